@@ -35,6 +35,10 @@ _REDUCE = [
     "ReduceL2",
     "ReduceSumSquare",
 ]
+_REDUCE_OF_INTEGERS = ["ReduceSum", "ReduceMax", "ReduceMin"]
+_KINDS = {  # of operators, with how often they are chosen
+    "unary": 5, "binary": 6, "compare": 1, "where": 2, "cast": 1, "reduce": 2, "norm": 2, "move": 4,
+}  # fmt: skip
 _MOVES = [
     "Transpose",
     "Reshape",
@@ -74,19 +78,14 @@ class Maker:
 
     def area(self, name: str) -> Area:
         rng = self.rng
-        rank = rng.choice([0, 1, 2, 2, 3, 3, 4])
-        self.base = tuple(rng.choice(_SIZES) for _ in range(rank))
-        while np.prod(self.base) > _LARGEST:
-            self.base = tuple(rng.choice(_SIZES) for _ in range(rank))
+        self.base = self._shape()
         self.float = rng.choices([F32, F16, F64], [8, 1, 1])[0]
         for _ in range(rng.randint(1, 3)):
             self._input(self.float, self._similar(self.base))
-        wanted = rng.randint(1, 14)
-        while len(self.nodes) < wanted:
+        size = rng.randint(1, 14)
+        while len(self.nodes) < size:
             self._grow()
-        used = {name for node in self.nodes for name in node.input}
-        made = [v for v in self.values if v not in self.inputs]
-        outputs = [v for v in made if v.name not in used or rng.random() < 0.08]
+        outputs = self._outputs()
         graph = helper.make_graph(
             self.nodes,
             name,
@@ -97,6 +96,20 @@ class Maker:
             [helper.make_tensor_value_info(v.name, v.dtype, None) for v in outputs],
         )
         return area_of_graph(graph, self.constants, name, 22)
+
+    def _shape(self) -> tuple[int, ...]:
+        """A shape with at most `_LARGEST` elements."""
+        rank = self.rng.choice([0, 1, 2, 2, 3, 3, 4])
+        while True:
+            shape = tuple(self.rng.choice(_SIZES) for _ in range(rank))
+            if np.prod(shape) <= _LARGEST:
+                return shape
+
+    def _outputs(self) -> list[_Value]:
+        """All computed values that no node reads, and a few others."""
+        used = {name for node in self.nodes for name in node.input}
+        computed = [v for v in self.values if v not in self.inputs]
+        return [v for v in computed if v.name not in used or self.rng.random() < 0.08]
 
     def feeds(self, seed: int) -> dict[str, np.ndarray]:
         rng = np.random.default_rng([seed, *self.seed.encode()])
@@ -165,104 +178,102 @@ class Maker:
     def _grow(self) -> None:
         rng = self.rng
         x = rng.choice(self.values[-4:]) if rng.random() < 0.8 else rng.choice(self.values)
-        is_float = x.dtype == self.float
-        kind = rng.choices(
-            ["unary", "binary", "compare", "where", "cast", "reduce", "norm", "move"],
-            [5, 6, 1, 2, 1, 2, 2, 4],
-        )[0]
+        kind = rng.choices(list(_KINDS), list(_KINDS.values()))[0]
         if kind == "move":
             self._move(x)
         elif kind == "cast":
-            to = rng.choice([self.float, I32, I64, BOOL, F32])
-            if is_float and to in (I32, I64, BOOL) and not (x.exact and x.shape):
-                return
-            if is_float and to in (I32, I64):
-                self._add(
-                    "Clip",
-                    [x.name, self._scalar(x.dtype, -5), self._scalar(x.dtype, 5)],
-                    [(x.dtype, x.shape)],
-                    True,
-                )
-                isnan = f"v{len(self.values)}"
-                self._add("IsNaN", [self.values[-1].name], [(BOOL, x.shape)], True)
-                self._add(
-                    "Where",
-                    [isnan, self._scalar(x.dtype, 0), self.values[-2].name],
-                    [(x.dtype, x.shape)],
-                    True,
-                )
-                x = self.values[-1]
-            self._add("Cast", [x.name], [(to, x.shape)], x.exact, to=to)
+            self._cast(x)
         elif x.dtype == BOOL:
-            if kind == "where":
-                one = self._operand(self.float, x.shape)
-                two = self._operand(self.float, x.shape)
-                self._add(
-                    "Where", [x.name, one[0], two[0]], [(self.float, x.shape)], one[1] and two[1]
-                )
-            elif kind == "binary":
-                other = self._operand(BOOL, x.shape)
-                self._add(
-                    rng.choice(["And", "Or", "Xor"]),
-                    [x.name, other[0]],
-                    [(BOOL, x.shape)],
-                    x.exact and other[1],
-                )
-            else:
-                self._add("Not", [x.name], [(BOOL, x.shape)], x.exact)
-        elif kind == "binary" or (kind == "where" and not is_float):
-            other, exact = self._operand(x.dtype, x.shape)
-            ops = [
-                "Add",
-                "Sub",
-                "Mul",
-                "Max",
-                "Min",
-                *(["Div", "Sum", "Mean", "PRelu"] if is_float else []),
-            ]
-            op = rng.choice(ops)
-            if op in ("Max", "Min") and x.dtype not in (F32, F64, I32, I64, F16):
-                op = "Add"
-            pair = [x.name, other] if op == "PRelu" or rng.random() < 0.7 else [other, x.name]
-            self._add(op, pair, [(x.dtype, x.shape)], x.exact and exact and op in ("Max", "Min"))
-        elif kind == "compare":
-            other, exact = self._operand(x.dtype, x.shape)
-            if x.exact and exact:
-                op = rng.choice(["Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal"])
-                self._add(op, [x.name, other], [(BOOL, x.shape)], True)
-        elif kind == "where":
-            condition = self._operand(BOOL, x.shape)
-            other = self._operand(x.dtype, x.shape)
-            self._add(
-                "Where",
-                [condition[0], x.name, other[0]],
-                [(x.dtype, x.shape)],
-                x.exact and other[1],
-            )
-        elif kind == "reduce" and x.shape and x.dtype in (self.float, I32) and 0 not in x.shape:
-            ops = _REDUCE if is_float else ["ReduceSum", "ReduceMax", "ReduceMin"]
-            self._reduce(x, rng.choice(ops))
-        elif kind == "norm" and is_float and x.shape and 0 not in x.shape:
-            if rng.random() < 0.6 or x.dtype == F16:
-                op = rng.choice(["Softmax", "Softmax", "LogSoftmax"])
-                self._add(
-                    op,
-                    [x.name],
-                    [(x.dtype, x.shape)],
-                    False,
-                    axis=rng.choice([-1, -1, rng.randrange(len(x.shape))]),
-                )
-            else:
-                scale = self._constant(
-                    np.linspace(0.5, 2, x.shape[-1]).astype(
-                        helper.tensor_dtype_to_np_dtype(x.dtype)
-                    )
-                )
-                self._add(
-                    "LayerNormalization", [x.name, scale], [(x.dtype, x.shape)], False, axis=-1
-                )
-        elif is_float:
-            self._unary(x)
+            self._compute_with_boolean(x, kind)
+        else:
+            self._compute_with_numbers(x, kind)
+
+    def _cast(self, x: _Value) -> None:
+        to = self.rng.choice([self.float, I32, I64, BOOL, F32])
+        rounds = x.dtype == self.float and to in (I32, I64, BOOL)
+        if rounds and not (x.exact and x.shape):
+            return
+        if rounds and to != BOOL:
+            x = self._castable(x)
+        self._add("Cast", [x.name], [(to, x.shape)], x.exact, to=to)
+
+    def _castable(self, x: _Value) -> _Value:
+        """Floats as numbers that every integer type has: from -5 to 5, with 0 for NaN."""
+        out = [(x.dtype, x.shape)]
+        self._add("Clip", [x.name, self._scalar(x.dtype, -5), self._scalar(x.dtype, 5)], out, True)
+        clipped = self.values[-1]
+        self._add("IsNaN", [clipped.name], [(BOOL, x.shape)], True)
+        is_nan = self.values[-1]
+        self._add("Where", [is_nan.name, self._scalar(x.dtype, 0), clipped.name], out, True)
+        return self.values[-1]
+
+    def _compute_with_boolean(self, x: _Value, kind: str) -> None:
+        if kind == "where":
+            one = self._operand(self.float, x.shape)
+            two = self._operand(self.float, x.shape)
+            out = [(self.float, x.shape)]
+            self._add("Where", [x.name, one[0], two[0]], out, one[1] and two[1])
+        elif kind == "binary":
+            other, exact = self._operand(BOOL, x.shape)
+            op = self.rng.choice(["And", "Or", "Xor"])
+            self._add(op, [x.name, other], [(BOOL, x.shape)], x.exact and exact)
+        else:
+            self._add("Not", [x.name], [(BOOL, x.shape)], x.exact)
+
+    def _compute_with_numbers(self, x: _Value, kind: str) -> None:
+        """An operator of this kind, or a unary one if the kind does not fit the value."""
+        is_float = x.dtype == self.float
+        has_elements = bool(x.shape) and 0 not in x.shape
+        if kind == "where" and not is_float:
+            kind = "binary"
+        fits = {
+            "reduce": has_elements and x.dtype in (self.float, I32),
+            "norm": has_elements and is_float,
+            "unary": is_float,
+        }
+        if not fits.get(kind, True):
+            kind = "unary"
+        if fits.get(kind, True):
+            ways = {
+                "binary": self._binary, "compare": self._compare, "where": self._where,
+                "reduce": self._reduce, "norm": self._normalize, "unary": self._unary,
+            }  # fmt: skip
+            ways[kind](x)
+
+    def _binary(self, x: _Value) -> None:
+        rng = self.rng
+        other, exact = self._operand(x.dtype, x.shape)
+        ops = ["Add", "Sub", "Mul", "Max", "Min"]
+        if x.dtype == self.float:
+            ops += ["Div", "Sum", "Mean", "PRelu"]
+        op = rng.choice(ops)
+        if op in ("Max", "Min") and x.dtype not in (F32, F64, I32, I64, F16):
+            op = "Add"
+        pair = [x.name, other] if op == "PRelu" or rng.random() < 0.7 else [other, x.name]
+        self._add(op, pair, [(x.dtype, x.shape)], x.exact and exact and op in ("Max", "Min"))
+
+    def _compare(self, x: _Value) -> None:
+        other, exact = self._operand(x.dtype, x.shape)
+        if x.exact and exact:
+            op = self.rng.choice(["Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal"])
+            self._add(op, [x.name, other], [(BOOL, x.shape)], True)
+
+    def _where(self, x: _Value) -> None:
+        condition, _ = self._operand(BOOL, x.shape)
+        other, exact = self._operand(x.dtype, x.shape)
+        self._add("Where", [condition, x.name, other], [(x.dtype, x.shape)], x.exact and exact)
+
+    def _normalize(self, x: _Value) -> None:
+        rng = self.rng
+        out = [(x.dtype, x.shape)]
+        if rng.random() < 0.6 or x.dtype == F16:
+            op = rng.choice(["Softmax", "Softmax", "LogSoftmax"])
+            axis = rng.choice([-1, -1, rng.randrange(len(x.shape))])
+            self._add(op, [x.name], out, False, axis=axis)
+            return
+        dtype = helper.tensor_dtype_to_np_dtype(x.dtype)
+        scale = self._constant(np.linspace(0.5, 2, x.shape[-1]).astype(dtype))
+        self._add("LayerNormalization", [x.name, scale], out, False, axis=-1)
 
     def _scalar(self, dtype: int, value: float) -> str:
         return self._constant(np.array(value, helper.tensor_dtype_to_np_dtype(dtype)))
@@ -290,7 +301,8 @@ class Maker:
         exact = x.exact and op in ("Abs", "Neg", "Relu", "Identity", "Clip")
         self._add(op, inputs, [(x.dtype, x.shape)], exact)
 
-    def _reduce(self, x: _Value, op: str) -> None:
+    def _reduce(self, x: _Value) -> None:
+        op = self.rng.choice(_REDUCE if x.dtype == self.float else _REDUCE_OF_INTEGERS)
         rank = len(x.shape)
         axes = (
             [rank - 1]
@@ -309,90 +321,102 @@ class Maker:
         )
 
     def _move(self, x: _Value) -> None:
-        rng = self.rng
+        """An operator that moves elements, or an Identity if it does not fit the value."""
         rank = len(x.shape)
-        op = rng.choice(_MOVES)
-        axis = rng.randrange(rank) if rank else 0
-        out = [(x.dtype, x.shape)]
-        if op == "Transpose" and rank:
-            perm = rng.sample(range(rank), rank)
-            self._add(
-                op, [x.name], [(x.dtype, tuple(x.shape[a] for a in perm))], x.exact, perm=perm
-            )
-        elif op == "Reshape" and 0 not in x.shape:
-            shape = _reshaped(rng, x.shape)
-            written = (
-                [
-                    -1 if k == rng.randrange(-len(shape), len(shape)) else n
-                    for k, n in enumerate(shape)
-                ]
-                if shape
-                else []
-            )
-            written = written if written.count(-1) < 2 else list(shape)
-            self._add(
-                op,
-                [x.name, self._constant(np.array(written, np.int64))],
-                [(x.dtype, shape)],
-                x.exact,
-            )
-        elif op == "Slice" and rank:
-            start = rng.randint(-3, 3)
-            step = rng.choice([1, 1, 1, 2, -1])
-            start = max(start, -x.shape[axis]) if step < 0 else start  # where ONNX and Python agree
-            end = rng.choice([2**63 - 1, -1, 4]) if step > 0 else -(2**63)
-            length = len(
-                range(*slice(start, end if step > 0 else None, step).indices(x.shape[axis]))
-            )
-            arrays = [self._constant(np.array([n])) for n in (start, end, axis, step)]
-            shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-            self._add(op, [x.name, *arrays], [(x.dtype, shape)], x.exact)
-        elif op == "Concat" and rank:
-            alike = [
-                v for v in self.values if v.dtype == x.dtype and _alike(v.shape, x.shape, axis)
-            ]
-            parts = [x, *rng.sample(alike, min(len(alike), rng.randint(0, 2)))]
-            shape = (*x.shape[:axis], sum(v.shape[axis] for v in parts), *x.shape[axis + 1 :])
-            if np.prod(shape) <= _LARGEST:
-                self._add(
-                    op,
-                    [v.name for v in parts],
-                    [(x.dtype, shape)],
-                    all(v.exact for v in parts),
-                    axis=axis,
-                )
-        elif op == "Split" and rank and x.shape[axis] > 1:
-            first = rng.randrange(1, x.shape[axis])
-            shapes = [
-                (*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in (first, x.shape[axis] - first)
-            ]
-            parts = self._constant(np.array([first, x.shape[axis] - first]))
-            self._add(op, [x.name, parts], [(x.dtype, s) for s in shapes], x.exact, axis=axis)
-        elif op == "Unsqueeze" and rank < 5:
-            shape = (*x.shape[:axis], 1, *x.shape[axis:])
-            self._add(op, [x.name, self._constant(np.array([axis]))], [(x.dtype, shape)], x.exact)
-        elif op == "Squeeze" and rank and x.shape[axis] == 1:
-            shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-            self._add(op, [x.name, self._constant(np.array([axis]))], [(x.dtype, shape)], x.exact)
-        elif op == "Gather" and rank and x.shape[axis]:
-            at = rng.randrange(x.shape[axis])
-            shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-            self._add(
-                op, [x.name, self._constant(np.array(at))], [(x.dtype, shape)], x.exact, axis=axis
-            )
-        elif op == "Expand" and rank and np.prod(x.shape) * 3 < _LARGEST:
-            shape = (rng.randint(1, 3), *x.shape)
-            self._add(
-                op,
-                [x.name, self._constant(np.array([shape[0], *[1] * rank]))],
-                [(x.dtype, shape)],
-                x.exact,
-            )
-        elif op == "Flatten" and rank:
-            shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
-            self._add(op, [x.name], [(x.dtype, shape)], x.exact, axis=axis)
+        op = self.rng.choice(_MOVES)
+        axis = self.rng.randrange(rank) if rank else 0
+        size = x.shape[axis] if rank else 0
+        fits = {
+            "Reshape": 0 not in x.shape,
+            "Split": size > 1,
+            "Unsqueeze": rank < 5,
+            "Squeeze": size == 1,
+            "Gather": size > 0,
+            "Expand": rank > 0 and np.prod(x.shape) * 3 < _LARGEST,
+        }
+        ways = {
+            "Transpose": self._transpose, "Reshape": self._reshape, "Slice": self._slice,
+            "Concat": self._concat, "Split": self._split, "Unsqueeze": self._unsqueeze,
+            "Squeeze": self._squeeze, "Gather": self._gather, "Expand": self._expand,
+            "Flatten": self._flatten,
+        }  # fmt: skip
+        if fits.get(op, rank > 0):
+            ways[op](x, axis)
         else:
-            self._add("Identity", [x.name], out, x.exact)
+            self._add("Identity", [x.name], [(x.dtype, x.shape)], x.exact)
+
+    def _transpose(self, x: _Value, axis: int) -> None:
+        rank = len(x.shape)
+        perm = self.rng.sample(range(rank), rank)
+        out = [(x.dtype, tuple(x.shape[a] for a in perm))]
+        self._add("Transpose", [x.name], out, x.exact, perm=perm)
+
+    def _reshape(self, x: _Value, axis: int) -> None:
+        rng = self.rng
+        shape = _reshaped(rng, x.shape)
+        written = [
+            -1 if k == rng.randrange(-len(shape), len(shape)) else n for k, n in enumerate(shape)
+        ]
+        written = written if written.count(-1) < 2 else list(shape)
+        target = self._constant(np.array(written, np.int64))
+        self._add("Reshape", [x.name, target], [(x.dtype, shape)], x.exact)
+
+    def _slice(self, x: _Value, axis: int) -> None:
+        rng = self.rng
+        start = rng.randint(-3, 3)
+        step = rng.choice([1, 1, 1, 2, -1])
+        start = max(start, -x.shape[axis]) if step < 0 else start  # where ONNX and Python agree
+        end = rng.choice([2**63 - 1, -1, 4]) if step > 0 else -(2**63)
+        taken = slice(start, end if step > 0 else None, step)
+        length = len(range(*taken.indices(x.shape[axis])))
+        arrays = [self._constant(np.array([n])) for n in (start, end, axis, step)]
+        shape = _with_size(x.shape, axis, length)
+        self._add("Slice", [x.name, *arrays], [(x.dtype, shape)], x.exact)
+
+    def _concat(self, x: _Value, axis: int) -> None:
+        rng = self.rng
+        alike = [v for v in self.values if v.dtype == x.dtype and _alike(v.shape, x.shape, axis)]
+        parts = [x, *rng.sample(alike, min(len(alike), rng.randint(0, 2)))]
+        shape = _with_size(x.shape, axis, sum(v.shape[axis] for v in parts))
+        if np.prod(shape) <= _LARGEST:
+            names = [v.name for v in parts]
+            exact = all(v.exact for v in parts)
+            self._add("Concat", names, [(x.dtype, shape)], exact, axis=axis)
+
+    def _split(self, x: _Value, axis: int) -> None:
+        first = self.rng.randrange(1, x.shape[axis])
+        lengths = [first, x.shape[axis] - first]
+        outs = [(x.dtype, _with_size(x.shape, axis, n)) for n in lengths]
+        parts = self._constant(np.array(lengths))
+        self._add("Split", [x.name, parts], outs, x.exact, axis=axis)
+
+    def _unsqueeze(self, x: _Value, axis: int) -> None:
+        shape = (*x.shape[:axis], 1, *x.shape[axis:])
+        axes = self._constant(np.array([axis]))
+        self._add("Unsqueeze", [x.name, axes], [(x.dtype, shape)], x.exact)
+
+    def _squeeze(self, x: _Value, axis: int) -> None:
+        axes = self._constant(np.array([axis]))
+        self._add("Squeeze", [x.name, axes], [(x.dtype, _with_size(x.shape, axis))], x.exact)
+
+    def _gather(self, x: _Value, axis: int) -> None:
+        at = self._constant(np.array(self.rng.randrange(x.shape[axis])))
+        out = [(x.dtype, _with_size(x.shape, axis))]
+        self._add("Gather", [x.name, at], out, x.exact, axis=axis)
+
+    def _expand(self, x: _Value, axis: int) -> None:
+        shape = (self.rng.randint(1, 3), *x.shape)
+        target = self._constant(np.array([shape[0], *[1] * len(x.shape)]))
+        self._add("Expand", [x.name, target], [(x.dtype, shape)], x.exact)
+
+    def _flatten(self, x: _Value, axis: int) -> None:
+        shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
+        self._add("Flatten", [x.name], [(x.dtype, shape)], x.exact, axis=axis)
+
+
+def _with_size(shape: tuple[int, ...], axis: int, *size: int) -> tuple[int, ...]:
+    """The shape with another size of an axis, or without the axis."""
+    return (*shape[:axis], *size, *shape[axis + 1 :])
 
 
 def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

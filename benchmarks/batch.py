@@ -226,47 +226,12 @@ def main() -> int:
     )
     options = parser.parse_args()
     console = Console(width=120)
-    cores = os.sched_getaffinity(0)
     count = options.models
-    jobs = len(cores)
-    times: dict[tuple[int, int], list[float]] = {}
-    at_most: list[float] = []  # what the cores allow
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models = folder / "models"
-        outputs = [folder / "resumed"]
-        shares = [folder / f"share-{number}" for number in range(min(jobs, count))]
         make_models(models, count, options.also)
-        share_out(models, shares)
-        for number in range(options.rounds):
-            for way in dict.fromkeys(((1, 1), (1, jobs), (jobs, jobs))):  # jobs, cores
-                at_once, on = way
-                output = folder / f"{number}-jobs-{at_once}-cores-{on}"
-                seconds, used = timed(
-                    command(models, output, f"--jobs={at_once}"), set(sorted(cores)[:on])
-                )
-                figures = (
-                    f"{seconds:.1f} s, {used:.1f} s of processors, {used / seconds:.2f} at once"
-                )
-                console.print(f"--jobs {at_once}, {on} cores: {figures}")
-                times.setdefault(way, []).append(seconds)
-                outputs.append(output)
-            at_most.append(
-                commands_at_once(shares, folder / f"{number}-shares", sorted(cores)[: len(shares)])
-            )
-            console.print(
-                f"{jobs} commands at once, each for its share on its core: {at_most[-1]:.1f} s"
-            )
-        ratios = {
-            way: median(map(truediv, times[way], times[jobs, jobs])) for way in ((1, 1), (1, jobs))
-        }
-        faster = [f"{ratio:.2f} times as fast as one on {on}" for (_, on), ratio in ratios.items()]
-        console.print(f"{jobs} jobs on {jobs} cores: {', '.join(faster)}")
-        allowed = median(map(truediv, times[1, 1], at_most))
-        console.print(
-            f"{jobs} commands at once: {allowed:.2f} times as fast as one job on 1, which the "
-            "cores allow"
-        )
+        outputs = [folder / "resumed", *measure_speed(models, folder, options, console)]
         counts = killed_and_resumed(models, outputs[0], count)
         console.print(
             "killed and resumed: "
@@ -282,6 +247,45 @@ def main() -> int:
         f"{len(expected)} files, {'the same in all runs' if not wrong else f'others in {wrong}'}"
     )
     return 1 if wrong or counts["done twice"] else 0
+
+
+def measure_speed(
+    models: Path, folder: Path, options: argparse.Namespace, console: Console
+) -> list[Path]:
+    """Print how fast one job and several are, and how fast the cores allow; the folders of
+    results.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    jobs = len(cores)
+    shares = [folder / f"share-{number}" for number in range(min(jobs, options.models))]
+    share_out(models, shares)
+    outputs = []
+    times: dict[tuple[int, int], list[float]] = {}  # by jobs and cores
+    at_most: list[float] = []  # what the cores allow
+    for number in range(options.rounds):
+        for way in dict.fromkeys(((1, 1), (1, jobs), (jobs, jobs))):
+            at_once, on = way
+            output = folder / f"{number}-jobs-{at_once}-cores-{on}"
+            seconds, used = timed(command(models, output, f"--jobs={at_once}"), set(cores[:on]))
+            figures = f"{seconds:.1f} s, {used:.1f} s of processors, {used / seconds:.2f} at once"
+            console.print(f"--jobs {at_once}, {on} cores: {figures}")
+            times.setdefault(way, []).append(seconds)
+            outputs.append(output)
+        at_most.append(commands_at_once(shares, folder / f"{number}-shares", cores[: len(shares)]))
+        console.print(
+            f"{jobs} commands at once, each for its share on its core: {at_most[-1]:.1f} s"
+        )
+    ratios = {
+        way: median(map(truediv, times[way], times[jobs, jobs])) for way in ((1, 1), (1, jobs))
+    }
+    faster = [f"{ratio:.2f} times as fast as one on {on}" for (_, on), ratio in ratios.items()]
+    console.print(f"{jobs} jobs on {jobs} cores: {', '.join(faster)}")
+    allowed = median(map(truediv, times[1, 1], at_most))
+    console.print(
+        f"{jobs} commands at once: {allowed:.2f} times as fast as one job on 1, which the "
+        "cores allow"
+    )
+    return outputs
 
 
 if __name__ == "__main__":

@@ -96,23 +96,41 @@ def run_batch(
     counts["areas"] += len(areas)
     if not areas:
         return
-    built = None if flags or processor else build(areas)
-    if built is not None:
+    library = None
+    if not flags and not processor:
+        built = build(areas)
+        library = built.library
         yield from (f"{name}: {reason}" for name, reason in built.failed.items())
     with tempfile.TemporaryDirectory() as folder:
         alone = Standalone(areas, Path(folder), flags or ["-O1"], processor)
         for number, found, tensors in calls:
-            for width in (processor or native()).widths:
-                try:
-                    problem = problem_of(found, tensors, alone.run(found.area, tensors, width))
-                except AssertionError as error:
-                    problem = str(error)
-                if problem:
-                    yield f"network {number}, width {width}: {problem}"
-            if built is not None and built.library is not None:
-                problem = problem_of(found, tensors, run_kernel(found, tensors, built.library))
-                if problem:
-                    yield f"network {number}, in onnxruntime: {problem}"
+            for problem in problems_of(
+                found, tensors, alone, library, (processor or native()).widths
+            ):
+                yield f"network {number}, {problem}"
+
+
+def problems_of(
+    found: Found,
+    tensors: Sequence[Array],
+    alone: Standalone,
+    library: Path | None,
+    widths: Sequence[int],
+) -> Iterator[str]:
+    """What is wrong with an area, alone with vectors of each width, and in onnxruntime if there is
+    a library.
+    """
+    for width in widths:
+        try:
+            problem = problem_of(found, tensors, alone.run(found.area, tensors, width))
+        except AssertionError as error:
+            problem = str(error)
+        if problem:
+            yield f"width {width}: {problem}"
+    if library is not None:
+        problem = problem_of(found, tensors, run_kernel(found, tensors, library))
+        if problem:
+            yield f"in onnxruntime: {problem}"
 
 
 def main() -> int:

@@ -40,6 +40,7 @@ from planted_faults import (
 
 import fusionc
 from fusionc.api import bisect
+from fusionc.bisect.bisect_story import Bisection
 from fusionc.errors import VerificationError
 
 SMALL = 16 << 10  # bytes of a model that shows a fault
@@ -144,44 +145,60 @@ def cases(only: str) -> Iterator[tuple[str, Sequence[Fault]]]:
 def complaints(model: Path, faults: Sequence[Fault], report: list[str]) -> Iterator[str]:
     with planted(*faults) as plants:
         start = time.perf_counter()
-        found = bisect(model)
+        story = bisect(model)
         seconds = time.perf_counter() - start
         if not all(plant.labels for plant in plants):
             yield "a fault found no place"
-        named = [rewrite.commit for one in found.found for rewrite in one.culprit.rewrites]
-        if sorted((c.pass_name, c.pattern, c.nodes) for c in named) != sorted(map(_name, plants)):
-            yield f"bisect names {', '.join(f'{c.pass_name} at {c.nodes}' for c in named) or found.summary}"
-        bound = sum(math.ceil(math.log2(one.culprit.count)) + 2 for one in found.found)
-        if found.runs > bound:
-            yield f"{found.runs} runs, more than {bound}"
-        sizes = [one.files[0].stat().st_size if one.files else 0 for one in found.found]
-        if not all(one.minimal is not None and one.minimal.shown for one in found.found):
-            yield "a small model does not show it"
-        if max(sizes, default=0) > SMALL:
-            yield f"small models of {sizes} bytes"
-        counts = [one.culprit.count for one in found.found]
-        report.append(
-            f"{counts} rewrites, {found.runs} runs of at most {bound}, {seconds:.1f} s, "
-            f"{sizes} "
-            "bytes"
-        )
-        result = fusionc.convert(model, output="rolled_back.onnx", on_mismatch="rollback")
-        if not (result.verification or "").startswith("equal"):
-            yield f"rollback: {result.verification}"
-        if len([notice for notice in result.notices if "as it is: the result" in notice]) != len(
-            plants
-        ):
-            yield f"rollback: {result.notices}"
-        try:
-            fusionc.convert(model, output="checked.onnx", check_rewrites=True, verify=False)
-            yield "--check_rewrites does not stop"
-        except VerificationError as error:
-            places = [
-                f"{p.fault.pass_name}, pattern {p.pattern}, at {', '.join(p.labels)} "
-                for p in plants
-            ]
-            if not error.where.startswith(tuple(places)):
-                yield f"--check_rewrites stops at {error.where}"
+        yield from _of_names(story, plants)
+        yield from _of_cost(story, seconds, report)
+        yield from _of_rollback(model, len(plants))
+        yield from _of_check_rewrites(model, plants)
+
+
+def _of_names(story: Bisection, plants: Sequence[Plant]) -> Iterator[str]:
+    """Whether exactly the planted faults are named."""
+    named = [rewrite.commit for one in story.found for rewrite in one.culprit.rewrites]
+    if sorted((c.pass_name, c.pattern, c.nodes) for c in named) != sorted(map(_name, plants)):
+        names = ", ".join(f"{c.pass_name} at {c.nodes}" for c in named)
+        yield f"bisect names {names or story.summary}"
+
+
+def _of_cost(story: Bisection, seconds: float, report: list[str]) -> Iterator[str]:
+    """Whether the runs are few, and the models that show the faults small."""
+    counts = [one.culprit.count for one in story.found]
+    bound = sum(math.ceil(math.log2(count)) + 2 for count in counts)
+    if story.runs > bound:
+        yield f"{story.runs} runs, more than {bound}"
+    if not all(one.minimal is not None and one.minimal.shown for one in story.found):
+        yield "a small model does not show it"
+    sizes = [one.files[0].stat().st_size if one.files else 0 for one in story.found]
+    if max(sizes, default=0) > SMALL:
+        yield f"small models of {sizes} bytes"
+    report.append(
+        f"{counts} rewrites, {story.runs} runs of at most {bound}, {seconds:.1f} s, {sizes} bytes"
+    )
+
+
+def _of_rollback(model: Path, count: int) -> Iterator[str]:
+    """Whether a verified model is delivered without the faults."""
+    result = fusionc.convert(model, output="rolled_back.onnx", on_mismatch="rollback")
+    if not (result.verification or "").startswith("equal"):
+        yield f"rollback: {result.verification}"
+    if sum("as it is: the result" in notice for notice in result.notices) != count:
+        yield f"rollback: {result.notices}"
+
+
+def _of_check_rewrites(model: Path, plants: Sequence[Plant]) -> Iterator[str]:
+    """Whether the conversion stops at a planted fault."""
+    try:
+        fusionc.convert(model, output="checked.onnx", check_rewrites=True, verify=False)
+        yield "--check_rewrites does not stop"
+    except VerificationError as error:
+        places = [
+            f"{p.fault.pass_name}, pattern {p.pattern}, at {', '.join(p.labels)} " for p in plants
+        ]
+        if not error.where.startswith(tuple(places)):
+            yield f"--check_rewrites stops at {error.where}"
 
 
 def _name(plant: Plant) -> tuple[str, str, tuple[str, ...]]:

@@ -46,8 +46,9 @@ SNIPPETS = {  # a page, how its example of a pass begins, the pass, a model in w
 }
 WRITE_MODEL = """
 import sys, onnx.parser
-head = '<ir_version: 8, opset_import: ["" : 18]> agraph (float[N,4] x) => (float[N,4] y) <float two = {2}>'
-text = f"{head} {{ {sys.argv[1]} }}"
+opset = '<ir_version: 8, opset_import: ["" : 18]>'
+head = "agraph (float[N,4] x) => (float[N,4] y) <float two = {2}>"
+text = f"{opset} {head} {{ {sys.argv[1]} }}"
 onnx.save(onnx.parser.parse_model(text), "own.onnx")
 """
 USE_KERNELS = """
@@ -126,7 +127,8 @@ def check_installed(python: str, distribution: Path, source: Path, folder: Path)
         )
     kind = "wheel" if distribution.suffix == ".whl" else "source distribution"
     python_version = run(binaries / "python", "--version", cwd=work).strip()
-    return f"{python_version}, {kind}: {version} converts with kernels, mypy --strict takes users' passes"
+    what = "converts with kernels, mypy --strict takes users' passes"
+    return f"{python_version}, {kind}: {version} {what}"
 
 
 def check_source(python: str, source: Path, tests: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -234,26 +234,33 @@ def contradictions(call: Call) -> Iterator[tuple[str, list[Array | None]]]:
     for i, axis in axes:
         for size in _sizes(call.inputs[i].shape[axis]):
             yield f"input {i} axis {axis} = {size}", _resized(call.inputs, {(i, axis): size})
-    rng = np.random.default_rng(zlib.crc32(call.label.encode()))
-    for _ in range(RANDOM if len(axes) > 1 else 0):
-        some = rng.choice(len(axes), min(len(axes), int(rng.integers(2, 5))), replace=False)
-        chosen = {
-            axes[k]: int(rng.choice(_sizes(call.inputs[axes[k][0]].shape[axes[k][1]])))
-            for k in some
-        }
-        yield f"sizes {chosen}", _resized(call.inputs, chosen)
+    if len(axes) > 1:
+        for sizes in _random_sizes(call, axes):
+            yield f"sizes {sizes}", _resized(call.inputs, sizes)
     for i, x in enumerate(call.inputs):
-        if x is not None:
-            for other in (
-                x[None],
-                np.concatenate([x[None]] * 2),
-                x[0] if x.ndim and len(x) else None,
-            ):
-                if other is not None:
-                    yield (
-                        f"input {i} of rank {other.ndim}",
-                        [*call.inputs[:i], other, *call.inputs[i + 1 :]],
-                    )
+        for other in () if x is None else _of_other_rank(x):
+            inputs = [*call.inputs[:i], other, *call.inputs[i + 1 :]]
+            yield f"input {i} of rank {other.ndim}", inputs
+
+
+def _random_sizes(
+    call: Call, axes: Sequence[tuple[int, int]]
+) -> Iterator[dict[tuple[int, int], int]]:
+    """Other sizes of several axes at once."""
+    rng = np.random.default_rng(zlib.crc32(call.label.encode()))
+    for _ in range(RANDOM):
+        some = rng.choice(len(axes), min(len(axes), int(rng.integers(2, 5))), replace=False)
+        yield {
+            (i, axis): int(rng.choice(_sizes(call.inputs[i].shape[axis])))
+            for i, axis in (axes[k] for k in some)
+        }
+
+
+def _of_other_rank(x: Array) -> Iterator[Array]:
+    yield x[None]
+    yield np.concatenate([x[None]] * 2)
+    if x.ndim and len(x):
+        yield x[0]
 
 
 def _sizes(size: int) -> list[int]:
@@ -276,29 +283,26 @@ def _resized(
     return made
 
 
-def declarations(
-    call: Call, inputs: Sequence[Array | None]
-) -> Iterator[tuple[list[Shape | None], bool]]:
+def declarations(inputs: Sequence[Array | None]) -> Iterator[tuple[list[Shape | None], bool]]:
     """What the sizes may be declared as, and whether integers are constants: as they are, each in
     turn a symbol, those of one input, and all."""
-    static: list[Any] = [None if x is None else x.shape for x in inputs]
-    axes = [(i, a) for i, shape in enumerate(static) for a in range(len(shape or ()))]
-    sets = [
-        [],
-        *([axis] for axis in axes),
-        *([a for a in axes if a[0] == i] for i in range(len(static))),
-        axes,
-    ]
-    for chosen in {tuple(some): None for some in sets}:
-        shapes = [
-            None
-            if s is None
-            else tuple(f"s{i}_{a}" if (i, a) in chosen else dim for a, dim in enumerate(s))
-            for i, s in enumerate(static)
-        ]
-        yield shapes, True
-        if not chosen or len(chosen) == len(axes):
-            yield shapes, False
+    shapes = [None if x is None else x.shape for x in inputs]
+    of_each = [[(i, axis) for axis in range(len(shape or ()))] for i, shape in enumerate(shapes)]
+    axes = [*chain(*of_each)]
+    for symbols in {tuple(some): None for some in ([], *([axis] for axis in axes), *of_each, axes)}:
+        declared = [_declared(i, shape, symbols) for i, shape in enumerate(shapes)]
+        yield declared, True
+        if len(symbols) in (0, len(axes)):
+            yield declared, False
+
+
+def _declared(
+    i: int, shape: tuple[int, ...] | None, symbols: Sequence[tuple[int, int]]
+) -> Shape | None:
+    """The shape of input i with symbols for some axes."""
+    if shape is None:
+        return None
+    return tuple(f"s{i}_{a}" if (i, a) in symbols else size for a, size in enumerate(shape))
 
 
 def model_of(
@@ -363,7 +367,7 @@ def _run(call: Call, inputs: Sequence[Array | None]) -> list[Any] | None:
 
 def _wrong(call: Call, inputs: Sequence[Array | None], results: Sequence[Any]) -> Iterator[str]:
     """Each kind of fault: which output and which axis is known to be what it is not."""
-    for shapes, constants in declarations(call, inputs):
+    for shapes, constants in declarations(inputs):
         try:
             model = typed_model(model_of(call, inputs, shapes, constants), "")
         except Exception:

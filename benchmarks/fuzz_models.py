@@ -12,7 +12,7 @@ import importlib.util
 import itertools
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -228,13 +228,7 @@ class Glued:
         outputs = {value.name: value for value in model.graph.output}
         del model.graph.output[:]
         kept = [o for name, o in outputs.items() if name not in self.used or rng.random() < 0.25]
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        made = {name for node in model.graph.node for name in node.output if name}
-        inner = [
-            value
-            for value in inferred.graph.value_info
-            if value.name in made - outputs.keys() and value.type.tensor_type.HasField("shape")
-        ]
+        inner = _inner_values(model, outputs.keys())
         kept += rng.sample(inner, min(len(inner), rng.choice([0, 0, 1, 2])))
         model.graph.output.extend(kept)
         declared = [t for t in model.graph.initializer if t.data_type == TensorProto.FLOAT]
@@ -244,6 +238,17 @@ class Glued:
                 helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             )
         return model
+
+
+def _inner_values(model: ModelProto, outputs: Set[str]) -> list[ValueInfoProto]:
+    """What nodes compute, as far as its shape is known, except the outputs."""
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    computed = {name for node in model.graph.node for name in node.output if name}
+    return [
+        value
+        for value in inferred.graph.value_info
+        if value.name in computed - outputs and value.type.tensor_type.HasField("shape")
+    ]
 
 
 class _Attachment:
@@ -298,10 +303,8 @@ class _Attachment:
         for value in [*self.model.graph.input, *self.model.graph.output]:
             array = feeds[value.name] if value.name in feeds else arrays[value.name]
             tensor = value.type.tensor_type
-            dims = tuple(
-                d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim
-            )
             if tensor.HasField("shape") and isinstance(array, np.ndarray):
+                dims = tuple(dims_of(value))
                 values.append(Value(value.name, tensor.elem_type, dims, array, value.name in feeds))
         return values
 
@@ -326,37 +329,48 @@ class _Attachment:
         return part
 
     # -- where inputs come from
-    # ----------------------------------------------------------------------------------------
 
     def source(self, value: ValueInfoProto) -> str:
-        tensor = value.type.tensor_type
-        dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
-        # rounded as onnxruntime likes
-        has_halves = any(v.elem_type == TensorProto.FLOAT16 for v in self.glued.values)
-        free = (self.glued.sharp_anywhere and not has_halves) or not self.snippet.is_sharp
-        seen = [
+        """The name of the value that an input of the snippet reads."""
+        elem_type = value.type.tensor_type.elem_type
+        dims = dims_of(value)
+        is_free = self.is_free()
+        seen = self.visible(elem_type, is_free)
+        chance = self.rng.random()
+        fitting = [v for v in seen if self.fits(v, elem_type, dims)]
+        if fitting and chance < 0.8:
+            return self.chosen(fitting, dims, is_free)
+        other = [v for v in seen if v.elem_type in FLOATS and not v.is_input]
+        if is_free and other and elem_type in FLOATS and chance < 0.95:
+            other_value = self.rng.choice(other)
+            self.used.add(other_value.name)
+            return self.fitted(other_value, elem_type, dims)
+        return self.fresh(elem_type, dims)
+
+    def visible(self, elem_type: int, is_free: bool) -> list[Value]:
+        """The values that an input of this type may read, or be computed from."""
+        return [
             v
             for v in self.glued.values
-            if v.is_tame and (free or v.is_input or tensor.elem_type not in FLOATS)
+            if v.is_tame and (is_free or v.is_input or elem_type not in FLOATS)
         ]
-        chance = self.rng.random()
-        fitting = [
-            v
-            for v in seen
-            if v.elem_type == tensor.elem_type and self.unified(dims, v.dims) is not None
-        ]
-        if fitting and chance < 0.8:
-            made = [v for v in fitting if not v.is_input]
-            chosen = self.rng.choice(made if made and self.rng.random() < 0.8 else fitting)
-            self.binding.update(self.unified(dims, chosen.dims) or {})
-            self.used.add(chosen.name)
-            return self.decorated(chosen) if free and self.rng.random() < 0.2 else chosen.name
-        other = [v for v in seen if v.elem_type in FLOATS and not v.is_input]
-        if free and other and tensor.elem_type in FLOATS and chance < 0.95:
-            chosen = self.rng.choice(other)
-            self.used.add(chosen.name)
-            return self.fitted(chosen, tensor.elem_type, dims)
-        return self.fresh(tensor.elem_type, dims)
+
+    def is_free(self) -> bool:
+        """Whether the snippet may read computed floats."""
+        # float16 is rounded as onnxruntime likes
+        has_halves = any(v.elem_type == TensorProto.FLOAT16 for v in self.glued.values)
+        return (self.glued.sharp_anywhere and not has_halves) or not self.snippet.is_sharp
+
+    def chosen(self, fitting: Sequence[Value], dims: Sequence[Dim], is_free: bool) -> str:
+        """One of the values that fit as they are, mostly a computed one."""
+        computed = [v for v in fitting if not v.is_input]
+        value = self.rng.choice(computed if computed and self.rng.random() < 0.8 else fitting)
+        self.binding.update(self.unified(dims, value.dims) or {})
+        self.used.add(value.name)
+        return self.decorated(value) if is_free and self.rng.random() < 0.2 else value.name
+
+    def fits(self, value: Value, elem_type: int, dims: Sequence[Dim]) -> bool:
+        return value.elem_type == elem_type and self.unified(dims, value.dims) is not None
 
     def unified(self, wanted: Sequence[Dim], given: Sequence[Dim]) -> dict[str, Dim] | None:
         """What the symbols of an input must be for this shape to fit; None where it does not."""
@@ -426,15 +440,8 @@ class _Attachment:
             if value.elem_type == elem_type
             else self.op("Cast", value.name, to=elem_type)
         )
-        orders = [
-            p
-            for p in itertools.permutations(range(len(value.dims)))
-            if len(dims) == len(value.dims) < 5
-        ]
-        for order in orders[1:]:
-            if (binding := self.unified(dims, [value.dims[i] for i in order])) is not None:
-                self.binding.update(binding)
-                return self.op("Transpose", x, perm=list(order))
+        if (order := self.fitting_order(value, dims)) is not None:
+            return self.op("Transpose", x, perm=order)
         if self.rng.random() < 0.4:
             return self.op("Add", self.fresh(elem_type, dims), self.op("ReduceMean", x, keepdims=0))
         for dim in dims:
@@ -448,6 +455,16 @@ class _Attachment:
         return self.op(
             "Reshape", self.op("Gather", flat, wrapped), self.const(np.array(shape, np.int64))
         )
+
+    def fitting_order(self, value: Value, dims: Sequence[Dim]) -> list[int] | None:
+        """The order of the axes of a value, other than its own, in which its shape fits."""
+        if not len(dims) == len(value.dims) < 5:
+            return None
+        for order in list(itertools.permutations(range(len(value.dims))))[1:]:
+            if (binding := self.unified(dims, [value.dims[i] for i in order])) is not None:
+                self.binding.update(binding)
+                return list(order)
+        return None
 
     def op(self, op: str, *inputs: str, **attributes: Any) -> str:
         name = self.name("glue")
@@ -464,7 +481,6 @@ class _Attachment:
         return f"{self.prefix}{kind}{self._count}"
 
     # -- names and symbols
-    # ---------------------------------------------------------------------------------------------
 
     def renamed(self, graph: GraphProto) -> GraphProto:
         copy = GraphProto()
@@ -477,26 +493,38 @@ class _Attachment:
             node.name = f"{self.prefix}{node.name}" if node.name else ""
             node.input[:] = [self.own(name) for name in node.input]
             node.output[:] = [self.own(name) for name in node.output]
-            for attribute in node.attribute:
-                for body in [
-                    *([attribute.g] if attribute.HasField("g") else []),
-                    *attribute.graphs,
-                ]:
-                    self.rename(body)
+            for body in bodies_of(node):
+                self.rename(body)
         for tensor in graph.initializer:
             tensor.name = self.own(tensor.name)
         for value in [*graph.input, *graph.output, *graph.value_info]:
             value.name = self.own(value.name)
-            for dim in value.type.tensor_type.shape.dim:
-                if dim.dim_param:
-                    bound = self.binding.setdefault(dim.dim_param, f"{self.prefix}{dim.dim_param}")
-                    if isinstance(bound, int):
-                        dim.dim_value = bound
-                    else:
-                        dim.dim_param = bound
+            self.bind(value)
+
+    def bind(self, value: ValueInfoProto) -> None:
+        """Replace the symbols of a shape by what they are bound to."""
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                bound = self.binding.setdefault(dim.dim_param, f"{self.prefix}{dim.dim_param}")
+                if isinstance(bound, int):
+                    dim.dim_value = bound
+                else:
+                    dim.dim_param = bound
 
     def own(self, name: str) -> str:
         return self.names.setdefault(name, f"{self.prefix}{name}") if name else ""
+
+
+def bodies_of(node: onnx.NodeProto) -> Iterator[GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def dims_of(value: ValueInfoProto) -> list[Dim]:
+    shape = value.type.tensor_type.shape
+    return [d.dim_value if d.HasField("dim_value") else d.dim_param for d in shape.dim]
 
 
 def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
@@ -505,31 +533,54 @@ def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
     """
     result = copy_of(model)
     graph = result.graph
-    body = GraphProto(name="body")
     pairs = [(x, y) for x in graph.input for y in graph.output if x.type == y.type]
-    carried = rng.choice(pairs) if pairs and rng.random() < 0.8 else None
+    carried = [rng.choice(pairs)] if pairs and rng.random() < 0.8 else []
+    ends = [end for _, end in carried]
+    stacked = [value for value in graph.output if value not in ends]
+    body = _loop_body(graph, carried, stacked)
+    del graph.node[:], graph.value_info[:]
+    trips = rng.choice([1, 2, 3])
+    graph.initializer.append(numpy_helper.from_array(np.array(trips), "trips"))
+    inputs = ["trips", "", *(start.name for start, _ in carried)]
+    outputs = [value.name for value in ends + stacked]
+    graph.node.append(helper.make_node("Loop", inputs, outputs, body=body))
+    for value in stacked:
+        elem_type = value.type.tensor_type.elem_type
+        value.CopyFrom(
+            helper.make_tensor_value_info(value.name, elem_type, ["trips", *dims_of(value)])
+        )
+    return result
+
+
+def _loop_body(
+    graph: GraphProto,
+    carried: Sequence[tuple[ValueInfoProto, ValueInfoProto]],
+    stacked: Sequence[ValueInfoProto],
+) -> GraphProto:
+    """The graph as the body of a Loop that carries at most one input on as an output, and stacks
+    others.
+    """
+    body = GraphProto(name="body")
     body.node.extend(graph.node)
     body.value_info.extend(graph.value_info)
     body.input.append(helper.make_tensor_value_info("iteration", TensorProto.INT64, []))
     body.input.append(helper.make_tensor_value_info("go_on", TensorProto.BOOL, []))
     body.node.append(helper.make_node("Identity", ["go_on"], ["goes_on"]))
     body.output.append(helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []))
-    inputs = ["trips", ""]
-    outputs = []
-    if carried is not None:
-        start, end = carried
-        inputs.append(start.name)
+    for start, end in carried:
         inner = body.input.add()
         inner.CopyFrom(start)
         inner.name = "carried"
         for node in body.node:
             _replace(node, start.name, "carried")
         body.output.append(end)
-        outputs.append(end.name)
-    for value in graph.output:
-        if carried is None or value.name != carried[1].name:
-            body.output.append(value)
-            outputs.append(value.name)
+    body.output.extend(stacked)
+    _rename_results(body)
+    return body
+
+
+def _rename_results(body: GraphProto) -> None:
+    """Give what the nodes of a body compute names of its own."""
     renamed = {name: f"{name}_inside" for node in body.node for name in node.output if name}
     for node in body.node:
         for old, new in renamed.items():
@@ -537,22 +588,6 @@ def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
         node.output[:] = [renamed.get(name, name) for name in node.output]
     for value in [*body.output, *body.value_info]:
         value.name = renamed.get(value.name, value.name)
-    del graph.node[:], graph.value_info[:]
-    trips = rng.choice([1, 2, 3])
-    graph.initializer.append(numpy_helper.from_array(np.array(trips), "trips"))
-    graph.node.append(helper.make_node("Loop", inputs, outputs, body=body))
-    for value in graph.output:
-        if carried is None or value.name != carried[1].name:
-            dims = [
-                d.dim_value if d.HasField("dim_value") else d.dim_param
-                for d in value.type.tensor_type.shape.dim
-            ]
-            value.CopyFrom(
-                helper.make_tensor_value_info(
-                    value.name, value.type.tensor_type.elem_type, ["trips", *dims]
-                )
-            )
-    return result
 
 
 def _replace(node: onnx.NodeProto, old: str, new: str) -> None:

@@ -351,10 +351,6 @@ GRIDS: tuple[Callable[[Chain, str], Grid], ...] = (
 
 
 # -- comparing
-#
-#
-#
-# ---------------------------------------------------------------------------------------------------------
 
 
 def feeds_of(model: ModelProto) -> list[dict[str, Array]]:
@@ -394,7 +390,8 @@ def difference(model: ModelProto, result: ModelProto) -> str:
         ):
             if not is_same(want, got, is_on_grid(model, value.name)):
                 at = np.flatnonzero(~((want == got) | ((want != want) & (got != got))).ravel())
-                return f"{value.name}: {len(at)} of {want.size}, {want.ravel()[at[:3]]} became {got.ravel()[at[:3]]}"
+                first = f"{want.ravel()[at[:3]]} became {got.ravel()[at[:3]]}"
+                return f"{value.name}: {len(at)} of {want.size}, {first}"
     return ""
 
 

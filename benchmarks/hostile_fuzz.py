@@ -98,37 +98,55 @@ def models(more: Path | None) -> list[bytes]:
     ]
 
 
+def _flip_bits(data: bytearray, rng: random.Random, at: int, length: int) -> None:
+    for place in rng.sample(range(len(data)), min(len(data), rng.randint(1, 4))):
+        data[place] ^= 1 << rng.randrange(8)
+
+
+def _overwrite(data: bytearray, rng: random.Random, at: int, length: int) -> None:
+    for place in range(at, min(at + length, len(data))):
+        data[place] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+
+
+def _cut_out(data: bytearray, rng: random.Random, at: int, length: int) -> None:
+    del data[at : at + length]
+
+
+def _repeat(data: bytearray, rng: random.Random, at: int, length: int) -> None:
+    data[at:at] = data[at : at + length]
+
+
+def _cut_off(data: bytearray, rng: random.Random, at: int, length: int) -> None:
+    del data[rng.randint(len(data) // 2, len(data)) :]
+
+
+def _exchange_names(data: bytearray, rng: random.Random, at: int, length: int) -> None:
+    names = _NAMES.findall(bytes(data))
+    if names:
+        old = rng.choice(names)
+        like = [name for name in names if len(name) == len(old)]
+        place = data.find(old, rng.randrange(len(data)))
+        if place >= 0:
+            data[place : place + len(old)] = rng.choice(like)
+
+
 def damaged(data: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
     """The bytes with one to four things done to them."""
+
+    def transplant(data: bytearray, rng: random.Random, at: int, length: int) -> None:
+        other = rng.choice(others)
+        start = rng.randrange(len(other) + 1)
+        data[at : at + length] = other[start : start + length]
+
+    ways = (
+        *(_flip_bits, _flip_bits, _overwrite, _cut_out, _repeat, transplant, _cut_off),
+        *(_exchange_names, _exchange_names),
+    )
     result = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
         at = rng.randrange(len(result) + 1)
         length = rng.choice((1, 1, 2, 4, 8, 64))
-        match rng.randrange(9):
-            case 0 | 1:
-                for place in rng.sample(range(len(result)), min(len(result), rng.randint(1, 4))):
-                    result[place] ^= 1 << rng.randrange(8)
-            case 2:
-                for place in range(at, min(at + length, len(result))):
-                    result[place] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
-            case 3:
-                del result[at : at + length]
-            case 4:
-                result[at:at] = result[at : at + length]
-            case 5:
-                other = rng.choice(others)
-                start = rng.randrange(len(other) + 1)
-                result[at : at + length] = other[start : start + length]
-            case 6:
-                del result[rng.randint(len(result) // 2, len(result)) :]
-            case _:
-                names = _NAMES.findall(bytes(result))
-                if names:
-                    old = rng.choice(names)
-                    like = [name for name in names if len(name) == len(old)]
-                    place = result.find(old, rng.randrange(len(result)))
-                    if place >= 0:
-                        result[place : place + len(old)] = rng.choice(like)
+        ways[rng.randrange(len(ways))](result, rng, at, length)
     return bytes(result)
 
 
@@ -157,30 +175,43 @@ def _change(
     message: Message, field: FieldDescriptor, texts: Sequence[str], rng: random.Random
 ) -> None:
     value: Any = getattr(message, field.name)
-    new: Any = rng.choice(_NUMBERS)
-    if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
-        new = rng.choice((0.0, -1.0, float("nan"), float("inf"), 1e38))
-    elif field.type == field.TYPE_STRING:
-        new = rng.choice([*texts, "", "x"])
-    elif field.type == field.TYPE_BYTES:
-        new = rng.choice((b"", b"\0", b"x" * 100))
-    elif field.type == field.TYPE_ENUM:
-        new = rng.choice(field.enum_type.values).number
+    new = _other_value(field, texts, rng)
     what = rng.randrange(5)
+    is_message = field.type == field.TYPE_MESSAGE
     if what == 0:
         message.ClearField(field.name)
-    elif not field.is_repeated and field.type == field.TYPE_MESSAGE:
+    elif field.is_repeated:
+        _change_repeated(value, what, None if is_message else new, rng)
+    elif is_message:
         value.SetInParent()
-    elif not field.is_repeated:
+    else:
         setattr(message, field.name, new)
-    elif what == 1 and value:
+
+
+def _other_value(field: FieldDescriptor, texts: Sequence[str], rng: random.Random) -> Any:
+    """A value that a field may have; any number for a message."""
+    number = rng.choice(_NUMBERS)
+    if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
+        return rng.choice((0.0, -1.0, float("nan"), float("inf"), 1e38))
+    if field.type == field.TYPE_STRING:
+        return rng.choice([*texts, "", "x"])
+    if field.type == field.TYPE_BYTES:
+        return rng.choice((b"", b"\0", b"x" * 100))
+    if field.type == field.TYPE_ENUM:
+        return rng.choice(field.enum_type.values).number
+    return number
+
+
+def _change_repeated(value: Any, what: int, new: Any, rng: random.Random) -> None:
+    """Delete, add or replace one of several values. Messages are copied: `new` is None."""
+    if what == 1 and value:
         del value[rng.randrange(len(value))]
-    elif what == 2 and field.type != field.TYPE_MESSAGE:
-        value.append(new)
-    elif what == 3 and field.type != field.TYPE_MESSAGE:
-        value[rng.randrange(len(value))] = new
-    elif field.type == field.TYPE_MESSAGE:
+    elif new is None:
         value.add().CopyFrom(rng.choice(value))
+    elif what == 2:
+        value.append(new)
+    elif what == 3:
+        value[rng.randrange(len(value))] = new
     else:
         value.append(rng.choice(value))
 
@@ -217,6 +248,30 @@ def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple
     is.
     """
     rng = random.Random(f"{seed} {number}")
+    kind, words = _hostile_command(folder, more, rng)
+    before = contents(folder)
+    started = time.monotonic()
+    result = CliRunner().invoke(fusionc, words, prog_name="fusionc")
+    took = time.monotonic() - started
+    if result.exit_code == 3 and _differs_from_itself():
+        return f"{kind}, gives another answer each time", ""
+    writes = ("fusion_result.json", *(name for name in contents(folder) if name.startswith("o.")))
+    case = Case("", lambda _: None, exit_code=result.exit_code, writes=writes)
+    complaint = ""
+    try:
+        assert result.exit_code in (0, 1, 2), (
+            f"exit code {result.exit_code}\n{result.stdout}{result.stderr}"
+        )
+        assert took < _SECONDS, f"it took {took:.0f} s"
+        assert_outcome(case, folder, before, result.exit_code, result.stdout, result.stderr)
+    except AssertionError as error:
+        said = f"{result.stdout[-2000:]}{result.stderr[-3000:]}{result.exception!r}"
+        complaint = f"{words}\n{str(error).splitlines()[0]}\n{said}"
+    return f"{kind}, exit code {result.exit_code}", complaint
+
+
+def _hostile_command(folder: Path, more: Path | None, rng: random.Random) -> tuple[str, list[str]]:
+    """Write the files of a run; what is hostile in it, and the words of the command."""
     stock = models(more)
     kind = rng.choice(("model", "model", "model", "model", "model", "model", "switches", "options"))
     data = rng.choice(stock)
@@ -234,24 +289,7 @@ def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple
         words += [option, spoilt(value, rng)]
     if "--timeout" not in words:
         words += ["--timeout", "5"]
-    before = contents(folder)
-    started = time.monotonic()
-    result = CliRunner().invoke(fusionc, words, prog_name="fusionc")
-    took = time.monotonic() - started
-    if result.exit_code == 3 and _differs_from_itself():
-        return f"{kind}, gives another answer each time", ""
-    writes = ("fusion_result.json", *(name for name in contents(folder) if name.startswith("o.")))
-    case = Case("", lambda _: None, exit_code=result.exit_code, writes=writes)
-    complaint = ""
-    try:
-        assert result.exit_code in (0, 1, 2), (
-            f"exit code {result.exit_code}\n{result.stdout}{result.stderr}"
-        )
-        assert took < _SECONDS, f"it took {took:.0f} s"
-        assert_outcome(case, folder, before, result.exit_code, result.stdout, result.stderr)
-    except AssertionError as error:
-        complaint = f"{words}\n{str(error).splitlines()[0]}\n{result.stdout[-2000:]}{result.stderr[-3000:]}{result.exception!r}"
-    return f"{kind}, exit code {result.exit_code}", complaint
+    return kind, words
 
 
 def _differs_from_itself() -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -53,40 +54,50 @@ def main() -> int:
     parser.add_argument("--only", default="", help="models whose name contains this word")
     options = parser.parse_args()
     console = Console(width=120)
-    wrong = 0
     paths = sorted(
         path for path in (options.shared / "models").glob("*.onnx") if options.only in path.name
     )
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(THREADS) as threads:
-        folder = Path(name)
-        models = [hydrated(path, folder) for path in paths]
-        expected = [by_command(path, folder) for path in models]
-        # A model whose weights lie in a file keeps them there beside the command's; in memory all
-        # of it is one.
-        made = threads.map(
+    with tempfile.TemporaryDirectory() as name:
+        models = [hydrated(path, Path(name)) for path in paths]
+        wrong = count_other_bytes(models, Path(name), console)
+        wrong += count_larger(models, console)
+    return 1 if wrong else 0
+
+
+def count_other_bytes(models: Sequence[Path], folder: Path, console: Console) -> int:
+    """How many results in memory, made by many threads, have other bytes than the command's."""
+    expected = [by_command(path, folder) for path in models]
+    wrong = 0
+    # A model whose weights lie in a file keeps them there beside the command's; in memory all
+    # of it is one.
+    with ThreadPoolExecutor(THREADS) as threads:
+        results = threads.map(
             lambda path: fusionc.optimize(path, verify=False)[0].SerializeToString(), models
         )
-        for path, command, found in zip(models, expected, made, strict=True):
-            if (
-                found != onnx.load(folder / command).SerializeToString()
-                and found != (folder / command).read_bytes()
-            ):
+        for path, command, result in zip(models, expected, results, strict=True):
+            whole = onnx.load(folder / command).SerializeToString()
+            if result not in (whole, (folder / command).read_bytes()):
                 wrong += 1
                 console.print(f"{path.stem}: other bytes than the command's")
-        console.print(
-            f"{len(models)} models from {THREADS} threads, {wrong} with other bytes than the "
-            "command's"
-        )
-        named = {path.stem: path for path in models}
-        for stem, path in named.items():
-            kind, _, form = stem.rpartition("-")
-            if kind.endswith("-dyn") and form != "s" and (static := named.get(f"{kind}-s")):
-                fixed, least = nodes_with_sizes_of(static, path)
-                wrong += fixed > least
-                console.print(
-                    f"{stem} with the sizes of {static.stem}: {fixed} nodes, that one {least}"
-                )
-    return 1 if wrong else 0
+    console.print(
+        f"{len(models)} models from {THREADS} threads, {wrong} with other bytes than the command's"
+    )
+    return wrong
+
+
+def count_larger(models: Sequence[Path], console: Console) -> int:
+    """How many dynamic models with the sizes of a static one have more nodes than that."""
+    named = {path.stem: path for path in models}
+    wrong = 0
+    for stem, path in named.items():
+        kind, _, form = stem.rpartition("-")
+        if kind.endswith("-dyn") and form != "s" and (static := named.get(f"{kind}-s")):
+            fixed, least = nodes_with_sizes_of(static, path)
+            wrong += fixed > least
+            console.print(
+                f"{stem} with the sizes of {static.stem}: {fixed} nodes, that one {least}"
+            )
+    return wrong
 
 
 if __name__ == "__main__":

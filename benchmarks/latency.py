@@ -20,6 +20,7 @@ import json
 import statistics
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,40 +63,62 @@ def main() -> int:
     ratios = []
     slower = 0
     console.print(f"{'model':28}{'ms':>9}{'after/before':>14}{'lowest':>9}{'highest':>9}{'A/A':>8}")
-    with tempfile.TemporaryDirectory() as folder:
-        switches = Path(folder, "portable.json")
-        switches.write_text('{"Switch": {"UBFusion": {"ALL": "off"}}}')
-        for path in sorted(
-            p for p in (options.shared / "models").glob("*.onnx") if options.only in p.name
-        ):
-            before = hydrated(path, Path(folder))
-            after = Path(folder, f"{path.stem}-fused.onnx")
-            fusionc.convert(
-                before, output=after, fusion_switch_file=switches if options.portable else None, verify=False,
-                export_compile_stat=0,
-            )  # fmt: skip
-            forms = {"original": before, "again": before, "result": after}
-            inputs = Path(folder, "inputs.npz")
-            np.savez(inputs, **inputs_of(options.shared, path.stem))
-            runs = in_fresh_processes(
-                forms, inputs, options.seconds / len(forms), options.processes
-            )
-            ratio = [run["result"] / run["original"] for run in runs]
-            noise = statistics.median(run["again"] / run["original"] for run in runs)
-            median = statistics.median(ratio)
-            ratios.append(median)
-            is_same = operators_run(before) == operators_run(after)
-            is_slower = median > LIMIT * max(1.0, noise) and not is_same
-            slower += is_slower
-            remark = "  same" if is_same else "  slower" if is_slower else ""
-            figures = f"{median:14.3f}{min(ratio):9.3f}{max(ratio):9.3f}{noise:8.3f}{remark}"
-            console.print(
-                f"{path.stem:28}{runs[0]['original'] * 1e3:9.2f}{figures}", highlight=False
-            )
-            for made in (after, *([before] if before.parent == Path(folder) else [])):
-                made.unlink()
+    paths = (options.shared / "models").glob("*.onnx")
+    for path in sorted(path for path in paths if options.only in path.name):
+        with tempfile.TemporaryDirectory() as folder:
+            row = measured(path, Path(folder), options)
+        ratios.append(row.median)
+        slower += row.is_slower
+        console.print(f"{path.stem:28}{row}", highlight=False)
     console.print(f"geometric mean {mean_of(ratios)}, slower: {slower}")
     return 1 if slower else 0
+
+
+@dataclass
+class Row:
+    """The run time of a model."""
+
+    milliseconds: float  # of the original
+    ratios: list[float]  # of the result to the original, in each process
+    noise: float  # the ratio of the A/A pair
+    is_same: bool  # onnxruntime runs the same operators
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.ratios)
+
+    @property
+    def is_slower(self) -> bool:
+        return self.median > LIMIT * max(1.0, self.noise) and not self.is_same
+
+    def __str__(self) -> str:
+        remark = "  same" if self.is_same else "  slower" if self.is_slower else ""
+        limits = f"{min(self.ratios):9.3f}{max(self.ratios):9.3f}"
+        return f"{self.milliseconds:9.2f}{self.median:14.3f}{limits}{self.noise:8.3f}{remark}"
+
+
+def measured(path: Path, folder: Path, options: argparse.Namespace) -> Row:
+    before = hydrated(path, folder)
+    after = folder / f"{path.stem}-fused.onnx"
+    switches = folder / "portable.json"
+    switches.write_text('{"Switch": {"UBFusion": {"ALL": "off"}}}')
+    fusionc.convert(
+        before,
+        output=after,
+        fusion_switch_file=switches if options.portable else None,
+        verify=False,
+        export_compile_stat=0,
+    )
+    forms = {"original": before, "again": before, "result": after}
+    inputs = folder / "inputs.npz"
+    np.savez(inputs, **inputs_of(options.shared, path.stem))
+    runs = in_fresh_processes(forms, inputs, options.seconds / len(forms), options.processes)
+    return Row(
+        runs[0]["original"] * 1e3,
+        [run["result"] / run["original"] for run in runs],
+        statistics.median(run["again"] / run["original"] for run in runs),
+        operators_run(before) == operators_run(after),
+    )
 
 
 if __name__ == "__main__":

@@ -295,26 +295,7 @@ def child(*arguments: object) -> Any:
 
 def compare(name: str, options: argparse.Namespace) -> bool:
     """Measure one model; whether its ready form is as good as it should be."""
-    _, gigabytes, _ = MODELS[name]
-    size = int(gigabytes * 2e6 * options.megabytes)
-    with tempfile.TemporaryDirectory(dir=options.folder) as made:
-        folder = Path(made)
-        source = folder / "in.onnx"
-        output = folder / "out.onnx"
-        child("make", name, size, source)
-        child("convert", source, output)
-        found: dict[str, list[list[float]]] = {"original": [], "result": [], "ready": []}
-        for _ in range(options.processes):
-            for kind, numbers in found.items():
-                if options.cold:
-                    forget(folder)
-                numbers.append(child("load", kind, source if kind == "original" else output))
-        each = options.seconds / options.processes
-        runs = [child("run", output, each, seed) for seed in range(options.processes)]
-    columns = {
-        kind: [statistics.median(column) for column in zip(*found[kind], strict=True)]
-        for kind in found
-    }
+    columns, runs = measured(name, options)
     for kind, (seconds, loaded, with_run, peak, own) in columns.items():
         figures = f"{seconds:8.2f}{loaded:9.0f}{with_run:9.2f}{peak:8.0f}{own:8.0f}"
         print(f"{name if kind == 'original' else '':20}{kind:10}{figures}", flush=True)
@@ -325,12 +306,37 @@ def compare(name: str, options: argparse.Namespace) -> bool:
     median, ratio = (statistics.median(run[i] for run in runs) for i in range(2))
     is_same = all(run[2] for run in runs)
     said = "" if is_same else "  OTHER BITS"
-    print(
-        f"{'':20}{'ratio':10}{parts[0]:8.2f}{parts[1]:9.2f}{parts[2]:9.2f}{parts[3]:8.2f}{parts[4]:8.2f}",
-        end="",
+    figures = "".join(
+        f"{part:{width}.2f}" for part, width in zip(parts, (8, 9, 9, 8, 8), strict=True)
     )
-    print(f"{median * 1e3:9.1f} ms x {ratio:.3f}{said}", flush=True)
+    print(f"{'':20}{'ratio':10}{figures}{median * 1e3:9.1f} ms x {ratio:.3f}{said}", flush=True)
     return bool(is_same and max(parts[:2]) <= LIMIT and ratio <= SLOWER)
+
+
+def measured(
+    name: str, options: argparse.Namespace
+) -> tuple[dict[str, list[float]], list[tuple[float, float, bool]]]:
+    """The medians of what `load` prints for each form of a model, and what `run` prints in each
+    process.
+    """
+    _, gigabytes, _ = MODELS[name]
+    size = int(gigabytes * 2e6 * options.megabytes)
+    with tempfile.TemporaryDirectory(dir=options.folder) as made:
+        folder = Path(made)
+        source = folder / "in.onnx"
+        output = folder / "out.onnx"
+        child("make", name, size, source)
+        child("convert", source, output)
+        rows: dict[str, list[list[float]]] = {"original": [], "result": [], "ready": []}
+        for _ in range(options.processes):
+            for kind, numbers in rows.items():
+                if options.cold:
+                    forget(folder)
+                numbers.append(child("load", kind, source if kind == "original" else output))
+        each = options.seconds / options.processes
+        runs = [child("run", output, each, seed) for seed in range(options.processes)]
+    columns = {kind: [*map(statistics.median, zip(*rows[kind], strict=True))] for kind in rows}
+    return columns, runs
 
 
 def main() -> int:
@@ -358,7 +364,8 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where the models lie meanwhile; room for 8 GB")
     options = parser.parse_args()
     print(
-        f"{'model':20}{'':10}{'load s':>8}{'loaded':>9}{'+ run s':>9}{'run MB':>8}{'own':>8}{'a run':>11}, ready/result"
+        f"{'model':20}{'':10}{'load s':>8}{'loaded':>9}{'+ run s':>9}{'run MB':>8}{'own':>8}"
+        f"{'a run':>11}, ready/result"
     )
     found = [compare(name, options) for name in MODELS if options.only in name]
     return 0 if found and all(found) else 1

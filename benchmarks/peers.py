@@ -144,15 +144,9 @@ def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
     model = onnx.load(full)
     before = count(model)
     notes = list[str]()
-    made = ours_at(_copy(model))
-    ours = count(made)
-    onnx.save(made, folder / "fusionc.onnx")
-    wrong = fault(full, model, folder / "fusionc.onnx")
-    if wrong:  # a conversion leaves out what onnxruntime cannot run
-        ours = delivered(full, folder / "fusionc.onnx")
-        wrong = fault(full, model, folder / "fusionc.onnx")
-    if wrong:
-        notes.append(f"fusionc is wrong: {wrong}")
+    ours, problem = made_by_fusionc(full, model, folder / "fusionc.onnx", ours_at)
+    if problem:
+        notes.append(f"fusionc is wrong: {problem}")
     found = {"": (before, full)}
     for other in PORTABLE:
         result = folder / f"{other.__name__}.onnx"
@@ -165,28 +159,50 @@ def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
     best = ours
     of = "fusionc"
     for nodes, name, result in ranking:
-        why = fault(full, model, result) if nodes < ours and name else ""
-        if (
-            nodes < ours
-            and not why
-            and (times := slowness(model, result, folder / "fusionc.onnx")) > SLOWER
-        ):
-            why = f"takes {times:.1f} times as long as what fusionc makes"
+        is_fewer = nodes < ours
+        why = reason_against(name, full, model, result, folder / "fusionc.onnx") if is_fewer else ""
         if not why:
             best = nodes
             of = name
             break
         notes.append(f"{name or 'the model itself'}, {nodes}: {why}")
+    seconds = median_seconds(model, ours_at, folder / "again.onnx", rounds)
+    return Row(before, ours, best, of, seconds, notes, not problem, is_judged)
+
+
+def made_by_fusionc(
+    full: Path, model: ModelProto, result: Path, ours_at: Optimizer
+) -> tuple[int, str]:
+    """Write what fusionc makes of a model; its nodes, and what is wrong with it."""
+    proto = ours_at(_copy(model))
+    onnx.save(proto, result)
+    if not fault(full, model, result):
+        return count(proto), ""
+    # a conversion leaves out what onnxruntime cannot run
+    return delivered(full, result), fault(full, model, result)
+
+
+def reason_against(name: str, full: Path, model: ModelProto, result: Path, ours: Path) -> str:
+    """Why a result with fewer nodes than fusionc's is not better, "" if it is. The model itself has
+    no name.
+    """
+    if name and (problem := fault(full, model, result)):
+        return problem
+    times = slowness(model, result, ours)
+    return f"takes {times:.1f} times as long as what fusionc makes" if times > SLOWER else ""
+
+
+def median_seconds(
+    model: ModelProto, ours_at: Optimizer, result: Path, rounds: int
+) -> tuple[float, float] | None:
+    """How long fusionc and onnxsim take, one after the other; None without a round."""
     taken = [
-        (timed(ours_at, model)[1], seconds_of_other(onnxsim, model, folder / "again.onnx"))
-        for _ in range(rounds)
+        (timed(ours_at, model)[1], seconds_of_other(onnxsim, model, result)) for _ in range(rounds)
     ]
-    seconds = (
-        (statistics.median(t[0] for t in taken), statistics.median(t[1] for t in taken))
-        if taken
-        else None
-    )
-    return Row(before, ours, best, of, seconds, notes, not wrong, is_judged)
+    if not taken:
+        return None
+    ours, others = zip(*taken, strict=True)
+    return statistics.median(ours), statistics.median(others)
 
 
 def main() -> int:
@@ -239,13 +255,18 @@ def verdict(rows: Sequence[Row], console: Console) -> int:
         f"model {best}; fusionc "
         f"has fewer on {fewer}, more on {more}, is wrong on {wrong}"
     )
-    timed_rows = [
-        r.seconds[0] / r.seconds[1] for r in rows if r.seconds and not math.isnan(r.seconds[1])
-    ]
-    ratio = math.exp(statistics.fmean(map(math.log, timed_rows))) if timed_rows else 0.0
-    if timed_rows:
+    ratio = time_ratio(rows)
+    if ratio:
         console.print(f"time to onnxsim's, geometric mean: {ratio:.3f}")
-    return int(bool(wrong) or any(r.ours > r.best + MARGIN for r in judged) or ratio > 1)
+    most = max((r.ours - r.best for r in judged), default=0)
+    return int(wrong > 0 or most > MARGIN or ratio > 1)
+
+
+def time_ratio(rows: Sequence[Row]) -> float:
+    """The geometric mean of times to onnxsim's; 0 without any."""
+    pairs = [r.seconds for r in rows if r.seconds and not math.isnan(r.seconds[1])]
+    logarithms = [math.log(ours / other) for ours, other in pairs]
+    return math.exp(statistics.fmean(logarithms)) if logarithms else 0.0
 
 
 if __name__ == "__main__":

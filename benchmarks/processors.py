@@ -116,10 +116,6 @@ def _problem(names: Sequence[str], here: Sequence[str], emulates: bool) -> str |
 
 
 # -- x86-64
-#
-#
-#
-# ------------------------------------------------------------------------------------------------------------
 
 
 def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tuple[str, bool]:
@@ -153,7 +149,8 @@ def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tup
     )
     level, results = seen.stdout.split()
     is_native = results == older_processor.results()
-    what = f"{level}, onnxruntime computes {'the same as' if is_native else 'other bits than'} on native"
+    how = "the same as" if is_native else "other bits than"
+    what = f"{level}, onnxruntime computes {how} on native"
     if level != wanted or (is_native and level != older_processor.level()):
         return f"{name}: no test was run, for libraries see another processor: {what}", False
     plain, is_right = _pytest(python, tests, environment)
@@ -225,10 +222,6 @@ def _not_emulated(name: str, program: Path) -> list[str]:
 
 
 # -- arm64
-#
-#
-#
-# -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

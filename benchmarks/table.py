@@ -190,34 +190,36 @@ def timed(
 
 def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -> Row:
     model = hydrated(path, folder)
-    np.savez(folder / "inputs.npz", **feeds_of(path, model))
+    inputs = folder / "inputs.npz"
+    np.savez(inputs, **feeds_of(path, model))
     row = Row(name, count(onnx.load(model, load_external_data=False)), model.stat().st_size)
-    places = {"original": model, "again": model}
-    for tool in (*OURS, *(optimizer.__name__ for optimizer in OTHERS)):
-        made = folder / f"{tool}{KERNELS if tool == 'kernels' else ''}.onnx"
-        row.forms[tool] = made_by(tool, model, made)
-        if tool != "verified" and (tool != "kernels" or library_for(made).is_file()):
-            places[tool] = made
-    row.forms["fusionc"].fault = row.forms["fusionc"].fault or row.forms["verified"].fault
-    places = {
-        tool: made
-        for tool, made in places.items()
-        if tool not in row.forms or not row.forms[tool].fault
-    }
-    runs = timed(places, model, folder / "inputs.npz", options)
+    results = optimized(row, model, folder)
+    runs = timed({"original": model, "again": model} | results, model, inputs, options)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
     row.again = statistics.median(run["again"] / run["original"] for run in runs)
     if find_spec(OPENVINO):
         row.forms[OPENVINO] = Form(fault="" if OPENVINO in runs[0] else "it does not run")
     for tool in set(row.forms) & set(runs[0]):
         row.forms[tool].ratio = statistics.median(run[tool] / run["original"] for run in runs)
-    if "kernels" not in places and not row.forms["kernels"].fault:  # none were made
+    if "kernels" not in results and not row.forms["kernels"].fault:  # none were made
         row.forms["kernels"].ratio = row.forms["fusionc"].ratio
     row.load = load_seconds(model, False)
     for tool in ("fusionc", "kernels"):
-        if tool in places:
-            row.forms[tool].load = load_seconds(places[tool], tool == "kernels")
+        if tool in results:
+            row.forms[tool].load = load_seconds(results[tool], tool == "kernels")
     return row
+
+
+def optimized(row: Row, model: Path, folder: Path) -> dict[str, Path]:
+    """Fill in what each optimizer makes of a model; the results to take times of, by optimizer."""
+    results = {}
+    for tool in (*OURS, *(optimizer.__name__ for optimizer in OTHERS)):
+        result = folder / f"{tool}{KERNELS if tool == 'kernels' else ''}.onnx"
+        row.forms[tool] = made_by(tool, model, result)
+        if tool != "verified" and (tool != "kernels" or library_for(result).is_file()):
+            results[tool] = result
+    row.forms["fusionc"].fault = row.forms["fusionc"].fault or row.forms["verified"].fault
+    return {tool: result for tool, result in results.items() if not row.forms[tool].fault}
 
 
 def models(folder: Path, only: str) -> Iterator[tuple[str, Path]]:

@@ -119,28 +119,37 @@ def markdown(rows: Sequence[Row], machine: str) -> str:
 def _means(name: str, rows: Sequence[Row]) -> str:
     pairs = [(row, row.forms[name]) for row in rows if name in row.forms]
     right = [(row, form) for row, form in pairs if not form.fault]
+    nodes = [form.nodes / row.nodes for row, form in right if form.nodes]
     ratios = [form.ratio for _, form in right if form.ratio]
-    both = [
-        (form, row.forms["fusionc"])
-        for row, form in right
-        if form.seconds and row.forms["fusionc"].seconds
-    ]
     cells = [
-        _mean(
-            form.nodes / row.nodes
-            for row, form in right
-            if form.nodes and name not in WITHOUT_NODES
-        ),
+        "" if name in WITHOUT_NODES else _mean(nodes),
         _mean(ratios),
         str(sum(ratio > 1.01 for ratio in ratios)) if ratios else "",
-        _mean(form.seconds / ours.seconds for form, ours in both),
-        _mean(form.peak / ours.peak for form, ours in both),
-        ""
-        if name == "openvino"
-        else str(sum(bool(form.fault and form.nodes) for _, form in pairs)),
-        str(sum(bool(form.fault and not form.nodes) for _, form in pairs)),
+        *_mean_costs(right),
+        *_fault_counts(name, pairs),
     ]
     return f"| {TITLES[name]} | {' | '.join(cells)} |"
+
+
+def _mean_costs(pairs: Sequence[tuple[Row, Form]]) -> list[str]:
+    """Seconds and peak memory, as ratios to those of fusionc."""
+    both = [
+        (form, row.forms["fusionc"])
+        for row, form in pairs
+        if form.seconds and row.forms["fusionc"].seconds
+    ]
+    return [
+        _mean(form.seconds / ours.seconds for form, ours in both),
+        _mean(form.peak / ours.peak for form, ours in both),
+    ]
+
+
+def _fault_counts(name: str, pairs: Sequence[tuple[Row, Form]]) -> list[str]:
+    """How many results are wrong, and how many are missing."""
+    faulty = [form for _, form in pairs if form.fault]
+    failed = sum(not form.nodes for form in faulty)
+    # the answers of OpenVINO are not compared
+    return ["" if name == "openvino" else str(len(faulty) - failed), str(failed)]
 
 
 def _line(row: Row) -> str:
@@ -184,13 +193,15 @@ def drawing(rows: Sequence[Row], machine: str) -> str:
     for number, (name, color) in enumerate(DRAWN.items()):
         at = LEFT + 130 * number
         parts.append(
-            f'<circle cx="{at}" cy="36" r="4" fill="{color}"/><text x="{at + 8}" y="40">{TITLES[name]}</text>'
+            f'<circle cx="{at}" cy="36" r="4" fill="{color}"/>'
+            f'<text x="{at + 8}" y="40">{TITLES[name]}</text>'
         )
     for fifth in range(int(END * 5) + 1):
         at = _across(fifth / 5)
         color = "#444" if fifth == 5 else "#ddd"
         parts.append(
-            f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 8}" y2="{height - 22}" stroke="{color}"/>'
+            f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 8}" y2="{height - 22}" '
+            f'stroke="{color}"/>'
         )
         parts.append(
             f'<text x="{at:.0f}" y="{height - 8}" text-anchor="middle">{fifth / 5:.1f}</text>'
@@ -202,9 +213,8 @@ def drawing(rows: Sequence[Row], machine: str) -> str:
         )
         for name, color in reversed(DRAWN.items()):
             if name in row.forms and row.forms[name].ratio:
-                parts.append(
-                    f'<circle cx="{_across(row.forms[name].ratio):.1f}" cy="{at}" r="4" fill="{color}"/>'
-                )
+                across = _across(row.forms[name].ratio)
+                parts.append(f'<circle cx="{across:.1f}" cy="{at}" r="4" fill="{color}"/>')
     return "\n".join([*parts, "</svg>", ""])
 
 

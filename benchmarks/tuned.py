@@ -24,6 +24,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,12 @@ def main() -> int:
     )
     if not models:
         parser.error(f"{options.folder} has no model whose name contains {options.only!r}")
+    rows, failed = tune_all(models, options)
+    return verdict(rows, failed) if rows else 1
+
+
+def tune_all(models: Sequence[Path], options: argparse.Namespace) -> tuple[list[Row], int]:
+    """Tune models and print what comes of it; their rows, and how many fail."""
     repeated = 1 if options.once else 2
     where = {"where": machine(False, PROCESSES), "folder": str(options.folder.resolve())}
     alike = {**where, "budget": options.budget, "times": repeated}
@@ -140,8 +147,11 @@ def main() -> int:
         if model.stem not in known:
             journal.keep(options.results, alike, row)
         print(described(row), flush=True)
-    if not rows:
-        return 1
+    return rows, failed
+
+
+def verdict(rows: Sequence[Row], failed: int) -> int:
+    """Print the means; the exit code."""
     times = list(chain.from_iterable(row["times"] for row in rows))
     gain = mean_of(time["default"] for time in times)
     slower = [time for time in times if is_slower(time)]

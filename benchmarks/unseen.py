@@ -34,7 +34,7 @@ import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -164,7 +164,8 @@ def summary(title: str, rows: list[Row]) -> str:
 
 def means(rows: Iterable[Row]) -> Iterator[str]:
     """A table of each kind of models in each half that was measured."""
-    yield "| geometric means        | models |   A/A | default | slower | at most | kernels | slower | at most |"
+    of_each = "slower | at most |"
+    yield f"| geometric means        | models |   A/A | default | {of_each} kernels | {of_each}"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     for half in HALVES:
         mine = [row for row in rows if row.half == half]
@@ -173,6 +174,52 @@ def means(rows: Iterable[Row]) -> Iterator[str]:
                 yield summary(f"{half}, {kind}", of_kind)
         if mine:
             yield summary(f"{half}, all", mine)
+
+
+class Measurements:
+    """Measures models, shows their rows and keeps them in a journal."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.console = Console(width=200)
+        self.where = machine(options.one_thread, options.processes)
+        self.kept = options.results and Path(f"{options.results}.jsonl")
+        self.alike = {
+            "where": self.where,
+            "folder": str(options.folder.resolve()),
+            "seconds": options.seconds,
+            "row": [f.name for f in fields(Row)],
+        }
+        rows = journal.known(self.kept, self.alike)
+        self.known = {(row["half"], row["name"]): Row(**row) for row in rows}
+
+    def show(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def show_row(self, row: Row) -> None:
+        if row.half == "tune" or row.failures:
+            self.show(str(row))
+
+    def measure(self, path: Path, processes: int) -> Row:
+        row = measured(path, self.options, processes)
+        if not row.failures:
+            journal.keep(self.kept, self.alike, asdict(row))
+        return row
+
+    def rows(self, paths: Sequence[Path]) -> list[Row]:
+        """A row of each model; what seems slower is measured again in more processes."""
+        rows = []
+        processes = self.options.processes
+        for path in paths:
+            known = self.known.get((path.parent.parent.name, path.stem))
+            row = known or self.measure(path, processes)
+            rows.append(row)
+            self.show_row(row)
+        for place, (path, row) in enumerate(zip(paths, rows, strict=True)):
+            if row.seems_slower() and row.processes == processes:
+                rows[place] = self.measure(path, _MORE * processes)
+                self.show_row(rows[place])
+        return rows
 
 
 def main() -> int:
@@ -193,56 +240,29 @@ def main() -> int:
     options = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     halves = [half for half in HALVES if options.half in (None, half)]
-    there = [path for half in halves for path in sorted((options.folder / half).rglob("*.onnx"))]
-    found = [path for path in there if options.only in path.stem]
-    if not found:
+    paths = [path for half in halves for path in sorted((options.folder / half).rglob("*.onnx"))]
+    paths = [path for path in paths if options.only in path.stem]
+    if not paths:
         places = " or ".join(str(options.folder / half) for half in halves)
         parser.error(f"no model in {places} has {options.only!r} in its name")
-    console = Console(width=200)
+    measurements = Measurements(options)
+    measurements.show(HEAD)
+    return verdict(measurements.rows(paths), measurements)
 
-    def show(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    show(HEAD)
-    kept = options.results and Path(f"{options.results}.jsonl")
-    where = machine(options.one_thread, options.processes)
-    alike = {
-        "where": where,
-        "folder": str(options.folder.resolve()),
-        "seconds": options.seconds,
-        "row": [f.name for f in fields(Row)],
-    }
-    known = {(row["half"], row["name"]): Row(**row) for row in journal.known(kept, alike)}
-
-    def measured_now(path: Path, processes: int) -> Row:
-        row = measured(path, options, processes)
-        if not row.failures:
-            journal.keep(kept, alike, asdict(row))
-        return row
-
-    rows = []
-    for path in found:
-        row = known.get((path.parent.parent.name, path.stem)) or measured_now(
-            path, options.processes
-        )
-        rows.append(row)
-        if row.half == "tune" or row.failures:
-            show(str(row))
-    for place, (path, row) in enumerate(zip(found, rows, strict=True)):
-        if row.seems_slower() and row.processes == options.processes:
-            rows[place] = row = measured_now(path, _MORE * options.processes)
-            if row.half == "tune" or row.failures:
-                show(str(row))
+def verdict(rows: list[Row], measurements: Measurements) -> int:
+    """Show and write the means; the exit code."""
+    options = measurements.options
     table = list(means(rows))
-    show("\n" + "\n".join(table))
+    measurements.show("\n" + "\n".join(table))
     if options.results:
         more = f"{_MORE * options.processes} processes for what seemed slower"
-        text = [f"{where}; {more}; models of benchmarks/make_unseen.py.", "", *table, ""]
-        Path(f"{options.results}.md").write_text("\n".join(text))
+        head = f"{measurements.where}; {more}; models of benchmarks/make_unseen.py."
+        Path(f"{options.results}.md").write_text("\n".join([head, "", *table, ""]))
     failed = sum(bool(row.failures) for row in rows)
     slower = sum(bool(row.slower()) for row in rows)
     left_out = sum(bool(row.not_run) for row in rows)
-    show(
+    measurements.show(
         f"{len(rows)} models, {failed} wrong or not converted, {slower} slower, {left_out} not "
         "run by onnxruntime"
     )

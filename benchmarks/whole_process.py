@@ -19,15 +19,17 @@ _ENVIRONMENT = {
 _STARTER = """
 import json, os, subprocess, sys, time
 begin = time.perf_counter()
-child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+null = subprocess.DEVNULL
+child = subprocess.Popen(sys.argv[2:], stdin=null, stdout=null, stderr=subprocess.PIPE)
 os.set_blocking(child.stderr.fileno(), False)
-said, code, used = b"", None, None
+said = b""
+code = None
 while code is None:
     time.sleep(0.002)
     said = (said + (child.stderr.read() or b""))[-2000:]
-    pid, status, found = os.wait4(child.pid, os.WNOHANG)
+    pid, status, used = os.wait4(child.pid, os.WNOHANG)
     if pid:
-        code, used = os.waitstatus_to_exitcode(status), found
+        code = os.waitstatus_to_exitcode(status)
     elif time.perf_counter() - begin > float(sys.argv[1]):
         child.kill()
 seconds = time.perf_counter() - begin

@@ -120,9 +120,11 @@ def shufflenet_v1(groups: int = 4) -> nn.Module:
         inner = out // 4
         grown = out if stride == 1 else out - channels
         body = stack(
-            conv(channels, inner, 1, groups=groups), Shuffle(groups), conv(inner, inner, 3, stride, inner, None),
+            conv(channels, inner, 1, groups=groups),
+            Shuffle(groups),
+            conv(inner, inner, 3, stride, inner, None),
             conv(inner, grown, 1, groups=groups, act=None),
-        )  # fmt: skip
+        )
         joined = Sum(nn.Identity(), body) if stride == 1 else Cat(nn.AvgPool2d(3, 2, 1), body)
         return stack(joined, nn.ReLU())
 

@@ -50,11 +50,17 @@ def inverted(
 
 def mobilenet_v3() -> nn.Module:
     plan = (
-        (16, 24, 3, 2, nn.ReLU, None), (24, 24, 3, 1, nn.ReLU, None), (24, 40, 5, 2, nn.ReLU, nn.Hardsigmoid),
-        (40, 40, 5, 1, nn.ReLU, nn.Hardsigmoid), (40, 80, 3, 2, nn.Hardswish, None), (80, 80, 3, 1, nn.Hardswish, None),
-        (80, 112, 3, 1, nn.Hardswish, nn.Hardsigmoid), (112, 112, 3, 1, nn.Hardswish, nn.Hardsigmoid),
-        (112, 160, 5, 2, nn.Hardswish, nn.Hardsigmoid), (160, 160, 5, 1, nn.Hardswish, nn.Hardsigmoid),
-    )  # fmt: skip
+        (16, 24, 3, 2, nn.ReLU, None),
+        (24, 24, 3, 1, nn.ReLU, None),
+        (24, 40, 5, 2, nn.ReLU, nn.Hardsigmoid),
+        (40, 40, 5, 1, nn.ReLU, nn.Hardsigmoid),
+        (40, 80, 3, 2, nn.Hardswish, None),
+        (80, 80, 3, 1, nn.Hardswish, None),
+        (80, 112, 3, 1, nn.Hardswish, nn.Hardsigmoid),
+        (112, 112, 3, 1, nn.Hardswish, nn.Hardsigmoid),
+        (112, 160, 5, 2, nn.Hardswish, nn.Hardsigmoid),
+        (160, 160, 5, 1, nn.Hardswish, nn.Hardsigmoid),
+    )
     stem = conv(3, 16, 3, 2, act=nn.Hardswish)
     last = conv(160, 640, 1, act=nn.Hardswish)
     head = [

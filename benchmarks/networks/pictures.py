@@ -198,8 +198,10 @@ def vocoder(width: int = 96) -> nn.Module:
             return dilation * (kernel - 1) // 2
 
         return stack(*(
-            residual(nn.LeakyReLU(0.1), nn.Conv1d(channels, channels, kernel, 1, pad(d), d), nn.LeakyReLU(0.1),
-                     nn.Conv1d(channels, channels, kernel, 1, pad(1)))
+            residual(
+                nn.LeakyReLU(0.1), nn.Conv1d(channels, channels, kernel, 1, pad(d), d),
+                nn.LeakyReLU(0.1), nn.Conv1d(channels, channels, kernel, 1, pad(1)),
+            )
             for d in (1, 3)
         ))  # fmt: skip
 

@@ -230,7 +230,9 @@ class Segformer(nn.Module):
         self.stages = nn.ModuleList([
             stack(nn.Conv2d(3, 32, 7, 4, 3), Channels(32), Reduced(32, 1, 8), Reduced(32, 1, 8)),
             stack(nn.Conv2d(32, 64, 3, 2, 1), Channels(64), Reduced(64, 2, 4), Reduced(64, 2, 4)),
-            stack(nn.Conv2d(64, 160, 3, 2, 1), Channels(160), Reduced(160, 5, 2), Reduced(160, 5, 2)),
+            stack(
+                nn.Conv2d(64, 160, 3, 2, 1), Channels(160), Reduced(160, 5, 2), Reduced(160, 5, 2)
+            ),
         ])  # fmt: skip
         self.heads = nn.ModuleList(nn.Conv2d(c, 64, 1) for c in (32, 64, 160))
         self.join = stack(conv(192, 64, 1), nn.Conv2d(64, 19, 1))
@@ -307,8 +309,13 @@ class Turned(nn.Module):
 def mixer(size: int, width: int = 256) -> nn.Module:
     count = (size // 16) ** 2
     blocks = [
-        stack(residual(nn.LayerNorm(width), Turned(nn.Linear(count, 128), nn.GELU(), nn.Linear(128, count))),
-              residual(nn.LayerNorm(width), mlp(width)))
+        stack(
+            residual(
+                nn.LayerNorm(width),
+                Turned(nn.Linear(count, 128), nn.GELU(), nn.Linear(128, count)),
+            ),
+            residual(nn.LayerNorm(width), mlp(width)),
+        )
         for _ in range(6)
     ]  # fmt: skip
     return stack(

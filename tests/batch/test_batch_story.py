@@ -47,14 +47,7 @@ def test_one_bad_model_is_a_line_and_not_the_end(
 ) -> None:
     for name in ("FUSIONC_WORK_PATH", "ASCEND_SLOG_PRINT_TO_STDOUT"):  # which are for one log
         monkeypatch.setenv(name, "1")
-    write_model(models / "crashes.onnx", "Softsign")
-    (models / "damaged.onnx").write_bytes(b"\xff" * 100)
-    (models / "gone.onnx").symlink_to("nowhere")
-    for name in ("all", "none"):
-        write_with_weights(models / f"sub/{name}.onnx")
-    (models / "sub/lost.onnx").write_bytes(
-        (models / "sub/none.onnx").read_bytes().replace(b"weights", b"nothing")
-    )
+    write_bad_models(models)
     custom = planted(models.parent, "os.kill(os.getpid(), signal.SIGSEGV)")
     told = list[Outcome]()
     summary = converted(
@@ -66,11 +59,7 @@ def test_one_bad_model_is_a_line_and_not_the_end(
         "sub/split.onnx": "converted",
     }  # fmt: skip
     assert sorted(outcome.name for outcome in told) == list(states(summary)), "each as it comes"
-    errors = {outcome.name: outcome.error or "" for outcome in summary.outcomes}
-    assert "has ended: by signal 11, Segmentation fault" in errors["crashes.onnx"]
-    assert errors["damaged.onnx"].startswith("E13005: the file is not an ONNX model")
-    assert errors["gone.onnx"].startswith("E10410: the model does not exist")
-    assert errors["sub/lost.onnx"].startswith("E10410: the file of external data does not exist")
+    assert_each_has_its_error(summary)
     results = ["relu.onnx", "sub/all.onnx", "sub/none.onnx", "sub/split.onnx", "sub/weights.bin"]
     assert list(content(OUTPUT)) == results
     assert not Path("1").exists()
@@ -78,18 +67,41 @@ def test_one_bad_model_is_a_line_and_not_the_end(
         models / "sub/split.onnx", output="alone.onnx", custom_passes=[custom], verify=False
     )
     assert Path("alone.onnx").read_bytes() == content(OUTPUT)["sub/split.onnx"]
+    assert_all_is_noted(summary)
+    fault = summary.fault(OUTPUT)
+    assert fault is not None
+    assert (fault.exit_code, fault.what) == (1, "4 of 8 models were not converted")
+
+
+def write_bad_models(models: Path) -> None:
+    """One that crashes the passes, one that is damaged, one that is gone, and one whose weights are
+    gone, and good ones.
+    """
+    write_model(models / "crashes.onnx", "Softsign")
+    (models / "damaged.onnx").write_bytes(b"\xff" * 100)
+    (models / "gone.onnx").symlink_to("nowhere")
+    for name in ("all", "none"):
+        write_with_weights(models / f"sub/{name}.onnx")
+    (models / "sub/lost.onnx").write_bytes(
+        (models / "sub/none.onnx").read_bytes().replace(b"weights", b"nothing")
+    )
+
+
+def assert_each_has_its_error(summary: Summary) -> None:
+    errors = {outcome.name: outcome.error or "" for outcome in summary.outcomes}
+    assert "has ended: by signal 11, Segmentation fault" in errors["crashes.onnx"]
+    assert errors["damaged.onnx"].startswith("E13005: the file is not an ONNX model")
+    assert errors["gone.onnx"].startswith("E10410: the model does not exist")
+    assert errors["sub/lost.onnx"].startswith("E10410: the file of external data does not exist")
+
+
+def assert_all_is_noted(summary: Summary) -> None:
     assert "effected_times=" in noted("sub/split.onnx.record", "debug/plog/*.log")
     assert "graph_fusion" in noted("sub/split.onnx.record", "fusion_result.json")
     noted_down = json.loads(noted("", "summary.json"))
     assert noted_down["notices"][-1] == "a note"
     assert noted_down["counts"] == {"converted": 4, "failed": 3, "crashed": 1}
     assert [model["name"] for model in noted_down["models"]] == list(states(summary))
-    fault = summary.fault(OUTPUT)
-    assert (
-        fault is not None
-        and fault.exit_code == 1
-        and fault.what == "4 of 8 models were not converted"
-    )
 
 
 def test_wrong_options_are_said_once(models: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -82,58 +83,58 @@ def test_a_run_makes_nothing_twice(task: ConversionTask) -> None:
     assert len(list(task.records.glob("debug/plog/*.log"))) == 1
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        "model",
-        "weights",
-        "switches",
-        "option",
-        "version",
-        "flags",
-        "compiler",
-        "plugin",
-        "result",
-        "weights of the result",
-        "record",
-        "format",
-    ],
-)
-def test_what_has_changed_is_made_anew(
+def write_other_weights(task: ConversionTask) -> None:
+    task.source.with_name("weights.bin").write_bytes(bytes(4096))
+    (task.output / "sub/weights.bin").unlink()
+
+
+def turn_passes_off(task: ConversionTask) -> None:
+    text = '{"Switch": {"GraphFusion": {"ALL": "off"}}}'
+    task.arguments["fusion_switch_file"].write_text(text)
+
+
+CHANGES: dict[str, Callable[[ConversionTask], object]] = {
+    "model": lambda task: write_model(task.source),
+    "weights": write_other_weights,
+    "switches": turn_passes_off,
+    "result": lambda task: write_model(task.destination),
+    "weights of the result": lambda task: (task.output / "sub/weights.bin").unlink(),
+    "record": lambda task: (task.records / "outcome.json").unlink(),
+    "format": lambda task: (task.records / "outcome.json").write_text('{"outcome": {}}'),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_what_has_changed_is_made_anew(task: ConversionTask, changed: str) -> None:
+    assert state(task) == "converted"
+    CHANGES[changed](task)
+    assert state(task) == "converted"
+    assert state(task) == "kept"
+
+
+def test_with_another_option_it_is_made_anew(task: ConversionTask) -> None:
+    assert state(task) == "converted"
+    arguments = {**task.arguments, "external_weight": 0}
+    assert state(task, arguments=arguments) == "converted"
+    assert state(task, arguments=arguments) == "kept"
+
+
+SURROUNDINGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "version": lambda patch: patch.setattr(surroundings, "__version__", "9"),
+    "flags": lambda patch: patch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "--dump_as_text"),
+    "compiler": lambda patch: patch.setenv("CC", "no such compiler"),
+    "plugin": lambda patch: patch.setattr(surroundings, "metadata", WithPlugin),
+}
+
+
+@pytest.mark.parametrize("changed", SURROUNDINGS)
+def test_in_other_surroundings_it_is_made_anew(
     task: ConversionTask, changed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert state(task) == "converted"
-    arguments = dict(task.arguments)
-    match changed:
-        case "model":
-            write_model(task.source)
-        case "weights":
-            task.source.with_name("weights.bin").write_bytes(bytes(4096))
-            (task.output / "sub/weights.bin").unlink()
-        case "switches":
-            arguments["fusion_switch_file"].write_text(
-                '{"Switch": {"GraphFusion": {"ALL": "off"}}}'
-            )
-        case "option":
-            arguments["external_weight"] = 0
-        case "version":
-            monkeypatch.setattr(surroundings, "__version__", "9")
-        case "flags":
-            monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "--dump_as_text")
-        case "compiler":
-            monkeypatch.setenv("CC", "no such compiler")
-        case "plugin":
-            monkeypatch.setattr(surroundings, "metadata", WithPlugin)
-        case "result":
-            write_model(task.destination)
-        case "weights of the result":
-            (task.output / "sub/weights.bin").unlink()
-        case "record":
-            (task.records / "outcome.json").unlink()
-        case "format":
-            (task.records / "outcome.json").write_text('{"outcome": {}}')
-    assert state(task, arguments=arguments) == "converted"
-    assert state(task, arguments=arguments) == "kept"
+    SURROUNDINGS[changed](monkeypatch)
+    assert state(task) == "converted"
+    assert state(task) == "kept"
 
 
 def test_what_has_failed_is_tried_again(task: ConversionTask) -> None:

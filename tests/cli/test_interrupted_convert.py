@@ -82,6 +82,23 @@ def test_a_signal_leaves_the_old_set_or_the_new_one(number: signal.Signals, afte
     assert convert().returncode == 0
     old = there()
     write_model(2)
+    exit_code, errors = interrupted(number, after)
+    word, expected = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 143)}[
+        number
+    ]
+    assert errors.endswith(f"fusionc: {word}\n")
+    assert exit_code == expected
+    if not after:
+        assert there() == old
+    assert not any(name.startswith(".fusionc") for name in there())
+    weights = onnx.load("out/out.onnx").graph.initializer[0]
+    assert numpy_helper.to_array(weights)[0] == (2 if after else 1)
+
+
+def interrupted(number: signal.Signals, after: bool) -> tuple[int, str]:
+    """The exit code and errors of a conversion that gets a signal before its result is in place, or
+    after.
+    """
     Path("waits.py").write_text(WAITS.format(before=0 if after else 60, after=60 if after else 0))
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command("--custom_passes=waits.py"), **piped, text=True) as process:
@@ -90,16 +107,7 @@ def test_a_signal_leaves_the_old_set_or_the_new_one(number: signal.Signals, afte
             assert line
         process.send_signal(number)
         _, errors = process.communicate()
-    assert errors.endswith(
-        "fusionc: interrupted\n" if number == signal.SIGINT else "fusionc: terminated\n"
-    )
-    assert process.returncode == (130 if number == signal.SIGINT else 143)
-    if not after:
-        assert there() == old
-    names = list(there())
-    assert not any(name.startswith(".fusionc") for name in names)
-    weights = onnx.load("out/out.onnx").graph.initializer[0]
-    assert numpy_helper.to_array(weights)[0] == (2 if after else 1)
+    return process.returncode, errors
 
 
 def test_a_folder_where_weights_used_to_lie() -> None:

@@ -203,7 +203,8 @@ def rename(model: onnx.ModelProto) -> None:
             value.name = name_of(value.name)
         for node in graph.node:
             node.name = name_of(node.name)
-            node.input[:], node.output[:] = map(name_of, node.input), map(name_of, node.output)
+            for names in (node.input, node.output):
+                names[:] = map(name_of, names)
             for attribute in node.attribute:
                 if attribute.HasField("g"):
                     visit(attribute.g)
@@ -249,11 +250,9 @@ def test_nodes_that_read_one_another() -> None:
         relu = model.graph.node.add(
             op_type="Relu", name="more", input=[model.graph.node[-1].output[0]], output=["more"]
         )
-        model.graph.node[-2].output[0], relu.input[0], relu.output[0] = (
-            "before",
-            "before",
-            relu.input[0],
-        )
+        relu.output[0] = relu.input[0]
+        relu.input[0] = "before"
+        model.graph.node[-2].output[0] = "before"
 
     assert texts(edited(edit)) == ["added >Relu"]
 

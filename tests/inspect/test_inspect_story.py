@@ -49,7 +49,8 @@ def test_nothing_is_found_in_a_plain_model(tmp_path: Path) -> None:
 
 def test_subnormal_numbers_are_counted(tmp_path: Path) -> None:
     weights = np.ones((4, 3, 1, 1))
-    weights[0, 0], weights[1, 1], weights[2, 2] = 1e-40, 0, 1e-37
+    for place, number in enumerate((1e-40, 0, 1e-37)):
+        weights[place, place] = number
     (found,) = inspected(with_weights(CONV, W=weights), tmp_path).findings
     assert found.topic == "subnormal numbers" and found.text.startswith(
         "1 element of 1 constant below"

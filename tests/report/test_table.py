@@ -119,19 +119,16 @@ def test_long_names_stay_whole_and_reasons_below_what_they_explain(
     words = [word.rstrip(",:") for line in lines for word in line.split()]
     assert words.count(LONG) == 4 and words.count("GraphFusion") == 1
     assert {"1237", "1234", "9900.0", "UBFusion", "Add_Mul_split_0123456789abcdef"} <= set(words)
-    assert (
-        words.index("[x]")
-        < words.index("node_39")
-        < words.index("dynamic")
-        < words.index("operator")
-    )
-    first = next(number for number, line in enumerate(lines) if "[x]" in line)
-    below = lines[
-        first + 1 : next(number for number, line in enumerate(lines) if "node_39" in line) + 1
-    ]
+    places = [words.index(word) for word in ("[x]", "node_39", "dynamic", "operator")]
+    assert places == sorted(places)
+    below = lines[line_with("[x]", lines) + 1 : line_with("node_39", lines) + 1]
     assert below and all(line.startswith("    ") for line in below)
-    notice = next(number for number, line in enumerate(lines) if line.startswith("notice"))
-    assert lines[notice + 1].startswith(" " * len("verification  "))
+    assert lines[line_with("notice", lines) + 1].startswith(" " * len("verification  "))
+
+
+def line_with(words: str, lines: list[str]) -> int:
+    """The number of the first line that holds these words."""
+    return next(number for number, line in enumerate(lines) if words in line)
 
 
 def test_80_columns_hold_a_table_of_the_longest_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from fusionc.passes import PASSES
 from fusionc.passes.ascend_names import ASCEND_NAMES
 from fusionc.rewrite.definition import Pass
 from fusionc.switches import PRESETS, decide, preset
+from fusionc.switches.decide import Switches
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = {
@@ -64,26 +65,39 @@ def test_the_default_is_complete_ordered_and_changes_nothing(
     assert decide(registry, switch_file=file) == decide(registry)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_does_what_it_is_for_and_says_nothing_needless(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "cfg.json"
+def switches_of(name: str, folder: Path) -> Switches:
+    file = folder / "cfg.json"
     file.write_text(preset(name, PASSES))
-    assert file.read_text() == (ROOT / f"switch_configs/{name}.json").read_text()
-    switches = decide(PASSES, switch_file=file)
-    enabled = [p for p in PASSES if p.name in switches.enabled]
-    match name:
-        case "default":
-            assert switches == decide(PASSES)
-        case "portable":
-            assert {p.kind for p in enabled} == {"GraphFusion"}
-        case "exact":
-            assert {p.numerics for p in enabled if p.default != "must"} == {"bitwise"}
-            assert {p.name for p in PASSES if p.default == "must"} <= switches.enabled
-        case _:
-            assert not enabled
-            [notice] = switches.notices  # in CANN, some passes would stay on
-            assert "the model is written as it was read" in notice
-    assert name == "all_off" or not switches.notices
+    return decide(PASSES, switch_file=file)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_in_its_file_and_says_nothing_needless(name: str, tmp_path: Path) -> None:
+    assert preset(name, PASSES) == (ROOT / f"switch_configs/{name}.json").read_text()
+    assert name == "all_off" or not switches_of(name, tmp_path).notices
+
+
+def test_the_default_preset_is_the_default(tmp_path: Path) -> None:
+    assert switches_of("default", tmp_path) == decide(PASSES)
+
+
+def test_the_portable_preset_has_graph_fusion_alone(tmp_path: Path) -> None:
+    enabled = switches_of("portable", tmp_path).enabled
+    assert {p.kind for p in PASSES if p.name in enabled} == {"GraphFusion"}
+
+
+def test_the_exact_preset_has_bitwise_passes_and_those_that_must_be_on(tmp_path: Path) -> None:
+    enabled = switches_of("exact", tmp_path).enabled
+    needed = {p.name for p in PASSES if p.default == "must"}
+    assert needed <= enabled
+    assert {p.numerics for p in PASSES if p.name in enabled - needed} == {"bitwise"}
+
+
+def test_the_preset_without_passes(tmp_path: Path) -> None:
+    switches = switches_of("all_off", tmp_path)
+    assert not switches.enabled & {p.name for p in PASSES}
+    [notice] = switches.notices  # in CANN, some passes would stay on
+    assert "the model is written as it was read" in notice
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ def test_as_many_elements_as_have_noise_may_be_off() -> None:
     """Wherever they are, and four times as far as the noise of so many."""
     moves = np.zeros(1000)
     off = np.zeros(1000)
-    moves[:10], off[500:510] = 1.0, 4 * ABOUT
+    moves[:10] = 1.0
+    off[500:510] = 4 * ABOUT
     assert noise_of(moves).explains(off, ABOUT)
     off[510] = 1e-3
     assert not noise_of(moves).explains(off, ABOUT)

@@ -149,7 +149,8 @@ def test_nan_and_infinities_have_their_places(special: float) -> None:
     there = VALUES.astype(np.float32)
     here[1, 1] = there[1, 1] = special
     assert compare(here, there) is None
-    there[1, 1], there[1, 2] = 1, special
+    there[1, 1] = 1
+    there[1, 2] = special
     assert compare(here, there) is not None
     there = here.copy()
     there[1, 1] = -special if np.isinf(special) else np.inf

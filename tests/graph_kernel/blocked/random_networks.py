@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from networks import MICROSOFT, REPEATED, Network, sliced
@@ -116,7 +116,6 @@ class RandomNetwork:
 
     def _convolve(self, x: _Image) -> bool:
         rng = self.rng
-        n = self.network
         kernel = rng.choice((1, 1, 3, 3, 3, 5, 2))
         stride = rng.choice((1, 1, 1, 2))
         dilation = rng.choice((1, 1, 1, 2))
@@ -126,30 +125,35 @@ class RandomNetwork:
         width = x.width + pads[1] + pads[3] - reach
         if min(height, width) < 0:
             return False
-        group = 1
-        out = rng.choice(_CHANNELS)
-        how = rng.random()
-        if how < 0.2:
-            group = out = x.channels
-        elif how < 0.3 and x.channels == 32:
-            group = 2
-            out = 64
-        elif how < 0.5 and x.channels % 8 == 0:
-            taken = rng.choice((1, 2, 4, 8))
-            group = x.channels // taken
-            out = group * taken * rng.choice((1, 1, 1, 2))
+        group, out = self._groups(x.channels)
         given = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads": pads, "group": group}
-        size = height // stride + 1, width // stride + 1
-        z = ""
-        op = "Conv"
-        if rng.random() < 0.25:
-            op = "FusedConv"
-            given["activation"] = rng.choice(("Relu", "Sigmoid", "Tanh"))
-            same = [i for i in self.images if (i.channels, i.height, i.width) == (out, *size)]
-            if same and not self.is_dynamic and rng.random() < 0.5:
-                z = rng.choice(same).name
-        name = n.conv(x.name, x.channels, out, kernel, bias=rng.random() < 0.8, op=op, z=z, **given)
-        return self._made(name, out, *size)
+        made = _Image("", out, height // stride + 1, width // stride + 1)
+        given |= {"op": "Conv", "z": ""} | (self._fused(made) if rng.random() < 0.25 else {})
+        has_bias = rng.random() < 0.8
+        name = self.network.conv(x.name, x.channels, out, kernel, bias=has_bias, **given)
+        return self._made(name, out, made.height, made.width)
+
+    def _groups(self, channels: int) -> tuple[int, int]:
+        """In how many groups a convolution works, and how many channels it makes."""
+        out = self.rng.choice(_CHANNELS)
+        how = self.rng.random()
+        if how < 0.2:
+            return channels, channels
+        if how < 0.3 and channels == 32:
+            return 2, 64
+        if how < 0.5 and channels % 8 == 0:
+            taken = self.rng.choice((1, 2, 4, 8))
+            return channels // taken, channels * self.rng.choice((1, 1, 1, 2))
+        return 1, out
+
+    def _fused(self, made: _Image) -> dict[str, str]:
+        """An activation in a convolution, and maybe an image that is added."""
+        activation = self.rng.choice(("Relu", "Sigmoid", "Tanh"))
+        fused = {"op": "FusedConv", "activation": activation}
+        same = [i for i in self.images if replace(i, name="") == made]
+        if same and not self.is_dynamic and self.rng.random() < 0.5:
+            fused["z"] = self.rng.choice(same).name
+        return fused
 
     def _activate(self, x: _Image) -> bool:
         n = self.network

@@ -66,6 +66,17 @@ def native() -> Processor:
 ARM64 = Processor(("aarch64-linux-gnu-gcc", "-static"), ("qemu-aarch64",), (0,))
 
 
+def _replaced(text: str, is_512_emulated: bool) -> str:
+    """The C text of a library as a program needs it."""
+    for what, by in _REPLACED.items():
+        assert text.count(what) == 1
+        text = text.replace(what, by)
+    for what, by in _EMULATED.items() if is_512_emulated else ():
+        assert what in text
+        text = text.replace(what, by)
+    return text
+
+
 class Standalone:
     """An executable with the programs of areas."""
 
@@ -80,14 +91,7 @@ class Standalone:
         self.numbers = {
             name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))
         }
-        text = source(areas)
-        for what, by in _REPLACED.items():
-            assert text.count(what) == 1
-            text = text.replace(what, by)
-        if 2 in processor.widths and not has_512():
-            for what, by in _EMULATED.items():
-                assert what in text
-                text = text.replace(what, by)
+        text = _replaced(source(areas), is_512_emulated=2 in processor.widths and not has_512())
         if "-O0" in flags:  # what is inlined everywhere takes a compiler half of its time
             text = text.replace("always_inline, ", "")
         text = f"static int chosen_width;\n{text}"

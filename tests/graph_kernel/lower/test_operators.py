@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ INTEGERS = [TensorProto.INT32, TensorProto.INT64]
 SMALL = [TensorProto.INT8, TensorProto.UINT8]
 NUMBERS = [*FLOATS, *INTEGERS, *SMALL]
 
+Case = tuple[str, float]  # a graph, and the share by which results may differ
 # call → element types of its inputs; T is that type, x, y, z are inputs. A share of 0 is bitwise.
 UNARY = {
     "Abs(x)": 0, "Neg(x)": 0, "Sign(x)": 0, "Relu(x)": 0, "Identity(x)": 0, "Floor(x)": 0, "Ceil(x)": 0, "Round(x)": 0,
@@ -43,77 +46,102 @@ REDUCED = [
 ]  # fmt: skip
 
 
-def _cases() -> dict[str, tuple[str, float]]:
-    """Name → graph, share."""
-    cases: dict[str, tuple[str, float]] = {}
+def _cases() -> dict[str, Case]:
+    """Cases by their names."""
+    return dict(
+        [
+            *_unary(),
+            *_binary(),
+            *_conversions(),
+            *_of_booleans(),
+            *_reductions(),
+            *_normalizations(),
+        ]
+    )
 
-    def add(
-        name: str, dtype: int, call: str, share: float, ins: str, out: str, dims: str = "N,M"
-    ) -> None:
-        typed = ", ".join(
-            f"{type_name(dtype) if kind == 'T' else kind}[{dims}] {n}" for n, kind in _ports(ins)
-        )
-        half = 2e-3 if dtype == TensorProto.FLOAT16 and share else share
-        key = f"{name}, {type_name(dtype)}"
-        out_type = type_name(dtype) if out == "T" else out
-        cases[key] = (f"g ({typed}) => ({out_type}[{dims}] o) {{ o = {call} }}", half)
 
+def _case(
+    call: str, dtype: int, share: float, ins: str, out: str = "T", name: str = ""
+) -> tuple[str, Case]:
+    """A call that keeps the shape of its inputs, for one element type."""
+    typed = ", ".join(
+        f"{type_name(dtype) if kind == 'T' else kind}[N,M] {n}" for n, kind in _ports(ins)
+    )
+    half = 2e-3 if dtype == TensorProto.FLOAT16 and share else share
+    out_type = type_name(dtype) if out == "T" else out
+    graph = f"g ({typed}) => ({out_type}[N,M] o) {{ o = {call} }}"
+    return f"{name or call}, {type_name(dtype)}", (graph, half)
+
+
+def _unary() -> Iterator[tuple[str, Case]]:
     for call, share in UNARY.items():
         of_integers = call in ("Abs(x)", "Neg(x)", "Sign(x)", "Relu(x)", "Clip(x)")
         floats = [TensorProto.FLOAT] if call.startswith("Celu") else FLOATS
         for dtype in [*floats, *([*INTEGERS, TensorProto.INT8] if of_integers else [])]:
-            add(call, dtype, call, share, "x:T", "bool" if call.startswith("Is") else "T")
+            yield _case(call, dtype, share, "x:T", "bool" if call.startswith("Is") else "T")
+
+
+def _binary() -> Iterator[tuple[str, Case]]:
     for call, share in BINARY.items():
-        compares = call.split("(")[0] in (
-            "Equal",
-            "Less",
-            "Greater",
-            "LessOrEqual",
-            "GreaterOrEqual",
-        )
+        compares = call.startswith(("Equal", "Less", "Greater"))
         for dtype in FLOATS if call.startswith(("Mean", "Sum")) else NUMBERS:
-            add(call, dtype, call, share, "x:T y:T", "bool" if compares else "T")
+            yield _case(call, dtype, share, "x:T y:T", "bool" if compares else "T")
     for dtype in [*INTEGERS, *SMALL]:
-        add("Mod(x, y)", dtype, "Mod(x, y)", 0, "x:T y:T", "T")
+        yield _case("Mod(x, y)", dtype, 0, "x:T y:T")
+
+
+def _conversions() -> Iterator[tuple[str, Case]]:
     for dtype in NUMBERS:
-        add("Where(c, x, y)", dtype, "Where(c, x, y)", 0, "c:bool x:T y:T", "T")
+        yield _case("Where(c, x, y)", dtype, 0, "c:bool x:T y:T")
         for to in [*NUMBERS, TensorProto.BOOL]:
             out = type_name(to)
-            add(f"Cast to {out}", dtype, f"Cast <to = {to}>(x)", 0, "x:T", out)
+            yield _case(f"Cast <to = {to}>(x)", dtype, 0, "x:T", out, f"Cast to {out}")
+
+
+def _of_booleans() -> Iterator[tuple[str, Case]]:
     for call in ("And(x, y)", "Or(x, y)", "Xor(x, y)", "Equal(x, y)"):
-        add(call, TensorProto.BOOL, call, 0, "x:T y:T", "T")
-    add("Not(x)", TensorProto.BOOL, "Not(x)", 0, "x:T", "T")
-    for dtype in (TensorProto.FLOAT, TensorProto.INT32):
-        for op in REDUCED:
-            for axes in ("1", "0", "0, 1"):
-                for keep in (0, 1) if axes == "1" else (1,):
-                    text = type_name(dtype)
-                    shape = (
-                        {"1": "N,1", "0": "1,M", "0, 1": "1,1"}[axes]
-                        if keep
-                        else {"1": "N", "0": "M", "0, 1": ""}[axes]
-                    )
-                    cases[f"{op} of {axes}, keepdims {keep}, {text}"] = (
-                        f"g ({text}[N,M] x) => ({text}[{shape}] o) <int64[{axes.count(',') + 1}] a = {{{axes}}}>"
-                        f" {{ o = {op} <keepdims = {keep}>(x, a) }}",
-                        1e-5,
-                    )
+        yield _case(call, TensorProto.BOOL, 0, "x:T y:T")
+    yield _case("Not(x)", TensorProto.BOOL, 0, "x:T")
+
+
+def _reductions() -> Iterator[tuple[str, Case]]:
+    # axes, keepdims, shape of the result
+    ways = [("1", 0, "N"), ("1", 1, "N,1"), ("0", 1, "1,M"), ("0, 1", 1, "1,1")]
+    for dtype, op, (axes, keep, shape) in product(
+        (TensorProto.FLOAT, TensorProto.INT32), REDUCED, ways
+    ):
+        text = type_name(dtype)
+        constant = f"int64[{axes.count(',') + 1}] a = {{{axes}}}"
+        graph = (
+            f"g ({text}[N,M] x) => ({text}[{shape}] o) <{constant}>"
+            f" {{ o = {op} <keepdims = {keep}>(x, a) }}"
+        )
+        yield f"{op} of {axes}, keepdims {keep}, {text}", (graph, 1e-5)
+
+
+def _normalizations() -> Iterator[tuple[str, Case]]:
     for call in ("Softmax(x)", "Softmax <axis = 0>(x)", "LogSoftmax(x)"):
         for dtype in FLOATS:
-            add(call, dtype, call, 1e-5, "x:T", "T")
-    cases["LayerNormalization"] = (
-        "g (float[N,M] x, float[M] s, float[M] b) => (float[N,M] o) { o = LayerNormalization(x, s, b) }",
-        1e-4,
-    )
-    for outputs in ("o, m", "o, m, i"):
-        ports = ", ".join(
-            f"float[N,{'M' if name == 'o' else 1}] {name}" for name in outputs.split(", ")
-        )
-        cases[f"LayerNormalization, outputs {outputs}"] = (
-            f"g (float[N,M] x, float[M] s) => ({ports}) {{ {outputs} = LayerNormalization(x, s) }}",
+            yield _case(call, dtype, 1e-5, "x:T")
+    yield (
+        "LayerNormalization",
+        (
+            "g (float[N,M] x, float[M] s, float[M] b) => (float[N,M] o)"
+            " { o = LayerNormalization(x, s, b) }",
             1e-4,
+        ),
+    )
+    for outputs, ports in (
+        ("o, m", "float[N,M] o, float[N,1] m"),
+        ("o, m, i", "float[N,M] o, float[N,1] m, float[N,1] i"),
+    ):
+        yield (
+            f"LayerNormalization, outputs {outputs}",
+            (
+                f"g (float[N,M] x, float[M] s) => ({ports}) {{ {outputs} = LayerNormalization(x, s) }}",
+                1e-4,
+            ),
         )
-    return cases
 
 
 def _ports(text: str) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import onnx
 import pytest
 from areas import area_of, area_of_graph, differences, kernel_model, plain_model, session
 from onnx import TensorProto, helper
@@ -85,56 +86,84 @@ def _compare(area: Area, built: Built) -> None:
 
 def _random_area(rng: random.Random, name: str) -> Area:
     """Vectors of sizes, taken apart, computed with and joined."""
-    nodes = []
-    constants = dict[str, np.ndarray]()
-    inputs = {"x": ["N", 3, "M"], "y": ["K", "N"]}
-    vectors: list[tuple[str, int]] = []
+    maker = _AreaMaker(rng)
+    for _ in range(rng.randint(2, 7)):
+        maker.grow()
+    return maker.area(name)
 
-    def constant(values: list[int]) -> str:
-        key = f"c{len(constants)}"
-        constants[key] = np.array(values, np.int64)
+
+class _AreaMaker:
+    """Adds one operator after the other to an area."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants = dict[str, np.ndarray]()
+        self.inputs = {"x": ["N", 3, "M"], "y": ["K", "N"]}
+        self.vectors: list[tuple[str, int]] = []  # with their lengths
+        for source, dims in self.inputs.items():
+            self.make("Shape", [source], len(dims))
+
+    def constant(self, values: list[int]) -> str:
+        key = f"c{len(self.constants)}"
+        self.constants[key] = np.array(values, np.int64)
         return key
 
-    def make(op: str, reads: list[str], length: int, **attributes: int) -> None:
-        vectors.append((f"v{len(nodes)}", length))
-        nodes.append(helper.make_node(op, reads, [f"v{len(nodes)}"], **attributes))
+    def make(self, op: str, reads: list[str], length: int, **attributes: int) -> None:
+        self.vectors.append((f"v{len(self.nodes)}", length))
+        self.nodes.append(helper.make_node(op, reads, [f"v{len(self.nodes)}"], **attributes))
 
-    for source, dims in inputs.items():
-        make("Shape", [source], len(dims))
-    for _ in range(rng.randint(2, 7)):
-        one, length = rng.choice(vectors)
-        op = rng.choice(["Gather", "Slice", "Concat", "Unary", "Binary", "Where", "Binary"])
-        if op == "Gather":
-            first = rng.randrange(length)
-            step = rng.choice([1, 1, -1])
-            count = rng.randint(1, 2)
-            picks = [first + step * k for k in range(count)]
-            if all(0 <= pick < length for pick in picks):
-                make("Gather", [one, constant(picks)], count)
-        elif op == "Slice":
-            start = rng.randrange(length)
-            make("Slice", [one, constant([start]), constant([length])], length - start)
-        elif op == "Concat" and length < 5:
-            other, more = rng.choice(vectors)
-            make("Concat", [one, constant([rng.randint(-1, 4)]), other], length + 1 + more, axis=0)
-        elif op == "Unary":
-            make(rng.choice(["Neg", "Abs", "Identity"]), [one], length)
-        elif op in ("Binary", "Where"):
-            fitting = [name for name, its in vectors if its == length] + [
-                constant([rng.randint(1, 9)])
-            ]
-            other = rng.choice(fitting)
-            if op == "Where":
-                nodes.append(helper.make_node("Equal", [one, other], [f"b{len(nodes)}"]))
-                make("Where", [nodes[-1].output[0], one, constant([1])], length)
-            else:
-                make(rng.choice(["Add", "Sub", "Mul", "Max", "Min"]), [one, other], length)
-    used = {key for node in nodes for key in node.input}
-    ends = [key for key, _ in vectors if key not in used]
-    graph = helper.make_graph(
-        nodes,
-        name,
-        [helper.make_tensor_value_info(key, FLOAT, dims) for key, dims in inputs.items()],
-        [helper.make_tensor_value_info(key, INT64, None) for key in ends],
-    )
-    return area_of_graph(graph, constants, name, 22)
+    def grow(self) -> None:
+        one, length = self.rng.choice(self.vectors)
+        ways = [
+            self.gather, self.slice, self.concat, self.unary, self.binary, self.where, self.binary,
+        ]  # fmt: skip
+        self.rng.choice(ways)(one, length)
+
+    def gather(self, one: str, length: int) -> None:
+        first = self.rng.randrange(length)
+        step = self.rng.choice([1, 1, -1])
+        count = self.rng.randint(1, 2)
+        picks = [first + step * k for k in range(count)]
+        if all(0 <= pick < length for pick in picks):
+            self.make("Gather", [one, self.constant(picks)], count)
+
+    def slice(self, one: str, length: int) -> None:
+        start = self.rng.randrange(length)
+        ends = [self.constant([start]), self.constant([length])]
+        self.make("Slice", [one, *ends], length - start)
+
+    def concat(self, one: str, length: int) -> None:
+        if length < 5:
+            other, more = self.rng.choice(self.vectors)
+            between = self.constant([self.rng.randint(-1, 4)])
+            self.make("Concat", [one, between, other], length + 1 + more, axis=0)
+
+    def unary(self, one: str, length: int) -> None:
+        self.make(self.rng.choice(["Neg", "Abs", "Identity"]), [one], length)
+
+    def binary(self, one: str, length: int) -> None:
+        other = self.other(length)
+        op = self.rng.choice(["Add", "Sub", "Mul", "Max", "Min"])
+        self.make(op, [one, other], length)
+
+    def where(self, one: str, length: int) -> None:
+        other = self.other(length)
+        self.nodes.append(helper.make_node("Equal", [one, other], [f"b{len(self.nodes)}"]))
+        self.make("Where", [self.nodes[-1].output[0], one, self.constant([1])], length)
+
+    def other(self, length: int) -> str:
+        """A vector of this length, or a constant."""
+        fitting = [name for name, its in self.vectors if its == length]
+        return self.rng.choice([*fitting, self.constant([self.rng.randint(1, 9)])])
+
+    def area(self, name: str) -> Area:
+        used = {key for node in self.nodes for key in node.input}
+        ends = [key for key, _ in self.vectors if key not in used]
+        graph = helper.make_graph(
+            self.nodes,
+            name,
+            [helper.make_tensor_value_info(key, FLOAT, dims) for key, dims in self.inputs.items()],
+            [helper.make_tensor_value_info(key, INT64, None) for key in ends],
+        )
+        return area_of_graph(graph, self.constants, name, 22)

@@ -62,21 +62,23 @@ def _alone() -> dict[str, tuple[Area, bool]]:
 def _further() -> dict[str, tuple[Area, bool]]:
     calls = [(call, value) for call, values in OF_CONSTANTS.items() for value in values]
     calls += [(call, 0.0) for call in OF_ATTRIBUTES]
-    found = dict[str, tuple[Area, bool]]()
+    areas = dict[str, tuple[Area, bool]]()
     for name, dtype in TYPES.items():
         for call, value in calls:
             if name == "double" and call in OF_ATTRIBUTES and not call.startswith(("IsInf", "Sum")):
                 continue  # onnxruntime has none
-            inputs = ", ".join(
-                f"{'bool' if k == 'c' else name}[N] {k}"
-                for k in "cxy"
-                if f"{k}," in f"{call[:-1]},"
-            )
-            out = "bool" if call.startswith(("Equal", "IsInf")) else name
-            text = f"g ({inputs}) => ({out}[N] o) {{ o = {call} }}"
-            area = area_of(text, {"p": np.asarray(value, dtype)}, name=f"further_{len(found)}")
-            found[f"{call} of {value}, {name}"] = (area, call.startswith(EXACT))
-    return found
+            constants = {"p": np.asarray(value, dtype)}
+            area = area_of(_graph_of(call, name), constants, name=f"further_{len(areas)}")
+            areas[f"{call} of {value}, {name}"] = (area, call.startswith(EXACT))
+    return areas
+
+
+def _graph_of(call: str, name: str) -> str:
+    """The text of a graph with one call on tensors of a type."""
+    read = [key for key in "cxy" if f"{key}," in f"{call[:-1]},"]
+    inputs = ", ".join(f"{'bool' if key == 'c' else name}[N] {key}" for key in read)
+    out = "bool" if call.startswith(("Equal", "IsInf")) else name
+    return f"g ({inputs}) => ({out}[N] o) {{ o = {call} }}"
 
 
 ALL = _alone() | _further()

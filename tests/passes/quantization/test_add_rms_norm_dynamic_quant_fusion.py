@@ -172,7 +172,9 @@ def test_the_integers_are_the_same_bit_by_bit(form: str, epsilon: str, with_sum:
                 if seed % 2:
                     feed[0, 0] = 0
                 if seed % 5 == 4:
-                    feed[1, 1, 7], feed[2, 0, 36], feed[2, 1, 0] = np.nan, np.inf, -np.inf
+                    feed[1, 1, 7] = np.nan
+                    feed[2, 0, 36] = np.inf
+                    feed[2, 1, 0] = -np.inf
             for expected, actual in zip(*(s.run(None, feeds) for s in sessions), strict=True):
                 assert expected.dtype == actual.dtype
                 np.testing.assert_array_equal(actual, expected)
