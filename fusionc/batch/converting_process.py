@@ -1,7 +1,7 @@
 """A converting process, as its caller sees it. If it crashes, only one model is lost.
 
-Threads of the command and workers of a cluster call `convert`: each call has a process for itself,
-which stays for the next call.
+Threads of the command and workers of a cluster call `convert`. Each call has a process to
+itself. After the call the process stays, and a later call uses it again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _TOGETHER = {  # variables that would put the logs and results of all models int
     for name in ("WORK_PATH", "LOG_PRINT_TO_STDOUT", "SLOG_PRINT_TO_STDOUT")
 }
 _lock = threading.Lock()
-_busy: dict[_ConvertingProcess, str] = {}  # with its run
+_busy: dict[_ConvertingProcess, str] = {}  # the run of each busy process
 _idle: list[_ConvertingProcess] = []
-# the core of each process while all have work; none if they are not pinned
+# one core for each process while all have work; empty if processes are not pinned
 _cores: list[Set[int]] = []
-_over: set[str] = set()  # the runs that begin no model any more
+_over: set[str] = set()  # runs that start no more conversions
 
 
 def convert(task: ConversionTask) -> Outcome:
@@ -54,8 +54,8 @@ def convert(task: ConversionTask) -> Outcome:
 
 
 def check(arguments: Mapping[str, Any], run: str) -> list[str]:
-    """What the user should know of options for all models. Raises FusioncError if they are
-    wrong.
+    """What the user should know of the options, which are the same for all models. Raises
+    FusioncError if they are wrong.
     """
     try:
         answer = _answer(CHECK, arguments, run)
@@ -70,9 +70,9 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
 
 
 def start_processes(count: int, *, are_pinned: bool) -> None:
-    """Start so many processes, which import what they need in parallel, while the first one is
-    asked. If they `are_pinned`, each has a core of its own until `unpin_processes`, if there are
-    enough cores.
+    """Start `count` processes. They import their modules in parallel, while one of them answers
+    `check`. If they `are_pinned` and there is one core for each, each keeps to its core until
+    `unpin_processes`.
     """
     with _lock:
         _cores[:] = cores_of_jobs(count) if are_pinned else []
@@ -90,8 +90,8 @@ def unpin_processes() -> None:
 
 
 def end_processes(run: str) -> None:
-    """End the processes of a run, whatever they are doing, without half-written files, and the idle
-    ones. This run begins no model any more; conversions of other runs go on.
+    """End the processes of a run, whatever they are doing, and the idle ones. They have a few
+    seconds to remove half-written files. This run starts no more conversions; other runs go on.
     """
     with _lock:
         _over.add(run)
@@ -99,7 +99,7 @@ def end_processes(run: str) -> None:
         ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
         _idle.clear()
         for process in ending:
-            # so that a thread whose answer comes now does not keep the process for the next model
+            # if its answer arrives now, `_answer` must not put the process back among the idle ones
             _busy.pop(process, None)
     for process in ending:
         process.begin_to_end()
@@ -128,7 +128,7 @@ def _answer(name: str, argument: Any, run: str) -> dict[str, Any]:
     with _lock:
         if run in _over:
             raise _EndedError("the run is over")
-        # the system may have ended one meanwhile
+        # the system may have ended an idle process
         living = [process for process in _idle if process.is_running]
         _idle[:] = living
         process = _idle.pop() if _idle else _new_process()
@@ -150,7 +150,7 @@ def _new_process() -> _ConvertingProcess:
 
 
 class _ConvertingProcess(ChildProcess):
-    cores: Set[int] | None = None  # that it is pinned to
+    cores: Set[int] | None = None  # the cores that it is pinned to
 
     def __init__(self) -> None:
         environment = {name: text for name, text in os.environ.items() if name not in _TOGETHER}
@@ -158,7 +158,7 @@ class _ConvertingProcess(ChildProcess):
             environment[VARIABLE] = with_absolute_file(environment[VARIABLE])
         paths = map(os.path.abspath, filter(None, sys.path))
         command = [sys.executable, "-P", "-c", _START, *paths]
-        # it removes what is half written when its requests end
+        # it is not killed: when its requests end, it removes half-written files
         super().__init__(command, environment, is_killed=False)
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:

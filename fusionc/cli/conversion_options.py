@@ -19,7 +19,7 @@ _JIT_LEVEL = click.option(
     show_default=True,
     help="O1 is MindSpore's word for --enable_graph_kernel.",
 )
-# of commands that convert again and again, to find something out, and of convert itself
+# Options of `tune` and `bisect`, which convert many times. `convert` has them, too.
 SEARCH = (
     OptionGroup.PASSES,
     OptionGroup.REQUEST,
@@ -51,7 +51,7 @@ def _options(groups: tuple[OptionGroup, ...]) -> Iterator[_Decorator[Any]]:
 
 
 def conversion_arguments(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of these options, and of others, as arguments of `fusionc.convert`."""
+    """The arguments of `fusionc.convert`. The values of aliases are merged into their options."""
     arguments = dict(given)
     for option in OPTIONS.values():
         for alias in option.aliases:

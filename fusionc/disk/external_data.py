@@ -1,6 +1,4 @@
-"""Where the elements of external tensors lie: in a file next to the model, which must be long
-enough.
-"""
+"""The files of external tensors. They lie in the folder of the model and must be long enough."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ def external_entries(tensor: TensorProto) -> dict[str, str]:
 
 
 def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
-    """The file of an external tensor, with its offset and length in bytes. Raises FusioncError if
-    the path leaves the model's folder or the file is too short, UsageError if the file does not
-    exist.
+    """The file of an external tensor, with its offset and length in bytes. Raises UsageError if
+    the file does not exist. Raises FusioncError if its path leaves the model's folder, if it cannot
+    be read, or if it is too short.
     """
     entries = external_entries(tensor)
     location = entries.get("location", "")
@@ -56,15 +54,15 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
 
 
 def _require_readable(root: str, location: str, path: str, where: str) -> None:
-    """Raise FusioncError if `location` cannot be opened as it is written, link by link, although
-    its short form `path` can.
+    """Raise UsageError if the file does not exist, FusioncError if it cannot be read. Every folder
+    in `location` must exist, even one that its short form `path` leaves out.
     """
     if "\0" in location or not os.path.isfile(os.path.join(root, location)):
         hint = f"copy the file of weights to {root}, or export the model again, with its weights"
         if "\0" not in location and os.path.isfile(path):
             hint = (
-                f"write {os.path.relpath(path, root)!r} in its place: what the path leads through "
-                "is not there"
+                f"write {os.path.relpath(path, root)!r} in its place: a part of the path does not "
+                "exist or is not a folder"
             )
         raise UsageError(
             "the file of external data does not exist", where=where, hint=hint, code="E10410"

@@ -1,11 +1,11 @@
 """Which nodes hold a size of an input, so that it cannot change: a Reshape to a constant shape, a
 constant that is added, weights of a product.
 
-Shapes are inferred for the sizes of the model and for twice these. A Reshape should keep the axis
-at its place; every other operator says itself whether it takes its inputs. After a Reshape that
-holds a size, the search goes on with the shape that it should have made, so that it finds all
-holders. If the sizes leave only one reading of a Reshape's constant shape, that shape can have -1
-or 0 where it holds the size.
+Shapes are inferred for the sizes of the model, and again for other sizes. A Reshape should keep a
+changed axis at its place. For every other operator, inference says whether it takes the changed
+inputs. If a Reshape holds a size, the search goes on with the shape that it should have. In this
+way it finds all holders. Sometimes the constant shape of a Reshape can be read in only one way.
+Then -1 or 0 can replace the size that it holds.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Shapes = Mapping[_Place, _Array]  # of Reshapes
 
 
 class Holders(NamedTuple):
-    """The nodes that hold a size, in order, in words. `correctable` are Reshapes that no longer
-    hold it with the shape that `shapes` has for them.
+    """Descriptions of the nodes that hold a size, in the order of the model. `correctable` are
+    Reshapes. With their new shapes, which are in `shapes`, they no longer hold it.
     """
 
     fixed: list[str]
@@ -65,10 +65,10 @@ def shapes_only(model: ModelProto) -> ModelProto:
 
 
 class TwoSizes:
-    """A model at its sizes (`before`) and at others (`after`), with the shapes of its values.
-    `light` is the model after `shapes_only`, `weights` are its initializers; `sizes` are those of
-    the inputs that change, by input name and axis: numbers, or symbols for any size. `reached` are
-    the values that depend on these inputs.
+    """A model with its own sizes (`before`) and with other sizes (`after`), and the shapes of its
+    values. `light` is the result of `shapes_only`. `weights` are the initializers of the model.
+    `sizes` are the new sizes of inputs, by input name and axis. A size is a number, or a symbol for
+    any size. `reached` are the values that depend on these inputs.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class TwoSizes:
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
             if info.name in self.reached:  # its type holds for the sizes of the model only
                 info.type.CopyFrom(shapeless(info.type))
-        self._is_one = False  # whether a size of 1 becomes another one
+        self._is_one = False  # whether an axis of size 1 changes
         for value in self._changed.graph.input:
             for axis, size in sizes.get(value.name, {}).items():
                 dim = value.type.tensor_type.shape.dim[axis]
@@ -134,7 +134,7 @@ class TwoSizes:
         return value.name in self.reached and value.shape != self._shapes_of(value)[0]
 
     def _shapes_of(self, value: Edge | None) -> tuple[Shape | None, Shape | None]:
-        """The shape of a value of `after`: the former one, and the present one."""
+        """The shapes of a value of `after`: in `before` and in `after`."""
         if value is None:
             return None, None
         former = self.before.graphs[value.graph.id].values.get(value.name)
@@ -234,8 +234,8 @@ class TwoSizes:
         ]
 
     def _shape_it_should_have(self, node: Node, target: _Array) -> _Array | None:
-        """The shape that a Reshape should have; None if it has it, or if the dimensions are
-        unknown.
+        """The shape that a Reshape should have. None if it already has that shape, or if the
+        dimensions are unknown.
         """
         shape = target.copy()
         for axis in self._moved_axes(node):
@@ -245,9 +245,9 @@ class TwoSizes:
         return None if np.array_equal(shape, target) else shape
 
     def _only_reading(self, node: Node, target: _Array) -> _Array | None:
-        """A constant shape that follows the input where the present one holds a size; None if
-        several would do. -1 is put where one dimension has to follow; 0 copies dimensions that stay
-        at their axis, if there are several.
+        """The only constant shape that takes the held sizes from the input; None if there are
+        several. If one dimension has to follow the input, it becomes -1. If several have to,
+        those that stay at their axis become 0.
         """
         moved = self._moved_axes(node)
         held = [axis for axis in moved if not axis.follows(node, target)]
@@ -265,8 +265,8 @@ class TwoSizes:
         return _put_following(shape, places, held[0].made, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
-        """Whether a size changed that another, unchanged input must share. onnx's inference does
-        not check that for these operators.
+        """Whether a size changed and no longer fits another input, which did not change. onnx's
+        inference does not check that for these operators.
         """
         if node.is_op(*_BROADCASTING):
             return not _can_broadcast([value.shape for value in node.inputs if value is not None])
@@ -293,9 +293,9 @@ class TwoSizes:
 
 
 class _MovedAxis(NamedTuple):
-    """An axis of the input of a Reshape whose size changes from `size` to `other`; `places` are the
-    axes of the output, whose sizes are `made`, where it lies. `has_new_ones` says that the output
-    has an axis of size 1 that no input axis accounts for.
+    """An axis of the input of a Reshape. Its size changes from `size` to `other`. In the output, it
+    lies in the axes `places`. `made` are the sizes of all axes of the output. `has_new_ones` says
+    that the output has an axis of size 1 that no input axis accounts for.
     """
 
     axis: int
@@ -311,14 +311,16 @@ class _MovedAxis(NamedTuple):
 
     @property
     def is_copied(self) -> bool:
-        """Whether it lies alone at its own axis."""
+        """Whether the output has the same axis at the same position."""
         return self.places == [self.axis] and self.made[self.axis] == self.size
 
     def is_ambiguous(self, may_hold_one: bool) -> bool:
-        """Whether the changing size may lie in several places; `may_hold_one` says that it may be
-        1. An axis of size 1 that is joined to another one may as well be moved to any place of size
-        1: a Transpose that moves only such axes is often written as a Reshape. And it may part
-        again from an axis that it was joined to, and move to a place of size 1.
+        """Whether the changing size may lie in several places. `may_hold_one` says that this axis
+        may contain a changing axis of size 1, which an earlier Reshape joined to it.
+
+        If the Reshape joins an axis of size 1 to another axis, it may as well move the axis to any
+        place of size 1: a Transpose that moves only such axes is often written as a Reshape. For
+        the same reason, a Reshape may split an axis of size 1 off again.
         """
         is_joined = self.size == 1 and any(self.made[place] != 1 for place in self.places)
         may_part = may_hold_one and self.size > 1
@@ -349,8 +351,8 @@ def _all_places(axes: Iterable[_MovedAxis]) -> set[int]:
 
 
 def _copied_axes(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
-    """The axes for which a constant shape may have a 0, if a single -1 does not cover all that is
-    held.
+    """The axes for which a constant shape may have a 0. There are none if a single -1 is enough for
+    all held axes.
     """
     needs_more = len(_all_places(held)) > 1 or -1 in target
     return {axis.axis for axis in held if axis.is_copied} if needs_more else set()
@@ -359,8 +361,8 @@ def _copied_axes(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
 def _put_following(
     shape: _Array, places: Set[int], made: Sequence[int], moved: Set[int]
 ) -> _Array | None:
-    """The shape with -1 at the place, if any, and with the size that is `made` instead of a former
-    -1; None if that place is among the `moved` ones.
+    """The shape with -1 at the place in `places`, if there is one. A former -1 becomes the size in
+    `made`. None if the former -1 is at one of the `moved` places.
     """
     for place in places:
         former = np.flatnonzero(shape == -1).tolist()
@@ -406,7 +408,7 @@ def _numbers(shape: Shape | None) -> list[int] | None:
 
 
 def _grows(former: int | str | None, now: int | str | None) -> bool:
-    """Whether a dimension is known to be another one."""
+    """Whether a dimension is known to have changed."""
     return isinstance(former, int) and isinstance(now, int) and former != now
 
 
@@ -418,9 +420,11 @@ def _can_broadcast(shapes: Sequence[Shape | None]) -> bool:
 
 
 def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
-    """The axes of a Reshape's output in which an axis of its input lies: those equal to it, else
-    the one that contains it, else those that are parts of it. An axis is a range of strides in
-    memory, from the product of the later dimensions to that times its own.
+    """The axes of a Reshape's output in which an axis of its input lies. These are the axes equal
+    to it, else those that contain it, else those that are parts of it.
+
+    Axes are compared as ranges of strides in memory. The range begins at the stride of the axis,
+    the product of the later dimensions. It ends at that stride times the size of the axis.
     """
     low = _strides(given)[axis]
     high = low * given[axis]

@@ -15,8 +15,8 @@ Find = Callable[[Graph], Iterable["Match | Miss"]]
 class Match:
     """The captures of a pattern as attributes (`m.x`, `m.conv`), and what the rewrite replaces.
 
-    An optional input that is left out is None, and so is a name that only other patterns of the
-    pass capture. A pass that searches by itself creates these objects.
+    The capture of an optional input that is left out is None. A name that only other patterns of
+    the pass capture is None, too. If a pattern has a `find`, that function creates the matches.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Match:
         drops: Sequence[Constant | Graph] = (),
     ) -> None:
         self.graph = graph
-        self.nodes = tuple(nodes)  # are taken out of the graph
+        self.nodes = tuple(nodes)  # the rewrite takes these out of the graph
         # the rewrite must provide these anew, in the order of the pattern's outputs
         self.outputs = tuple(value for value in outputs if value is not None)
         self.captures = dict(captures or {})
@@ -51,7 +51,7 @@ class Match:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a node or value of the match has left the graph since then."""
+        """Whether a node or value of the match has left the graph since it was found."""
         return not all(map(_is_there, (self.nodes, self.outputs, self.drops, self.captures)))
 
     @property
@@ -83,15 +83,15 @@ def _is_there(item: object) -> bool:
 
 @dataclass(frozen=True)
 class Miss:
-    """A candidate that `find` left: the first condition that does not hold there."""
+    """A node that `find` rejected. `reason` is the first condition that does not hold there."""
 
     node: Node
     reason: str
 
 
 def find_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
-    """A `find` that asks a function at every node of some operators, in the order of the model. The
-    function returns the match there, or refuses; then there is none.
+    """A `find` that calls a function at every node of some operators, in the order of the model.
+    The function returns a match. If it refuses, the node is a miss.
     """
 
     def find(graph: Graph) -> Iterator[Match | Miss]:

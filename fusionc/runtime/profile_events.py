@@ -8,16 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-Summary = tuple[
-    int, float, float, dict[str, tuple[float, float]]
-]  # runs, and of one: seconds, those between, operators
+# The four fields of `profile.Profile`.
+Summary = tuple[int, float, float, dict[str, tuple[float, float]]]
 
 
 def summary_of(file: Path) -> Summary:
-    """The average of the faster half of the runs, the first one left out, as `profile.Profile` has
-    it.
-    """
-    # names may hold anything
+    """The average of the faster half of the runs. The first run does not count."""
+    # names may contain control characters and invalid UTF-8
     events = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
     runs = sorted((event for event in events if event["name"] == "model_run"), key=_start)[1:]
     runs = sorted(sorted(runs, key=_duration)[: (len(runs) + 1) // 2], key=_start)
@@ -42,10 +39,10 @@ def summary_of(file: Path) -> Summary:
 
 
 def _own_times(events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    """The operator of each event and its microseconds without those of the events inside: a loop
-    has what it runs.
+    """The operator of each event, and its microseconds without those of the events inside it. The
+    event of a Loop contains the events of its body.
     """
-    open_events: list[tuple[int, int]] = []  # number and end of each that holds the next one
+    open_events: list[tuple[int, int]] = []  # number and end of each event around the next one
     own = [_duration(event) for event in events]
     for number in sorted(range(len(events)), key=lambda at: (_start(events[at]), -own[at])):
         start = _start(events[number])

@@ -1,4 +1,4 @@
-"""From what was confirmed to files next to the model: a switch file, settings and a plot."""
+"""Write the confirmed result to files next to the model: switches, settings and a plot."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def companion_file(output: Path, ending: str) -> Path:
 
 
 def require_places(options: Options) -> None:
-    """Raise FusioncError if a file of the result would replace one that no tuning has written,
-    UsageError if it would replace one that is read.
+    """Raise UsageError if the result would replace a file that is read. Raise FusioncError if it
+    would replace a file that no tuning has written.
     """
     read = {
         os.path.realpath(path)
@@ -45,7 +45,7 @@ def require_places(options: Options) -> None:
         place = companion_file(options.destination, ending)
         if os.path.realpath(place) in read:
             hint = "give another --output, or rename the file"
-            what = "this file is read, and would be written"
+            what = "the result would replace a file that the tuning reads"
             raise UsageError(what, where=str(place), hint=hint, code="E10001")
         if os.path.lexists(place) and not _is_own(place, options.destination):
             what = (
@@ -92,8 +92,8 @@ def write_files(
             [by_name[name] for name in sorted(names)] for names in (delivered.off, delivered.on)
         )
         text = changed_switches(options.fusion_switch_file, registry, off, on)
-    # The plot also knows the old switch file: whichever of the two a killed tuning leaves is its
-    # own.
+    # The plot has the hashes of the old and the new switch file. If the tuning is killed between
+    # the two writes, the switch file that is left still counts as its own.
     contents = f"{hashlib.sha256(text.encode()).hexdigest()} {content_if_any(switches)}"
     picture = f"{worth_plot(options.source.name, worths, last, confidence)}{_MARK} {contents} -->\n"
     try:
@@ -103,7 +103,7 @@ def write_files(
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))
         elif is_session_file(session_file_of(output)):
-            # an earlier tuning has written it for a conversion to the same bytes
+            # an earlier tuning wrote it, and its result had the same bytes
             session_file_of(output).unlink()
     except OSError as error:
         raise cannot_be_written(error, output) from error

@@ -1,4 +1,4 @@
-"""Areas as C texts: functions for their loops, which equal loops share, tables and operators."""
+"""The C texts of areas: loops, tables and operators. Equal loops share one function."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _MOST_ACCESSES = 128
 _MOST_TENSORS = 64
-_UNIT = 12_000  # characters of loops in one text: compiling them takes longer than starting to
-_PLAIN = 16  # characters of tables and sizes that compile as fast as one of loops
+_UNIT = 12_000  # characters of loops in one text: enough to be worth another run of the compiler
+_PLAIN = 16  # so many characters of tables and sizes compile as fast as one character of loops
 _NAME = "GK_NAME"  # replaced by the name of a kernel's functions when its text is complete
 
 
@@ -180,9 +180,9 @@ def _entry(kernel: Kernel, area: Area) -> str:
 
 
 def source(areas: Sequence[Area]) -> str:
-    """The C text of a library with the kernels of areas, which share equal functions.
+    """The C text of a library with the kernels of areas. Equal loops share one function.
 
-    Raises Unsupported if one of them cannot be lowered, and ValueError if two different ones have
+    Raises Unsupported if an area cannot be lowered. Raises ValueError if two different areas have
     the same name.
     """
     (unit,) = _units(areas, None)
@@ -190,7 +190,7 @@ def source(areas: Sequence[Area]) -> str:
 
 
 def units(areas: Sequence[Area]) -> list[Unit]:
-    """The same as several texts, which can be compiled in parallel, and linked.
+    """The library of `source` as several texts, which are compiled in parallel and then linked.
 
     Raises what `source` does. The number of texts only depends on the areas, so every machine
     builds the same library.
@@ -199,7 +199,7 @@ def units(areas: Sequence[Area]) -> list[Unit]:
 
 
 def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
-    """Texts of at most `most` characters of loops, or a little more; one text if that is None."""
+    """Texts of at most `most` characters each, unless one loop is longer. None means one text."""
     kernels = _kernels(areas)
     bodies = dict(item for kernel in kernels for item in kernel.bodies.items())
     head = _head(list(kernels), bodies)
@@ -228,8 +228,8 @@ def _kernels(areas: Sequence[Area]) -> dict[Kernel, Area]:
 
 
 def _items(kernels: Mapping[Kernel, Area], bodies: Iterable[str]) -> list[tuple[str, int]]:
-    """The functions of loops, and the texts and entries of kernels, each with its size."""
-    entries: dict[str, list[str]] = {}  # by the text of their kernel, which has their tables
+    """The functions of loops, and the texts of kernels with their entries. Each has its size."""
+    entries: dict[str, list[str]] = {}  # by the text that defines their tables
     for kernel, area in kernels.items():
         entries.setdefault(kernel.text, []).append(_entry(kernel, area))
     texts = [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
@@ -290,7 +290,7 @@ def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str
 
 @cache
 def generator() -> bytes:
-    """A hash of the code that generates kernels, by which those of other versions differ."""
+    """A hash of the code that generates kernels. Another version of the code has another hash."""
     text = hashlib.sha256()
     package = resources.files("fusionc.graph_kernel")
     rooms = (package / "lower", package / "blocked", package / "blocked" / "kinds", package / "c")

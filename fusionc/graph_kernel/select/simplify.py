@@ -1,7 +1,7 @@
-"""Simplify: clean up after expansion, then apply rules, merge equal operators and move Transposes,
-by level.
+"""Simplify: clean up after expansion, then apply rules, merge equal operators and move Transposes.
 
-Passes of the registry do all of it, on the model of one cluster.
+The optimization level decides which of these steps run. Passes of the registry do all of it, on the
+model of one cluster.
 """
 
 from __future__ import annotations

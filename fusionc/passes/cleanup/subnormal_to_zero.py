@@ -13,11 +13,11 @@ from fusionc.passes._shared.constants import bits_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 _AT_ONCE = 1 << 16  # elements that are checked together and fit into the cache
-# whether a constant has subnormal elements: read once
+# whether a constant has subnormal elements; its elements are read only once
 _HAVE: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
 _FACTOR = 2.0**40  # by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
-_FARTHEST = 5_000  # nodes that are followed
+_FARTHEST = 5_000  # the search gives up after so many values
 
 # Operators that compute with a constant, and the positions of the inputs that may be one.
 _COMPUTES = {
@@ -29,17 +29,17 @@ _COMPUTES = {
     "PRelu": (1,),
     "Gather": (0,),
 }
-# Operators that keep a difference in their first input, shrink it, or enlarge it a few times.
+# Operators that keep or shrink a difference in their first input, or enlarge it only a little.
 _KEEP = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) - {"Sigmoid"}) | {
     "Abs", "AveragePool", "Dropout", "Erf", "GlobalAveragePool", "GlobalMaxPool", "Neg", "PRelu",
     "Pad", "QuickGelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize",
 }  # fmt: skip
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
-# After these and after sums the difference has vanished: larger numbers are added to it.
+# The search ends at these and at sums: they add larger numbers, in which the difference vanishes.
 _ENDS = "Sigmoid Softmax LogSoftmax Exp LSTM GRU RNN"
 
 
-# How many times larger the difference in `value` may be in the result of a node.
+# Each of these functions gives the factor by which a node may enlarge a difference in `value`.
 
 
 def _first_input(node: Node, value: Edge) -> float:
@@ -74,7 +74,7 @@ def _deviation(node: Node, value: Edge) -> float:
 
 
 def _pool(node: Node, value: Edge) -> float:
-    """1 if the pool does not give the places of its maxima."""
+    """1 if the pool does not give the indices of its maxima."""
     return 1.0 if all(output is None for output in node.outputs[1:]) else math.inf
 
 
@@ -137,9 +137,9 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 class _Reached:
-    """The values that a small difference reaches, and the factor by which it may grow until there.
+    """The values that a small difference reaches, each with the factor by which it may have grown.
 
-    They are visited in the order of the model, so most of them only once.
+    They are visited in the order of the model, so most of them are visited only once.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _Reached:
 
 
 def _require_small_effect(constant: Edge) -> None:
-    """Refuse if a difference of a smallest normal number may grow on its way to the outputs."""
+    """Refuse if a tiny change of the constant may have a large effect on the outputs."""
     if constant.is_output:
         refuse("the constant is an output")
     for user in constant.outputs:
@@ -179,9 +179,9 @@ def _require_small_effect(constant: Edge) -> None:
 
 
 def _follow(value: Edge, factor: float, reached: _Reached) -> None:
-    """Add the values that a difference reaches through the users of this one.
+    """Add the values that a difference reaches through the users of `value`.
 
-    Refuses if it may become too large.
+    Refuses if the difference may become too large.
     """
     if any(graph is not graph.model.main for graph in value.output_of):
         refuse("outputs of subgraphs and functions are not followed")
@@ -195,16 +195,17 @@ def _follow(value: Edge, factor: float, reached: _Reached) -> None:
 
 
 class SubnormalToZeroPass(Pass):
-    """Subnormal elements of weights, which slow down processors up to a hundred times, become 0.
+    """Subnormal elements of weights become 0. They slow down processors up to a hundred times.
 
     before   Conv(x, W) with elements of W below the smallest normal number, as in dead filters of
              trained models
     after    the same with zeros in their place
-    refuses  constants without larger elements, by whose rounding a subnormal one is negligible;
+    refuses  constants without elements so large that their rounding hides a subnormal one;
              constants whose users may enlarge the difference (a division, a logarithm, a comparison
              …) before other channels are added to it
     never    float16, whose subnormal numbers are in use and cost nothing
-    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126, and below the rounding of W, ε·max|W|.
+    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126.
+             |d| is also smaller than the rounding of W, ε·max|W|.
              The difference only shows if the model multiplies it by more than 10^15
     source   onnxruntime's issues 5472, 7448 and 12959
     """
