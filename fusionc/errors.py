@@ -6,13 +6,15 @@ import os
 from collections.abc import Iterable, Sequence
 
 _LONGEST_QUOTE = 120  # characters
-SHOWN = 20  # details; a file with more mistakes is probably not the one that was meant
+# details; if a file has more mistakes, the user probably meant another file
+SHOWN = 20
 
 
 def printable(text: str) -> str:
-    """The text on one line that no terminal and no log takes for anything else: control characters,
-    ends of lines and half surrogates become escapes (\\x1b, \\n). Names in models and files may
-    hold any of them.
+    """The text on one line, safe for terminals and logs.
+
+    Control characters, ends of lines and half surrogates become escapes (\\x1b, \\n). Names in
+    models and files may contain any of them.
     """
     if text.isprintable():
         return text
@@ -34,7 +36,7 @@ def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, ignoring case; of two equal ones the later."""
+    """The candidate most like `name`, ignoring case; the last one if only case differs."""
     folded = {candidate.casefold(): candidate for candidate in candidates}
     found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1) if folded else []
     return folded[found[0]] if found else None
@@ -47,8 +49,8 @@ def quote(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """An argument as Python writes it if that is short, else its type: a model would fill many
-    screens.
+    """An argument as Python writes it, cut if it is long. Only the type of other objects is given,
+    because a model would fill many screens.
     """
     if isinstance(value, str | int | float | list | tuple | dict | os.PathLike | None):
         text = repr(value)
@@ -60,9 +62,9 @@ class FusioncError(Exception):
     """An error that ends the command with one readable block instead of a traceback.
 
     `code` is ATC's error code where ATC has one for the situation (E10001 a wrong value, E10410 a
-    missing file, …). `what` says what is wrong, each of `details` more of it on a line of its own,
-    `where` names the file, option or node, `hint` says what to do now. Text of others may hold any
-    character: it is shown as `printable` has it.
+    missing file, …). `what` says what is wrong. Each of `details` says more, on its own line.
+    `where` names the file, option or node. `hint` says what to do now. All of this goes through
+    `printable`, because names in models and files may contain any character.
     """
 
     exit_code = 1
@@ -82,7 +84,7 @@ class FusioncError(Exception):
         self.hint = hint
         self.code = code
         self.details = tuple(details)
-        self.log_file: object = None  # the log with more on it
+        self.log_file: object = None  # the log, which has more details
 
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:SHOWN])]
@@ -96,11 +98,11 @@ class FusioncError(Exception):
 
 
 class Defect(FusioncError):
-    """An error of fusionc itself, unless the model is wrong."""
+    """A mistake in fusionc itself, or else a wrong model."""
 
 
 class Terminated(SystemExit):
-    """A signal or a clock ends the command, not code that calls sys.exit."""
+    """The exit after a signal or a timeout, in contrast to a sys.exit in users' code."""
 
 
 class UsageError(FusioncError):

@@ -1,4 +1,4 @@
-"""What a conversion was asked to do: its options, and what switches and flags make of them."""
+"""The plan of a conversion: the passes, requests and kernels that its options ask for."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ConversionPlan:
     options: Options
     passes: tuple[Pass, ...]  # those that run, in order
     custom: Mapping[str, str]  # the places of users' passes, by name
-    requests: Requests  # what to change of the model itself
-    fusion: GraphKernelFusion | None  # how areas are made; None without graph kernels
+    requests: Requests  # the user's changes to the model's interface and opset
+    fusion: GraphKernelFusion | None  # makes areas; None without graph kernels
     kernels: KernelLibrary  # where areas put their kernels
     notices: tuple[str, ...]  # for the user
 
@@ -49,8 +49,8 @@ class ConversionPlan:
 def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     """The conversion that these options ask for.
 
-    Raises UsageError for wrong options and if --inputs leads to no values, FusioncError if a file
-    with users' passes fails.
+    Raises UsageError if an option is wrong or if --inputs contains no values. Raises FusioncError
+    if a file with users' passes fails.
     """
     require_loadable(options.custom_op_library)
     registry = load_passes(options.custom_passes)

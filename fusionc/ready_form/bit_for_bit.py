@@ -1,9 +1,9 @@
-"""Does the ready form of a model compute what the model does in onnxruntime at its default level,
-to the last bit?
+"""Whether the ready form of a model computes the same bits as the model itself.
 
-It is the same graph with the same kernels, so that nothing is rounded otherwise. Where onnxruntime
-does not give the same twice for the model itself (random numbers, memory that nobody wrote), there
-is nothing to compare. There is one session at a time: of what the model gives a hash is kept.
+The model runs in onnxruntime at its default level. The ready form is the same graph with the same
+kernels, so both round in the same way. Outputs are not compared if onnxruntime gives other outputs
+in a second run of the model itself (random numbers, uninitialized memory). Only one session is open
+at a time, so only hashes of the model's outputs are kept.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def bit_for_bit(
     shapes: Mapping[str, tuple[int, ...]],
     inputs: Path | None,
 ) -> tuple[int, str]:
-    """On how many samples they were the same, and what was different; empty where nothing was.
+    """The number of samples with the same bits, and what was different, or "" if nothing was.
 
-    The samples are those of verification: of `inputs`, and drawn ones with these shapes. Raises
-    RunError where onnxruntime cannot load the model.
+    The samples are those of a verification: the values of `inputs`, and drawn ones with these
+    shapes. Raises RunError if onnxruntime cannot load the model.
     """
     proto = onnx.load(model, load_external_data=False)
     reference = Runner(model, kernels=kernels, level="all")
@@ -56,7 +56,8 @@ def bit_for_bit(
         other.close()
         runs = len(wanted) - len(unlike)
         for label, feeds, bits in unlike:
-            # Twice: a session that is new draws the same random numbers again, and then others.
+            # Run the model twice: a new session draws the same random numbers in its first run, but
+            # others in its second.
             if _bits(reference.run(feeds)) == bits == _bits(reference.run(feeds)):
                 return runs, f"it computes something else than the model: {label}"
     except RunError as error:
@@ -65,7 +66,7 @@ def bit_for_bit(
 
 
 def _bits(value: Any) -> str:
-    """A hash of what an output holds."""
+    """A hash of the value of an output."""
     if isinstance(value, list):
         parts = [_bits(item) for item in value]
     elif isinstance(value, dict):

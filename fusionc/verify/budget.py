@@ -1,7 +1,8 @@
 """What a verification may cost: elements to compute and bytes to hold, the same on every machine.
 
-This takes twenty to thirty seconds, or three conversions of a model of many nodes, and four times
-the weights plus a gigabyte.
+A verification with the default budget takes twenty to thirty seconds. For a model of many nodes, it
+takes as long as three conversions. The memory that it needs is four times the weights plus a
+gigabyte.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from fusionc.model.tensors import byte_size
 from fusionc.protos import tensors_of
 
 BILLION = 1_000_000_000
-ELEMENTS = 30 * BILLION  # that all runs of all models compute together, as node_work counts them
-_A_NODE = 2_000_000  # of a model with so many that a conversion takes long
-# of the values of one run, in addition to the weights; the rest is for copies of the weights
+# how many elements all runs of all models may compute together, as node_work counts them
+ELEMENTS = 30 * BILLION
+# elements for each node of a large model, so that the budget grows as the time of a conversion does
+_A_NODE = 2_000_000
+# the values of one run, in addition to the weights; copies of the weights are extra
 BYTES = 512 << 20
 # run on each sample: the reference, the candidate, and the candidate again as it is deployed
 _MODELS = 3
-_NAMED = 3
-_HELD_OUTPUT = 48  # bytes of an element while outputs are compared
-# times the work of a sample that should fit: there are others, and some need more runs
+_NAMED = 3  # things left out that a message names
+_HELD_OUTPUT = 48  # bytes of memory for each element of an output while outputs are compared
+# a modest sample fits so often into the budget: there are other samples, and some need more runs
 _RUNS = 30
 
 
@@ -36,7 +39,7 @@ class Work(NamedTuple):
     guessed: int = 0  # elements of values whose sizes depend on other values
 
     def scaled(self, more: int, less: int) -> Work:
-        """The work of a run that is so many times as large."""
+        """The work of a run that is `more` / `less` times as large."""
         return Work(*(number * more // max(less, 1) for number in self))
 
     def with_outputs(self, made: int) -> Work:
@@ -60,11 +63,11 @@ class Budget:
     bytes: int
     spent: int = 0
     most_bytes: int = 0  # needed by a sample
-    compared: int = 0  # elements of the smallest output, in all samples of ordinary values
-    left_out: list[str] = field(default_factory=list)  # what there was no room for
+    compared: int = 0  # elements of the smallest output, summed over samples of ordinary values
+    left_out: list[str] = field(default_factory=list)  # what did not fit into the budget
 
     def is_modest(self, work: Work) -> bool:
-        """Whether it leaves room for all that a verification does."""
+        """Whether samples of this work leave room for all others of a verification."""
         return _RUNS * work.elements <= self.elements and 2 * work.bytes <= self.bytes
 
     def has_room(self, work: Work) -> bool:
@@ -72,7 +75,7 @@ class Budget:
         return self.spent + _MODELS * work.elements <= self.elements and work.bytes <= self.bytes
 
     def spend(self, work: Work, more_runs: int = 0) -> None:
-        """Note a sample, and runs in addition to those that each takes."""
+        """Note a sample with its usual runs, and with `more_runs` in addition."""
         self.most_bytes = max(self.most_bytes, work.bytes)
         self.spend_runs(work, _MODELS + more_runs)
 
@@ -82,7 +85,7 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether all of it is spent."""
+        """Whether all elements of the budget are spent."""
         return self.spent >= self.elements
 
     def anew(self) -> Budget:
@@ -111,8 +114,9 @@ def elements_of(billions: float | None) -> int | None:
 
 
 def budget_for(model: onnx.ModelProto, elements: int | None = None) -> Budget:
-    """The budget to verify a model, by default or with so many elements; 0 means no limit, of bytes
-    either.
+    """The budget to verify a model.
+
+    `elements` replaces the default number of elements. 0 lifts both limits, of elements and bytes.
     """
     if elements == 0:
         return Budget(1 << 62, 1 << 62)

@@ -57,14 +57,14 @@ def verify(
     The first seed has one size for every dynamic dimension, the second another, the third a batch
     of one; `input_shape` fixes the shapes of the inputs that it names. The work stays within the
     budget of a verification, or within `elements` (0: no limit): smaller sizes are chosen and fewer
-    inputs drawn, but no input of the caller is left out. `kernels` is a library for operators of
-    the candidate, `numerics` what its rewrites claim, as in tolerance_of. `nonfinite` False leaves
-    NaN and Inf out. `progress` gets a line for each run. `ahead` is the reference, if it runs by
-    itself already with the same shapes, inputs and seeds.
+    inputs drawn, but no input of the caller is left out. `kernels` is a library with operators of
+    the candidate. `numerics` is what the rewrites of the candidate promise, as in tolerance_of.
+    `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run. `ahead` is set if
+    the reference already runs in the background with the same shapes, inputs and seeds.
 
-    If all of that is the same, the candidate also runs at the other `levels` of onnxruntime's
-    optimizers, without those of `optimizers_off`. A difference there is the optimizers' fault; it
-    makes the models different unless the reference has it too, with all optimizers.
+    If all outputs are the same, the candidate also runs at the other `levels` of onnxruntime's
+    optimizers, without the optimizers of `optimizers_off`. A difference there is the optimizers'
+    fault. It makes the models different, unless the reference with all optimizers has it too.
 
     Raises FusioncError if one of the files is not an ONNX model, UsageError if `input_shape` or
     `inputs` do not fit the inputs of the reference.
@@ -113,9 +113,10 @@ def _verdict(
     same: Callable[[], str],
     levels: Collection[str],
 ) -> Verification | None:
-    """The verdict with the optimizers off; None if the models are the same, and closed.
+    """The verdict with the optimizers off, or None if the models are the same.
 
-    `same` says which values inside are equal.
+    Closes both models unless it finds a difference. `same` returns, in words, which inner values of
+    the models are equal.
     """
     if differences := runs.differences(drawn):
         return _different_outputs(runs, differences)
@@ -137,13 +138,13 @@ def _unloadable_reference(reference: Path, error: RunError) -> Verification:
 
 
 def _different_outputs(runs: SampleRuns, differences: Sequence[Difference]) -> Verification:
-    does_run = bool(differences[0].subject)  # if it does, an output differs
+    does_run = bool(differences[0].subject)  # without one, the candidate did not run
     rows = runs.table.rows() if does_run else ()
     return replace(_different(runs.judge.tally.runs, *differences), outputs=rows)
 
 
 def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verification | None:
-    """What to say if nothing differs because nothing was compared; None if something was."""
+    """The verdict if nothing was compared; None if something was compared."""
     if judge.tally.runs == 0:
         return _impossible(reference, search)
     if not judge.tally.unsteady.judged:
@@ -177,9 +178,7 @@ def _deployed(
     levels: Collection[str],
     off: Sequence[str],
 ) -> Verification:
-    """The verdict on models that are the same with the optimizers off: how they are at these
-    levels.
-    """
+    """The verdict at these levels, for models that are the same with the optimizers off."""
     rows = list(runs.table.rows())
     faults = list[OptimizerFault]()
     notes = runs.notes()
@@ -218,7 +217,7 @@ def _deployed(
 
 
 def _undecided(runs: SampleRuns, same: str, levels: Collection[str]) -> Verification:
-    """The verdict if no output can be compared; `same` says which values inside are equal."""
+    """The verdict if no output can be compared. `same` says which inner values are equal."""
     why = f"on every input that was tried the model decides nothing: {runs.judge.tally.movement}"
     if not same:
         return Verification("impossible", 0, why)

@@ -1,4 +1,4 @@
-"""Replace the operators of an area in the model by a call of a function with them as its body."""
+"""Replace the operators of an area by a call of a function, whose body holds these operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import apply
 
-# CANN's passes that make such areas; an area counts for the most special one that fits.
+# CANN's passes that make such areas. An area is counted for the most special pass that fits it.
 SEVERAL_OUTPUTS = "TbeMultiOutputFusionPass"
 REDUCTION = "TbeReduceElemwiseFusionPass"
 ELEMENTWISE = "TbeEltwiseFusionPass"
@@ -30,11 +30,12 @@ ALGORITHMS = {
     "StrassenMatMulPass": KernelKind.STRASSEN,
 }
 _NO_AREA = "the area around it was refused"
-DATA_MOVEMENT = "FusionVirtualOpSetSwitch"  # whether operators that only move elements are in areas
+# the switch that allows operators that only move elements in areas
+DATA_MOVEMENT = "FusionVirtualOpSetSwitch"
 
 
 def pass_of(location: AreaLocation) -> str:
-    """The name of the pass that an area counts for, which also switches it off."""
+    """The name of the pass that an area is counted for. Without that pass, the area is not made."""
     operators = {node.op_type for node in location.area.nodes}
     if location.area.kind is not KernelKind.LOOPS:
         return PRODUCTS if any(map(is_product, operators)) else BLOCKED
@@ -55,11 +56,14 @@ def moves_data(location: AreaLocation) -> bool:
 def replace_by_calls(
     graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass, log: RewriteLog
 ) -> PatternCount:
-    """Put the areas of one pass without a reason against them into the graph, and count them."""
+    """Put the areas of one pass into the graph, and count them.
+
+    Each area comes with the reason why it is refused, or None. Refused areas are only counted.
+    """
 
     def find(_: Graph) -> Iterator[Match]:
         for location, reason in locations:
-            # the producer of an input may be an area itself by now; its values kept their names
+            # an earlier area may have replaced the producer of an input; names of values stay
             inputs = [_current(value) for value in location.inputs]
             yield Match(
                 graph,
@@ -98,7 +102,10 @@ def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
 def count_steps(
     graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass
 ) -> PatternCount:
-    """Count the operators that the algorithm of a pass computes in areas, some of them refused."""
+    """Count the operators that the algorithm of a pass computes in areas.
+
+    Operators of areas that were not made count as refused.
+    """
     count = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name)
     kind = ALGORITHMS[pass_.name]
     for location, reason in locations:

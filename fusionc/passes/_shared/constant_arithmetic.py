@@ -42,8 +42,10 @@ def c_is(number: float) -> Callable[[Match], bool]:
 
 
 def is_zero(value: Edge, sign: float) -> bool:
-    """Whether a constant is a zero of this sign everywhere. Integers have one zero only; −0 + 0 is
-    0, not −0.
+    """Whether a constant is a zero of this sign everywhere.
+
+    The sign matters because −0 + 0 is 0, not −0. Integers have only one zero, which fits both
+    signs.
     """
     array = value.constant()
     if array is None or not is_everywhere(value, 0):
@@ -58,8 +60,8 @@ def check_fits(constant: Edge, x: Edge) -> None:
 
 
 def drop_one(m: Match, new: Tape) -> Result:
-    """x in place of x · c with a c that is 1 everywhere. Refuses a c that may enlarge the result,
-    or is the scale of a norm.
+    """Replace x · c by x if c is 1 everywhere. Refuses a c that may enlarge the result, or is the
+    scale of a norm.
     """
     check_fits(m.c, m.x)
     keep_scale(m.x, m.c)
@@ -67,7 +69,9 @@ def drop_one(m: Match, new: Tape) -> Result:
 
 
 def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
-    """The only element of a constant that does not enlarge x; `default` if that is None."""
+    """The only element of a constant, or `default` without a constant. Refuses a constant that has
+    several elements, or may enlarge x.
+    """
     if constant is None:
         return default
     array = array_of(constant)
@@ -77,9 +81,10 @@ def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float
 
 
 def require_attribute(number: float | None, x: Edge) -> None:
-    """Refuse a number that would change in an attribute, which is a float32, if x is of doubles.
+    """Refuse a number that an attribute cannot hold exactly, if x may be of doubles.
 
-    In the body of a function the type is unknown, so x may be of doubles.
+    An attribute is a float32. In the body of a function the type of x is unknown, so x may be of
+    doubles.
     """
     may_be_double = x.elem_type in (TensorProto.DOUBLE, TensorProto.UNDEFINED)
     if number is not None and may_be_double and float(np.float32(number)) != number:
@@ -106,12 +111,12 @@ def product(a: Array, b: Array) -> Array:
 
 
 def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
-    """The products of two factors by which x is multiplied one after the other; the constants have
-    the types of `like`.
+    """One factor in place of two by which x is multiplied one after the other.
 
-    Refuses if x times the first factor may overflow, or lose digits that the second one makes
-    large, although the result is an ordinary number: 1e30 and then 1e-30 make infinity of
-    everything above 3e8.
+    Refuses if x times the first factor may overflow although the result is an ordinary number. For
+    example, 1e30 and then 1e-30 turn every x above 3e8 into infinity. Also refuses if x times the
+    first factor may become too small before the second one makes it large. `like` has the
+    constants: their types say when a number overflows.
     """
     result = product(first, second)
     if is_integer(result):
@@ -139,8 +144,9 @@ def inverse(a: Array) -> Array:
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
     """A new constant that replaces those of `like`, in their element type.
 
-    Refuses infinities, numbers below the smallest normal one, more elements than the largest of
-    `like` has, and a second large constant if the first one stays.
+    Refuses infinities and numbers below the smallest normal one. Also refuses if the new constant
+    has more elements than the largest of `like`, or if it is large and the largest of `like` stays
+    in the model because other nodes use it.
     """
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:
@@ -159,7 +165,7 @@ def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
 
 
 def negated(new: Tape, constant: Edge) -> Constant:
-    """The same constant with other signs; integers wrap around."""
+    """The constant with the opposite signs; integers wrap around."""
     array = array_of(constant)
     if would_double(constant, array.size):
         refuse("a large constant is used elsewhere")
@@ -178,7 +184,7 @@ def zeros(new: Tape, x: Edge) -> Edge:
 
 
 def check_zeros(m: Match) -> None:
-    """Refuses to change the sign of a zero if a division by something made of it follows."""
+    """Refuse if a later division depends on the sign of a zero in the result."""
     if any(decider_of(value, SIGN) for value in m.outputs):
         refuse("a division by a zero follows, which depends on its sign")
 
@@ -186,8 +192,8 @@ def check_zeros(m: Match) -> None:
 def check_power(m: Match) -> None:
     """Refuses if m.x ^ m.c is not a product of the elements of x.
 
-    That is if c may enlarge x, and for integers whose power onnxruntime computes in double: a
-    single number, or several exponents.
+    Refuses a c that may enlarge x. Also refuses integers if x may be a single number or if c has
+    several exponents: onnxruntime may then compute the power in double.
     """
     check_fits(m.c, m.x)
     dtype = m.x.require_type()

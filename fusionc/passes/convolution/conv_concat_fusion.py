@@ -12,7 +12,7 @@ _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
 def _are_several(m: Match) -> bool:
-    """Whether the Convs are several, each taken once."""
+    """Whether there are several Convs, and the Concat takes each of them once."""
     return len(m.convs) > 1 and len(set(m.convs)) == len(m.convs)
 
 

@@ -112,13 +112,13 @@ class BatchMatMulFusionPass(Pass):
     before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank
              2; MatMul(aᵀ, bᵀ) of any rank
     after    Gemm with transA, transB, even if the Transpose stays because it is used elsewhere;
-             MatMul(b, a)ᵀ, without the Transpose if the next one undoes it
+             MatMul(b, a)ᵀ, or MatMul(b, a) if a Transpose after the product undoes this one
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose
-             that moves other axes than the last two; Gemm(a, b, c)ᵀ with a c that is not constant,
-             or is large and used elsewhere, or with a constant b, which would take up to 6 times as
-             long, or below opset 7; a Gemm of a MatMul below opset 11; a Transpose of dequantized
-             weights, which onnxruntime applies to the integers when it loads the model (1.6 of the
-             time)
+             that moves other axes than the last two; Gemm(a, b, c)ᵀ below opset 7; Gemm(a, b, c)ᵀ
+             if c is not constant, or is large and used elsewhere; Gemm(a, b, c)ᵀ if b is constant,
+             because it would take up to 6 times as long; a Gemm of a MatMul below opset 11; a
+             Transpose of dequantized weights, because onnxruntime transposes their integers when it
+             loads the model, and the product would take 1.6 times as long
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order if an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """

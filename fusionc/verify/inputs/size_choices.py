@@ -42,10 +42,10 @@ def shape_at(port: Port, sizes: Sizes) -> tuple[int, ...]:
 class SizeChoices:
     """Proposes sizes for all symbols of the inputs, the most plausible first.
 
-    `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the
-    model. A symbol that is a formula over other symbols, such as "past + seq", follows from them.
-    `refuses` says which sizes of some symbols are impossible: one that has to be as large as a
-    weight, say, gets that size.
+    `fixed` holds the sizes of symbols that the caller has chosen. `likely` holds sizes that occur
+    in the model. The size of a symbol that is a formula, such as "past + seq", follows from the
+    other symbols. `refuses` is True for sizes that are impossible in the model. For example, if a
+    symbol has to be as large as a weight, all other sizes of it are refused.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class SizeChoices:
         for base in (preferred, single):
             yield from self._totals(base)
             yield from self._complete(base)
-        # of 1 a Slice may leave nothing, and a Concat of that has elements that nothing wrote
+        # 2 comes first: a Slice of a dimension of 1 may be empty, and a Concat of empty values may
+        # have uninitialized elements
         for size in (2, 1):
             same = {symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols}
             yield from self._complete(same)
@@ -91,7 +92,7 @@ class SizeChoices:
         yield from self._ladders(preferred)
 
     def _ladders(self, preferred: Sizes) -> Iterator[Sizes]:
-        """Proposals with one size for all symbols, all but the batch, and one symbol."""
+        """Proposals that set all symbols to one size, then all but batches, then only one."""
         for size in _LADDER:
             yield from self._complete({**preferred, **self._all(size)})
         for size in _LADDER:
@@ -110,8 +111,9 @@ class SizeChoices:
         return [symbol for symbol in self._all(0) if not self._is_batch(symbol)]
 
     def _without_choice(self) -> Iterator[tuple[str, int]]:
-        """The symbols that cannot have their usual sizes, each with the likeliest that it can have,
-        if there is one.
+        """The symbols whose usual size is impossible, each with the likeliest possible size.
+
+        A symbol without any possible size is left out.
         """
         usual = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
         self._make_distinct(usual)
@@ -130,8 +132,9 @@ class SizeChoices:
                     yield symbol, likeliest
 
     def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
-        """Proposals with the usual size in place of a larger one, for models that need others to be
-        as large.
+        """Proposals that set one symbol back to its usual size if it is larger in `sizes`.
+
+        They help if the model needs only the other symbols to be so large.
         """
         base = {symbol: sizes[symbol] for symbol in self.symbols}
         for symbol in self._all(0):
@@ -161,8 +164,8 @@ class SizeChoices:
             yield from self._varied(first, batches)
 
     def without_past(self, first: Sizes) -> Iterator[Sizes]:
-        """The likeliest proposal with an empty cache of a decoder, as in the first step, given
-        sizes that work; none for a model without a cache.
+        """The likeliest proposal with an empty cache, as in the first step of a decoder, given
+        sizes that work. A model without a cache gets none.
         """
         past = {
             symbol: 0 for symbol in self.symbols if self._axes[symbol][1] > 0 and _is_past(symbol)
@@ -173,7 +176,7 @@ class SizeChoices:
     def _varied(self, first: Sizes, changes: Sizes) -> Iterator[Sizes]:
         base = {symbol: first[symbol] for symbol in self.symbols}
         changed = {**base, **changes}
-        # A symbol that was a sum of two others in sizes that work is tried as the same sum first.
+        # If one symbol is the sum of two others in `first`, keep that sum before trying without it.
         for total, a, b in self._sums(base):
             if total not in changes or changed[total] != changed[a] + (changed[b] if b else 1):
                 yield from self._complete({**changed, total: changed[a] + (changed[b] if b else 1)})
@@ -231,8 +234,9 @@ class SizeChoices:
         return _sizes_by_name(symbol) or ((_HEIGHT, _WIDTH)[axis - 2] if is_image_side else (8, 5))
 
     def _make_distinct(self, sizes: dict[str, int]) -> None:
-        """Different symbols get different sizes, so that swapped dimensions show; equal ones come
-        later.
+        """Give different symbols different sizes, so that swapped dimensions show.
+
+        Proposals with equal sizes come later.
         """
         taken: set[int] = set()
         for symbol, size in sizes.items():
@@ -249,8 +253,8 @@ class SizeChoices:
         return self._axes[symbol][1] < 0
 
     def _is_batch(self, symbol: str) -> bool:
-        """Whether a symbol is called batch, or belongs to a first dimension that does not say what
-        it is.
+        """Whether a symbol is named like a batch, or is a first dimension whose name does not say
+        what it counts.
         """
         name = symbol.lower()
         if re.search("batch|^bs?z?$|^n$", name):
@@ -265,7 +269,7 @@ def _sizes_by_name(symbol: str) -> tuple[int, int] | None:
 
 
 def _axes(ports: Iterable[Port], fixed: Sizes) -> Iterator[tuple[str, tuple[Port, int]]]:
-    """The symbols that have a choice, each with where it is declared first."""
+    """The symbols that are not fixed, each with the input and axis that declare it first."""
     seen = set(fixed)
     for port in ports:
         for axis, symbol in _symbols(port):
@@ -289,8 +293,10 @@ def _is_trivial(size: int) -> bool:
 
 
 def _is_past(symbol: str) -> bool:
-    """Whether a symbol says that it counts past tokens. One for a dimension without a name only
-    says which input has it.
+    """Whether the name of a symbol says that it counts past tokens.
+
+    A dimension without a name gets a symbol that ends in "]" and contains the name of its input.
+    That name says nothing about the dimension.
     """
     return bool(_PAST.search(symbol)) and not symbol.endswith("]")
 
