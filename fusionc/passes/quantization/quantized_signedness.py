@@ -88,10 +88,11 @@ class QuantizedSignednessPass(UBFusionPass):
     refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
              without a zero point makes or reads; zero points that the model computes; scales with
              which onnxruntime's integer operators fail: more than one for data, and, for
-             AveragePool, one that is not a scalar; a region that is left and entered again; one region of a
-             network if another one must stay that an operator wants of the same type;
-             without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
-             other than x86-64; other targets
+             AveragePool, one that is not a scalar; a region of integers that is left and entered
+             again; conversions that would take longer than the products gain; one region of a
+             network if another one must stay that an operator wants of the same type; without
+             VNNI, weights of int8 with which a sum may saturate in 16 bits; processors other than
+             x86-64; other targets
     algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in that
              of uint8; (q + 128) − (z + 128) = q − z
     source   microsoft/onnxruntime 6732 and 12854, where maintainers name signed values as the cause
