@@ -63,7 +63,7 @@ class _Vote:
 
 
 @dataclass
-class Region:
+class SignedRegion:
     """Values of one type that change together, and the operators that make, move and read them."""
 
     values: dict[Edge, None] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class _Sets:
             self._above[root] = roots[0]
 
 
-def regions_to_change(graph: Graph) -> list[Region]:
+def regions_to_change(graph: Graph) -> list[SignedRegion]:
     """The regions that are fast with the other signedness, in the order of the graph.
 
     One that must stay has its obstacle, and so has each that could change only with it.
@@ -143,7 +143,7 @@ def data_places(node: Node) -> tuple[int, ...]:
     return tuple(range(len(node.inputs))) if places is None else places
 
 
-def zero_places(node: Node, region: Region) -> list[int]:
+def zero_places(node: Node, region: SignedRegion) -> list[int]:
     """The inputs of an operator that hold the zero points of a region."""
     kernel = kernel_of(node.operator, len(node.inputs))
     if kernel is None:
@@ -178,15 +178,15 @@ def opposite(array: Array, elem_type: int) -> Array:
     return (array.astype(np.int16) + by).astype(np.uint8 if elem_type == SIGNED else np.int8)
 
 
-def _regions_of(graph: Graph) -> dict[Edge, Region]:
+def _regions_of(graph: Graph) -> dict[Edge, SignedRegion]:
     """All regions of a graph, by the value that stands for each."""
     values = dict.fromkeys(_values_of(graph))
     sets = _Sets()
     for node in graph.nodes:
         sets.join(value for value in _values_of_one_type(node) if value in values)
-    regions: dict[Edge, Region] = {}
+    regions: dict[Edge, SignedRegion] = {}
     for value in values:
-        region = regions.setdefault(sets.root(value), Region())
+        region = regions.setdefault(sets.root(value), SignedRegion())
         region.values[value] = None
         _read_maker(region, value, graph)
         _read_users(region, value, graph)
@@ -228,7 +228,7 @@ def _type_of(value: Edge) -> int:
     return 0 if zero is None else zero.elem_type
 
 
-def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
+def _read_maker(region: SignedRegion, value: Edge, graph: Graph) -> None:
     maker = value.producer
     if value.is_constant or maker is None or is_given(value):
         return
@@ -245,7 +245,7 @@ def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
         region.nodes[maker] = None
 
 
-def _read_users(region: Region, value: Edge, graph: Graph) -> None:
+def _read_users(region: SignedRegion, value: Edge, graph: Graph) -> None:
     """Note who reads a value, and what keeps it from changing."""
     is_made = not (value.is_constant or is_given(value))  # else others read it as it is
     obstacles = [_reason_to_keep(value)] if is_made else []
@@ -287,7 +287,7 @@ def _reason_to_share(constant: Edge) -> str:
     return SHARED if would_double(constant, math.prod(dims_of(constant))) else ""
 
 
-def _reason_of_operators(region: Region, graph: Graph) -> str:
+def _reason_of_operators(region: SignedRegion, graph: Graph) -> str:
     """Why the operators of a region cannot change, or not all at once."""
     reasons = (_reason_of_operator(node, region) for node in region.nodes)
     if reason := next(filter(None, reasons), ""):
@@ -300,7 +300,7 @@ def _reason_of_operators(region: Region, graph: Graph) -> str:
     return "other operators lie between" if _comes_back(region, graph) else ""
 
 
-def _reason_of_operator(node: Node, region: Region) -> str:
+def _reason_of_operator(node: Node, region: SignedRegion) -> str:
     if any(value is not None and not _type_of(value) for value in _values_of_one_type(node)):
         return "the element type is unknown"
     if any(zero_point(node, at) is None for at in zero_places(node, region)):
@@ -308,7 +308,7 @@ def _reason_of_operator(node: Node, region: Region) -> str:
     return ""
 
 
-def _is_worth_conversions(region: Region) -> bool:
+def _is_worth_conversions(region: SignedRegion) -> bool:
     """Whether the products gain more time than the conversions of values at the border take.
 
     Measured for convolutions of 8 to 144 channels and products of 16 to 256 rows.
@@ -373,7 +373,7 @@ def _core_before(value: Edge | None) -> Node | None:
     return maker
 
 
-def _comes_back(region: Region, graph: Graph) -> bool:
+def _comes_back(region: SignedRegion, graph: Graph) -> bool:
     """Whether what the region makes leads through other operators into the region again."""
     last = max((node.position for node in region.nodes), default=0)
     stack = [user for node in region.nodes for user in _users(node)]
@@ -415,14 +415,14 @@ def _votes_of_product(product: Node, dequantized: Edge) -> Iterator[_Vote]:
             yield _Vote(fast, dequantized_from(other, _AS_IT_IS), product)
 
 
-def _components_of(graph: Graph, regions: dict[Edge, Region]) -> list[list[Region]]:
+def _components_of(graph: Graph, regions: dict[Edge, SignedRegion]) -> list[list[SignedRegion]]:
     """The regions that operators between them want of one type."""
     by_value = {value: root for root, region in regions.items() for value in region.values}
     sets = _Sets()
     for node in graph.nodes:
         alike = [by_value[value] for value in _data_of_one_type(node) if value in by_value]
         sets.join(alike)
-    components: dict[Edge, list[Region]] = {}
+    components: dict[Edge, list[SignedRegion]] = {}
     for root, region in regions.items():
         components.setdefault(sets.root(root), []).append(region)
     return list(components.values())
@@ -441,7 +441,9 @@ def _data_of_one_type(node: Node) -> Iterator[Edge | None]:
 class _Decisions:
     """Which regions change: first unsigned weights, then all that is computed, then weights."""
 
-    def __init__(self, regions: dict[Edge, Region], components: list[list[Region]]) -> None:
+    def __init__(
+        self, regions: dict[Edge, SignedRegion], components: list[list[SignedRegion]]
+    ) -> None:
         self._region_of = {value: one for one in regions.values() for value in one.values}
         self._target: dict[int, int] = {}
         is_weight = [all(region.is_constant for region in one) for one in components]
@@ -452,11 +454,13 @@ class _Decisions:
         self._decide(data, self._wants_signed)
         self._decide(weights, self._wants_signed)
 
-    def changes(self, region: Region) -> bool:
+    def changes(self, region: SignedRegion) -> bool:
         """Whether the other type is wanted, be there an obstacle or not."""
         return self._target.get(id(region), region.elem_type) != region.elem_type
 
-    def _decide(self, components: list[list[Region]], wants: Callable[[list[Region]], int]) -> None:
+    def _decide(
+        self, components: list[list[SignedRegion]], wants: Callable[[list[SignedRegion]], int]
+    ) -> None:
         for component in components:
             target = wants(component)
             if not target or id(component[0]) in self._target:
@@ -467,13 +471,13 @@ class _Decisions:
                 region.obstacle = obstacle
                 self._target[id(region)] = target
 
-    def _wants_unsigned(self, component: list[Region]) -> int:
+    def _wants_unsigned(self, component: list[SignedRegion]) -> int:
         votes = [vote for region in component for vote in region.votes]
         is_weight = all(region.is_constant for region in component)
         fits = all if is_weight else any
         return UNSIGNED if votes and fits(vote.fast == UNSIGNED for vote in votes) else 0
 
-    def _wants_signed(self, component: list[Region]) -> int:
+    def _wants_signed(self, component: list[SignedRegion]) -> int:
         votes = [vote for region in component for vote in region.votes]
         is_fast = bool(votes) and all(
             vote.fast == SIGNED and (vote.other is None or self._type_of(vote.other) == UNSIGNED)
@@ -488,7 +492,7 @@ class _Decisions:
             return value.elem_type
         return self._target.get(id(region), value.elem_type)
 
-    def _saturation(self, component: list[Region], target: int) -> str:
+    def _saturation(self, component: list[SignedRegion], target: int) -> str:
         """Why sums may saturate: without VNNI, products of uint8 and int8 are added in 16 bits."""
         if has_vnni():
             return ""

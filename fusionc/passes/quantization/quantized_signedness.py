@@ -12,7 +12,7 @@ from fusionc.operators.signedness import KERNELS, OPPOSITE
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._signed_regions import (
-    Region,
+    SignedRegion,
     data_places,
     is_given,
     opposite,
@@ -37,7 +37,7 @@ def _converted(value: Edge, elem_type: int, new: Tape) -> Edge:
     return new.QuantizeLinear(real, new.const(np.asarray(1, np.float32)), new.const(zero))
 
 
-def _changed_sources(region: Region, new: Tape) -> dict[Edge, Edge]:
+def _changed_sources(region: SignedRegion, new: Tape) -> dict[Edge, Edge]:
     """The constants of a region, and what it is given from outside, in the other signedness."""
     made: dict[Edge, Edge] = {}
     for value in region.values:
@@ -48,7 +48,7 @@ def _changed_sources(region: Region, new: Tape) -> dict[Edge, Edge]:
     return made
 
 
-def _moved(node: Node, region: Region, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:
+def _moved(node: Node, region: SignedRegion, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:
     """An operator that reads and makes the region in the other signedness."""
     places = data_places(node)
     inputs = [
