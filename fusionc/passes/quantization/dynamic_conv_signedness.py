@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model.graph import Graph, Node
+from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
 _HALF = 128  # of the range of 8 bits
+_DEEP = 64  # products in a sum, and products in all: with fewer the conversion takes longer
+_MANY = 1 << 19
 
 
 def _products(graph: Graph) -> Iterator[Match]:
@@ -33,6 +36,17 @@ def _require_fast(conv: Node, quantize: Node) -> None:
         refuse("the weights are not uint8")
     if conv.attr("group", 1) != 1:
         refuse("the convolution has groups")
+    if not _is_large(conv, weights):
+        refuse("too few products")
+
+
+def _is_large(conv: Node, weights: Edge) -> bool:
+    """Whether the products gain more time than the second quantization takes."""
+    result = conv.outputs[0]
+    shape = result.shape if result is not None and result.shape else ()
+    depth = math.prod(size for size in (weights.shape or ())[1:] if isinstance(size, int))
+    sizes = [size for size in shape if isinstance(size, int)]
+    return depth >= _DEEP and (len(sizes) < len(shape) or math.prod(sizes) * depth >= _MANY)
 
 
 class DynamicConvSignednessPass(UBFusionPass):
@@ -40,8 +54,9 @@ class DynamicConvSignednessPass(UBFusionPass):
 
     before   q, s, z = DynamicQuantizeLinear(x); ConvInteger(q, W, z, w) with W in uint8
     after    k = z − 128 in int8; ConvInteger(QuantizeLinear(x, s, k), W, k, w)
-    refuses  weights that are not uint8; convolutions with groups, which were slower; other readers
-             of the integers; other targets
+    refuses  weights that are not uint8; convolutions with groups, which were slower; sums of
+             fewer than 64 products, or a small convolution; other readers of the integers; other
+             targets
     algebra  sat(round(x/s) + z) − 128 = sat(round(x/s) + z − 128) in the range of int8; ConvInteger
              computes (q − z)·(W − w)
     source   onnxruntime's quantize_dynamic; its ConvInteger has the weights as the left operand,

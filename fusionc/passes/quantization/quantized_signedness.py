@@ -12,7 +12,7 @@ from fusionc.operators.signedness import KERNELS, OPPOSITE
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._signed_regions import (
-    IntegerRegion,
+    SignedRegion,
     data_places,
     is_given,
     opposite,
@@ -37,7 +37,7 @@ def _converted(value: Edge, elem_type: int, new: Tape) -> Edge:
     return new.QuantizeLinear(real, new.const(np.asarray(1, np.float32)), new.const(zero))
 
 
-def _changed_sources(region: IntegerRegion, new: Tape) -> dict[Edge, Edge]:
+def _changed_sources(region: SignedRegion, new: Tape) -> dict[Edge, Edge]:
     """The constants of a region, and what it is given from outside, in the other signedness."""
     made: dict[Edge, Edge] = {}
     for value in region.values:
@@ -48,9 +48,7 @@ def _changed_sources(region: IntegerRegion, new: Tape) -> dict[Edge, Edge]:
     return made
 
 
-def _moved(
-    node: Node, region: IntegerRegion, made: dict[Edge, Edge], new: Tape
-) -> tuple[Edge, ...]:
+def _moved(node: Node, region: SignedRegion, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:
     """An operator that reads and makes the region in the other signedness."""
     places = data_places(node)
     inputs = [
@@ -90,10 +88,11 @@ class QuantizedSignednessPass(UBFusionPass):
     refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
              without a zero point makes or reads; zero points that the model computes; scales with
              which onnxruntime's integer operators fail: more than one for data, and, for
-             AveragePool, one that is not a scalar; a region that is left and entered again; one region of a
-             network if another one must stay that an operator wants of the same type;
-             without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
-             other than x86-64; other targets
+             AveragePool, one that is not a scalar; a region of integers that is left and entered
+             again; conversions that would take longer than the products gain; one region of a
+             network if another one must stay that an operator wants of the same type; without
+             VNNI, weights of int8 with which a sum may saturate in 16 bits; processors other than
+             x86-64; other targets
     algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in that
              of uint8; (q + 128) − (z + 128) = q − z
     source   microsoft/onnxruntime 6732 and 12854, where maintainers name signed values as the cause

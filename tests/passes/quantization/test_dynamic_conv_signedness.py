@@ -1,7 +1,7 @@
 from harness import Fires, Stays, tables
 
 GRAPH = (
-    "agraph (float[N,2,5,5] x) => (int32[?,?,?,?] y{}) <uint8[4,2,3,3] W, uint8 w = {{3}}, uint8 e = {{7}}> "
+    "agraph (float[N,8,5,5] x) => (int32[?,?,?,?] y{}) <uint8[4,8,3,3] W, uint8 w = {{3}}, uint8 e = {{7}}> "
     "{{ q, s, z = DynamicQuantizeLinear (x) y = ConvInteger{} {} }}"
 )
 SCALE = ", float t"
@@ -13,12 +13,14 @@ def graph(attributes: str = "", inputs: str = "(q, W, z, w)", more: str = "", ou
 
 
 STAYS = [
-    Stays("int8 weights", graph().replace("uint8[4,2,3,3] W, uint8 w", "int8[4,2,3,3] W, int8 w"), "the weights are not uint8"),
-    Stays("groups", graph("<group = 2>").replace("[4,2,3,3]", "[4,1,3,3]"), "the convolution has groups"),
+    Stays("int8 weights", graph().replace("uint8[4,8,3,3] W, uint8 w", "int8[4,8,3,3] W, int8 w"), "the weights are not uint8"),
+    Stays("groups", graph("<group = 2>").replace("[4,8,3,3]", "[4,4,3,3]"), "the convolution has groups"),
     Stays("another zero point", graph(inputs="(q, W, e, w)"), "the zero point is not the one of the data"),
     Stays("no zero point", graph(inputs="(q, W)"), "the zero point is not the one of the data"),
     Stays("other readers", graph(more=" k = Cast <to = 1> (q)", out=", float[?,?,?,?] k"), "not only ConvInteger reads the integers"),
     Stays("no convolution", "agraph (float[N,3] x) => (int32[?,?] y) <uint8[3,2] W> { q, s, z = DynamicQuantizeLinear (x) y = MatMulInteger (q, W, z) }", None),
+    Stays("short sums", graph().replace("N,8,", "N,7,").replace("[4,8,", "[4,7,"), "too few products"),
+    Stays("a small convolution", graph().replace("[N,8", "[1,8"), "too few products"),
     Stays("another target", graph(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 LEFT = ["DynamicQuantizeLinear", "Cast", "Sub", "Cast", "QuantizeLinear", "ConvInteger"]

@@ -6,6 +6,7 @@ from onnx import TensorProto, numpy_helper
 
 from fusionc.passes.quantization import _signed_regions
 
+WEIGHTS_OF_PRODUCT = "int8[4,3] W = {1, -2, 3, 64, -64, 5, -6, 7, 8, 9, -10, 11}"
 CONSTANTS = (
     "float s = {0.02}, int8 z = {3}, float v = {0.01}, int8 e = {0}, float t = {0.07}, int8 o = {-5}, "
     "int8[4,3] W = {1, -2, 3, 64, -64, 5, -6, 7, 8, 9, -10, 11}"
@@ -46,11 +47,12 @@ def conv(zero: str, weights: str, weight_zero: str, ops: tuple[str, str]) -> str
     )
 
 
-SUM_CONV = "c = QLinearConv (q, s, z, W, v, e, t, o)"
+WINDOW = ",".join(map(str, range(-64, 61, 5)))
+SUM_CONV = "c = QLinearConv <pads = [2, 2, 2, 2]> (q, s, z, W, v, e, t, o)"
 SUM = "r = com.microsoft.QLinearAdd (c, t, o, q, s, z, t, o)"
 SUM_GRAPH = (
     "agraph (float[N,1,4,4] x) => (float[?,?,?,?] y) <float s = {{0.02}}, int8 z = {{3}}, float v = {{0.01}}, "
-    "int8 e = {{0}}, float t = {{0.03}}, int8 o = {{-5}}, int8[1,1,1,1] W = {{-64}}> "
+    "int8 e = {{0}}, float t = {{0.03}}, int8 o = {{-5}}, int8[1,1,5,5] W = {{WEIGHTS}}> "
     "{{ q = QuantizeLinear (x, s, z) {} {} y = DequantizeLinear (r, t, o) }}"
 )
 # These keep their integers when their zero points move.
@@ -66,13 +68,16 @@ AVERAGE = "r = com.microsoft.QLinearAveragePool <kernel_shape = [2, 2]> (c, t, o
 
 
 def with_sum(last: str = SUM) -> str:
-    return SUM_GRAPH.format(SUM_CONV, last)
+    return SUM_GRAPH.format(SUM_CONV, last).replace("WEIGHTS", WINDOW)
 
 
-INT8_IN = (
+SMALL_IN = (
     QDQ.format(CONSTANTS, "", "")
     .replace("float[N,4] x", "int8[N,4] q")
     .replace("q = QuantizeLinear (x, s, z)", "")
+)
+INT8_IN = SMALL_IN.replace(
+    WEIGHTS_OF_PRODUCT, f"int8[4,8] W = {{{','.join(map(str, range(-64, 64, 4)))}}}"
 )
 INT8_OUT = QDQ.format(CONSTANTS, "", "").replace("(float[?,?] y)", "(float[?,?] y, int8[?,?] q)")
 SUMMED = [
@@ -121,12 +126,14 @@ STAYS = [
     Stays("an operator without a zero point", QDQ.format(CONSTANTS, "k = Abs (q) h = Cast <to = 1> (k)", "").replace("float[?,?] y", "float[?,?] y, float[?,?] h", 1), "Abs reads the integers"),
     Stays("a zero point from outside", QDQ.format(CONSTANTS.replace("int8 z = {3}, ", ""), "", "").replace("float[N,4] x", "float[N,4] x, int8 z"), "a zero point is not constant"),
     Stays("no product", "agraph (float[N] x) => (float[?] y) <float s = {0.1}, int8 z = {3}> { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }", None),
-    Stays("a sum alone", SUM_GRAPH.format("", "r = com.microsoft.QLinearAdd (q, s, z, q, s, z, t, o)"), None),
+    Stays("a sum alone", with_sum("r = com.microsoft.QLinearAdd (q, s, z, q, s, z, t, o)").replace(SUM_CONV, ""), None),
     Stays("fast as it is", QDQ.format(UNSIGNED, "", ""), None),
     Stays("uint8 weights of ConvInteger", conv("uint8 z = {131}", UNSIGNED_WEIGHTS, "uint8 e = {128}", CONVINTEGER).replace("q = QuantizeLinear (x, s, z)", "q, u, k = DynamicQuantizeLinear (x)"), "DynamicQuantizeLinear makes the integers"),
     Stays("more than one scale of data", PER_CHANNEL, "onnxruntime's integer operators do not take these scales"),
     Stays("one scale for an average, which is not a scalar", POOLED, "onnxruntime's integer operators do not take these scales"),
     Stays("weights of which some must stay", LSTM.replace("x) =>", "x, uint8[1] e) =>").replace(", uint8[1] e = {128}", ""), "a zero point is not constant"),
+    Stays("an input of the model, and a small product", SMALL_IN, "a conversion on each side would take longer than the products gain"),
+    Stays("a sum after a depthwise convolution", with_sum().replace("[1,1,5,5] W", "[1,1,3,3] W").replace("2, 2, 2, 2", "1, 1, 1, 1").replace(WINDOW, WINDOW[: WINDOW.index(",-19")]), "a conversion on each side would take longer than the products gain"),
     Stays("left and entered again", AGAIN.format(CONSTANTS, "a = Abs (f)", "a"), "other operators lie between"),
     Stays("another target", QDQ.format(CONSTANTS, "", ""), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
@@ -142,7 +149,7 @@ FIRES = [
     Fires("a sum keeps its type", with_sum(), SUMMED),
     Fires("a product of two", with_sum(SUM.replace("QLinearAdd", "QLinearMul")), [name.replace("Add", "Mul") for name in SUMMED]),
     Fires("an average", with_sum(AVERAGE), ["QuantizeLinear", "QLinearConv", "Cast", "QuantizeLinear", "QLinearAveragePool", "DequantizeLinear"]),
-    Fires("behind a sum", with_sum("k = com.microsoft.QLinearAdd (c, t, o, c, t, o, t, o) r = QLinearConv (k, t, o, W, v, e, t, o)"), BEHIND, effected=2),
+    Fires("behind a sum", with_sum("k = com.microsoft.QLinearAdd (c, t, o, c, t, o, t, o) r = QLinearConv <pads = [2, 2, 2, 2]> (k, t, o, W, v, e, t, o)"), BEHIND, effected=2),
     Fires("uint8 weights", QDQ.format(BOTH_UNSIGNED, "", ""), OPERATORS),
     Fires("uint8 weights of a dynamic product", INTEGERS.format(WEIGHTS + ", uint8 e = {128}", ", z, e"), ["DynamicQuantizeLinear", "MatMulInteger"]),
     Fires("one zero point for each column", INTEGERS.format(WEIGHTS + ", uint8[3] e = {128, 127, 129}", ", z, e"), ["DynamicQuantizeLinear", "MatMulInteger"]),
