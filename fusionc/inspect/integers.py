@@ -17,9 +17,7 @@ _QUANTIZING = names_with(Trait.QUANTIZES)
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     """Findings on integer convolutions, and on signed activations."""
     nodes = [node for graph in model.graphs for node in graph.ordered()]
-    if slow := [
-        node.label() for node in nodes if node.is_op("ConvInteger") and dry.keeps(node.label())
-    ]:
+    if slow := [node.label() for node in nodes if _stays_slow(node, dry)]:
         yield Finding(
             "convolutions of integers",
             f"{counted(len(slow), 'ConvInteger')}: onnxruntime computes them image by image, "
@@ -42,6 +40,11 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "quantize activations to uint8 (activation_type QuantType.QUInt8) and weights to int8",
             tuple(signed),
         )
+
+
+def _stays_slow(node: Node, dry: DryRun) -> bool:
+    """Whether a node is a ConvInteger after the passes: those with one group change types only."""
+    return node.is_op("ConvInteger") and (node.attr("group", 1) == 1 or dry.keeps(node.label()))
 
 
 def _makes_signed(node: Node) -> bool:
