@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 
@@ -42,6 +42,13 @@ class Measured:
         return [run for one in self.slices for run in one]
 
 
+class _Runs(NamedTuple):
+    """The fields of Measured that one model's runs give."""
+
+    slices: tuple[tuple[float, ...], ...] = ()
+    peak: int = 0
+
+
 def measure_round(
     models: Mapping[str, DeployedModel],
     feeds: Mapping[str, Mapping[str, Any]],
@@ -57,13 +64,13 @@ def measure_round(
     random.Random(seed).shuffle(names)
     together = [names] if _fit_into_memory(models) else [[name] for name in names]
     return {
-        name: found
+        name: measured
         for group in together
-        for name, found in _together(group, models, feeds, seconds).items()
+        for name, measured in _measure_together(group, models, feeds, seconds).items()
     }
 
 
-def _together(
+def _measure_together(
     names: list[str],
     models: Mapping[str, DeployedModel],
     feeds: Mapping[str, Mapping[str, Any]],
@@ -82,23 +89,26 @@ def _together(
             )
             for name, process in processes.items()
         }
-        slices: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
-        peaks = dict[str, int]()
-        began = perf_counter()
-        limit = longest_step()
-        # A run goes first that does not count, and the last one of a slice may begin at its end.
-        patience = None if limit is None else 2 * limit + seconds / _SLICES
-        for number in range(_SLICES):
-            for name in names if number % 2 else reversed(names):
-                runs, peaks[name] = processes[name].ask(
-                    "measure_runs", (seconds / _SLICES,), patience
-                )
-                slices[name].append(tuple(runs))
-            if number + 1 >= _LEAST_SLICES and perf_counter() - began > _LATE * seconds * len(
-                names
-            ):
-                break
-    return {name: Measured(tuple(slices[name]), *loads[name], peaks[name]) for name in names}
+        runs = _run_in_turn(processes, seconds)
+    return {name: Measured(runs[name].slices, *loads[name], runs[name].peak) for name in names}
+
+
+def _run_in_turn(processes: Mapping[str, Process], seconds: float) -> dict[str, _Runs]:
+    """Run the loaded models in turn, each for a slice of the seconds at a time."""
+    names = list(processes)
+    runs = {name: _Runs() for name in names}
+    began = perf_counter()
+    limit = longest_step()
+    # A run goes first that does not count, and the last one of a slice may begin at its end.
+    patience = None if limit is None else 2 * limit + seconds / _SLICES
+    for number in range(_SLICES):
+        for name in names if number % 2 else reversed(names):
+            times, peak = processes[name].ask("measure_runs", (seconds / _SLICES,), patience)
+            runs[name] = _Runs((*runs[name].slices, tuple(times)), peak)
+        is_late = perf_counter() - began > _LATE * seconds * len(names)
+        if is_late and number + 1 >= _LEAST_SLICES:
+            break
+    return runs
 
 
 def _fit_into_memory(models: Mapping[str, DeployedModel]) -> bool:

@@ -16,7 +16,7 @@ from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.ready_form.session_file import (
     is_session_file,
-    of_lost_settings,
+    lost_settings_notices,
     require_session_place,
     session_file_of,
 )
@@ -92,7 +92,7 @@ def _publish(
     place = session_file_of(model.plan.options.destination)
     description = None if ready is None else ready.session_file
     companion = Companion(description, place) if description or is_session_file(place) else None
-    notices = of_lost_settings(place)
+    notices = lost_settings_notices(place)
     data = (*saved.data, *(() if ready is None else ready.data))
     replace(saved, data=data).publish(library, companion)
     report.ready = place if description is not None else None

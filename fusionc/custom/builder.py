@@ -118,18 +118,24 @@ def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list
     to have the same type, else the first value, if the operator accepts that type there. An index
     has a type of its own.
     """
-    values = [(at, o.edge) for at, o in enumerate(operands) if isinstance(o, BuiltValue)]
-    if schema is None or not schema.inputs or not values:
-        return [values[0][1] if values else None] * len(operands)
-    formal = [schema.inputs[min(at, len(schema.inputs) - 1)] for at in range(len(operands))]
-    likes: list[Edge | None] = []
-    for parameter in formal:
-        same = next(
-            (edge for at, edge in values if formal[at].type_str == parameter.type_str), values[0][1]
-        )
-        is_taken = not same.elem_type or f"tensor({type_name(same.elem_type)})" in parameter.types
-        likes.append(same if is_taken else None)
-    return likes
+    values = {at: o.edge for at, o in enumerate(operands) if isinstance(o, BuiltValue)}
+    first = next(iter(values.values()), None)
+    if schema is None or not schema.inputs or first is None:
+        return [first] * len(operands)
+    parameters = [schema.inputs[min(at, len(schema.inputs) - 1)] for at in range(len(operands))]
+    of_type: dict[str, Edge] = {}
+    for at, value in values.items():
+        of_type.setdefault(parameters[at].type_str, value)
+    likes = [of_type.get(parameter.type_str, first) for parameter in parameters]
+    return [
+        like if _accepts(parameter, like) else None
+        for parameter, like in zip(parameters, likes, strict=True)
+    ]
+
+
+def _accepts(parameter: onnx.defs.OpSchema.FormalParameter, value: Edge) -> bool:
+    """Whether an operator accepts the type of a value there; an unknown type is accepted."""
+    return not value.elem_type or f"tensor({type_name(value.elem_type)})" in parameter.types
 
 
 @cache

@@ -163,15 +163,19 @@ def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
     except SyntaxError as error:
         raise _failed(source, f"{error.filename or source}:{error.lineno or 1}", error) from error
     except BaseException as error:  # a user's file may raise anything
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [
-            f
-            for f in frames
-            if not f.filename.startswith((_PACKAGE, "<")) and f.filename not in _LIBRARY
-        ]
-        place = f"{own[-1].filename}:{own[-1].lineno}" if own else source
-        raise _failed(source, place, error) from error
+        raise _failed(source, _place_of_error(error) or source, error) from error
     return replacement.REGISTERED[before:] + made
+
+
+def _place_of_error(error: BaseException) -> str:
+    """The last line of a user's own code that an error passed through; empty if there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        f"{frame.filename}:{frame.lineno}"
+        for frame in frames
+        if not frame.filename.startswith((_PACKAGE, "<")) and frame.filename not in _LIBRARY
+    ]
+    return own[-1] if own else ""
 
 
 def _made(member: type[Pass]) -> Pass:
@@ -217,37 +221,39 @@ def _failed(source: str, where: str, error: BaseException) -> FusioncError:
 
 def _check(p: Pass) -> None:
     """Raises UsageError if a pass is not what the engine expects."""
-    patterns: object = p.patterns
-    hint = "correct the class there"
+    hint = 'give it patterns = (Pattern("…", op.…),)'
     problem = ""
-    if not isinstance(patterns, tuple | list) or not all(
-        isinstance(pattern, Pattern) for pattern in patterns
-    ):
+    if not _is_tuple_of(p.patterns, Pattern):
         problem = "has patterns that are not a tuple of Pattern"
-        hint = 'give it patterns = (Pattern("…", op.…),)'
-    elif not patterns:
+    elif not p.patterns:
         problem = "has no patterns"
-        hint = 'give it patterns = (Pattern("…", op.…),)'
-    elif len({pattern.name for pattern in patterns}) < len(patterns):
-        problem = "has two patterns of one name"
-    elif (
-        p.kind not in get_args(Kind)
-        or p.default not in get_args(Default)
-        or p.numerics not in get_args(Numerics)
-    ):
-        settings = f"kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}"
-        problem = f"has {settings}, one of which there is not"
-    elif not isinstance(p.aliases, tuple | list) or not all(
-        isinstance(alias, str) for alias in p.aliases
-    ):
-        problem = "has aliases that are not a tuple of names"
     else:
-        problem = next(filter(None, map(_problem, patterns)), "")
+        hint = "correct the class there"
+        problem = _problem_of_settings(p) or next(filter(None, map(_problem, p.patterns)), "")
     if problem:
         raise UsageError(f"the pass {p.name} {problem}", where=p.place, hint=hint, code="E10001")
 
 
+def _is_tuple_of(members: object, kind: type) -> bool:
+    return isinstance(members, tuple | list) and all(isinstance(one, kind) for one in members)
+
+
+def _problem_of_settings(p: Pass) -> str:
+    """What is wrong with the names and settings of a pass; empty if nothing is."""
+    if len({pattern.name for pattern in p.patterns}) < len(p.patterns):
+        return "has two patterns of one name"
+    for name, setting, choices in (
+        ("kind", p.kind, get_args(Kind)),
+        ("default", p.default, get_args(Default)),
+        ("numerics", p.numerics, get_args(Numerics)),
+    ):
+        if setting not in choices:
+            return f"has the {name} {setting!r}, which is not one of {', '.join(choices)}"
+    return "" if _is_tuple_of(p.aliases, str) else "has aliases that are not a tuple of names"
+
+
 def _problem(pattern: Pattern) -> str:
+    """What is wrong with a pattern; empty if nothing is."""
     if (pattern.formula is None) == (pattern.find is None):
         return f"has a pattern {pattern.name} without a formula, or with a find as well"
     try:

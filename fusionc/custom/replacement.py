@@ -72,10 +72,7 @@ def register_replacement(
     is_duplicate = key in [getattr(p, "search", None) for p in REGISTERED]
     if is_duplicate and skip_duplicates:
         return
-    if is_duplicate:
-        raise _wrong(f"{title}: the same search is registered already", place)
-    if title in [p.name for p in REGISTERED]:
-        raise _wrong(f"a pass {title} is registered already", place)
+    _check_is_new(title, is_duplicate, place)
     rewrite = _rewrite_of(replace_fn, arguments, scalars, search, extra_check)
     members = {
         "__doc__": f"{_summary(search_fn, replace_fn)}\n\nsource   {place}",
@@ -153,7 +150,7 @@ def _check(
 ) -> None:
     """Raises UsageError if the name or the arguments do not fit."""
     if not title.isidentifier() or title in RESERVED:
-        raise _wrong(f'{title!r} is no name for a pass; give it one: name="…"', place)
+        raise _wrong(f'{title!r} cannot be the name of a pass; give it one: name="…"', place)
     if _arguments(replace_fn, title, place) != arguments:
         raise _wrong(f"{title}: search and replace have different arguments", place)
     if others := ", ".join(scalar for scalar in scalars if scalar not in arguments):
@@ -162,6 +159,14 @@ def _check(
     count = len(arguments)
     if example_inputs is not None and len(example_inputs) not in (count, count - len(scalars)):
         raise _wrong(f"{title}: {len(example_inputs)} example inputs for {count} arguments", place)
+
+
+def _check_is_new(title: str, is_duplicate: bool, place: str) -> None:
+    """Raises UsageError if the search or the name is registered already."""
+    if is_duplicate:
+        raise _wrong(f"{title}: the same search is registered already", place)
+    if title in [p.name for p in REGISTERED]:
+        raise _wrong(f"a pass {title} is registered already", place)
 
 
 def _arguments(function: Any, title: str, place: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -162,14 +162,18 @@ def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChan
     theirs = {weight.name: digests.of(weight) for weight in after.main.constants()}
     both = ours.keys() & theirs.keys()
     changed = tuple(name for name in ours if name in both and ours[name] != theirs[name])
-    removed = {name: digest for name, digest in ours.items() if name not in both}
-    added = {name: digest for name, digest in theirs.items() if name not in both}
+    removed = _without(ours, both)
+    added = _without(theirs, both)
     renamed = _renamed(removed, added)
-    found = set(renamed.values())
     return WeightChanges(
         len(both) - len(changed),
         len(renamed),
         changed,
-        tuple(name for name in removed if name not in renamed),
-        tuple(name for name in added if name not in found),
+        tuple(_without(removed, renamed)),
+        tuple(_without(added, renamed.values())),
     )
+
+
+def _without(digests: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:
+    excluded = set(names)
+    return {name: digest for name, digest in digests.items() if name not in excluded}

@@ -10,19 +10,21 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 
 def is_other(value: Edge, its: Edge, pairs: Pairs, digests: Digests) -> bool:
     """Whether two values differ for another reason than that their producer was replaced."""
-    if value.is_constant or its.is_constant:
-        return not (value.is_constant and its.is_constant) or digests.of(value) != digests.of(its)
+    if value.is_constant != its.is_constant:
+        return True
+    if value.is_constant:
+        return digests.of(value) != digests.of(its)
     maker = value.producer
     its_maker = its.producer
     if maker is None and its_maker is None:
         return pairs.values.get(value) is not its
     if maker is None or its_maker is None:
         return maker in pairs.after or its_maker in pairs.before
-    if maker in pairs.after and its_maker in pairs.before:
-        return pairs.after[maker] is not its_maker or maker.outputs.index(
-            value
-        ) != its_maker.outputs.index(its)
-    return False
+    if maker not in pairs.after or its_maker not in pairs.before:
+        return False
+    if pairs.after[maker] is not its_maker:
+        return True
+    return maker.outputs.index(value) != its_maker.outputs.index(its)
 
 
 def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) -> Iterator[str]:

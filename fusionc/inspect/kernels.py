@@ -100,10 +100,14 @@ def _way(node: Node, probes: Probes) -> str:
     if not has_operator(node.op, node.domain, version):
         return "foreign"
     way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
-    is_known = all(value is None or value.elem_type for value in node.inputs)
+    is_known = _has_known_types(node)
     if way == "parts" and is_known and _is_alone(node):
         way = probes.way(node)
     return "unknown" if way == "none" and (not is_known or node.domain) else way
+
+
+def _has_known_types(node: Node) -> bool:
+    return all(value is None or value.elem_type for value in node.inputs)
 
 
 def _is_alone(node: Node) -> bool:

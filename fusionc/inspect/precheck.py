@@ -89,38 +89,37 @@ def _entry(node: Node, given: Sequence[_Cause]) -> dict[str, Any]:
 
 
 def _causes(node: Node) -> Iterator[_Cause]:
-    model = node.graph.model
-    version = node.graph.opset_of(node.domain)
-    if model.is_for_onnxruntime and node.domain == operators.MICROSOFT:
-        version = version or 1  # its only version, whether the model imports it or not
     if node.function is not None:
         return
-    schema = operators.schema(node.op, node.domain, version)
-    name = operators.qualified(node.op, node.domain)
-    place = f"version {version} of {node.domain or 'the standard operators'}"
+    is_for_onnxruntime = node.graph.model.is_for_onnxruntime
+    version = node.graph.opset_of(node.domain)
+    if is_for_onnxruntime and node.domain == operators.MICROSOFT:
+        version = version or 1  # its only version, whether the model imports it or not
+    domain = node.domain or "the standard operators"
     if not version:
-        yield (
-            _INVALID,
-            (
-                "the model does not say which version of "
-                f"{node.domain or 'the standard operators'} it uses"
-            ),
-        )
-    elif schema is None and not (
-        model.is_for_onnxruntime and has_operator(node.op, node.domain, version)
-    ):
-        yield _UNSUPPORTED, f"{name} is not an operator of {place}"
-    elif model.is_for_onnxruntime and not node.is_op(
-        "Constant"
-    ):  # onnxruntime makes it an initializer
-        types = [0 if value is None else value.elem_type for value in node.inputs]
-        if way_to_run(node.op, node.domain, version, types) != "none":
-            return
-        if not has_cpu_kernel(node.op, node.domain, version):
-            yield _UNSUPPORTED, f"onnxruntime has no CPU kernel of {name} in {place}"
-        else:
-            taken = ", ".join(type_name(type_) if type_ else "?" for type_ in types)
-            yield (
-                _INVALID,
-                f"onnxruntime has no CPU kernel of {name} for inputs of the types {taken}",
-            )
+        yield _INVALID, f"the model does not say which version of {domain} it uses"
+    elif not _is_defined(node, version):
+        name = operators.qualified(node.op, node.domain)
+        yield _UNSUPPORTED, f"{name} is not an operator of version {version} of {domain}"
+    elif is_for_onnxruntime and not node.is_op("Constant"):  # onnxruntime makes it an initializer
+        yield from _lack_of_kernel(node, version, domain)
+
+
+def _is_defined(node: Node, version: int) -> bool:
+    """Whether ONNX, or the runtime that the model is for, knows the operator of a node."""
+    if operators.schema(node.op, node.domain, version) is not None:
+        return True
+    return node.graph.model.is_for_onnxruntime and has_operator(node.op, node.domain, version)
+
+
+def _lack_of_kernel(node: Node, version: int, domain: str) -> Iterator[_Cause]:
+    """Why onnxruntime cannot run a node; nothing if it can."""
+    types = [0 if value is None else value.elem_type for value in node.inputs]
+    if way_to_run(node.op, node.domain, version, types) != "none":
+        return
+    lack = f"onnxruntime has no CPU kernel of {operators.qualified(node.op, node.domain)}"
+    if has_cpu_kernel(node.op, node.domain, version):
+        names = ", ".join(type_name(type_) if type_ else "?" for type_ in types)
+        yield _INVALID, f"{lack} for inputs of the types {names}"
+    else:
+        yield _UNSUPPORTED, f"{lack} in version {version} of {domain}"

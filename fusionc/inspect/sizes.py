@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
 
 from onnx import TensorProto, TypeProto
@@ -84,17 +84,18 @@ def _suggested_sizes(dims: Sequence[str]) -> list[str]:
 
 def _shape_nodes(nodes: list[Node]) -> list[Node]:
     """Shape, and the nodes that compute integers only from its results."""
-    found: dict[Node, None] = {}
+    shape_nodes: dict[Node, None] = {}
     for node in nodes:
-        made = [
-            value.producer for value in node.inputs if value is not None and not value.is_constant
-        ]
-        outputs = [value for value in node.outputs if value is not None]
-        is_next = (
-            made
-            and all(maker in found for maker in made)
-            and all(v.elem_type in _INTEGERS for v in outputs)
-        )
-        if node.is_op("Shape", "Size") or is_next:
-            found[node] = None
-    return list(found)
+        if node.is_op("Shape", "Size") or _continues(node, shape_nodes):
+            shape_nodes[node] = None
+    return list(shape_nodes)
+
+
+def _continues(node: Node, shape_nodes: Container[Node | None]) -> bool:
+    """Whether a node computes integers from the results of such nodes and from constants."""
+    producers = [
+        value.producer for value in node.inputs if value is not None and not value.is_constant
+    ]
+    if not producers or not all(producer in shape_nodes for producer in producers):
+        return False
+    return all(value.elem_type in _INTEGERS for value in node.outputs if value is not None)

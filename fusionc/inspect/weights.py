@@ -38,19 +38,20 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     if subnormal:
         elements = counted(sum(subnormal.values()), "element")
         count = f"{elements} of {counted(len(subnormal), 'constant')}"
+        effect = _pass_effect(dry, "SubnormalToZeroPass", "makes them 0 where that cannot show")
         yield Finding(
             "subnormal numbers",
             (
                 f"{count} below the smallest normal number; many processors take up to a hundred "
                 "times as long for such"
             ),
-            f"{_pass_effect(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for "
-            "those that come up "
-            "while the model runs, set session.set_denormal_as_zero to 1",
+            f"{effect}; for those that come up while the model runs, "
+            "set session.set_denormal_as_zero to 1",
             tuple(subnormal),
         )
     yield from _dead_outputs(model)
-    yield from _copies(copies, turned, dry)
+    yield from _equal_weights(copies, dry)
+    yield from _transposed_weights(copies, turned)
 
 
 def _pass_effect(dry: DryRun, name: str, what: str) -> str:
@@ -85,7 +86,7 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
             "dead filters",
             f"{counted(lost, 'output')} of {counted(len(dead), 'operator')} with weights that "
             f"are all zero, in {first} "
-            f"{dead[first]}: nothing but the bias is left of these",
+            f"{dead[first]}: only the bias is left of these",
             (
                 "prune them before the export, with what reads them; fusionc changes no shapes "
                 "of weights"
@@ -115,7 +116,7 @@ def _axis_of_outputs(node: Node) -> int | None:
     return _OUTPUTS.get(node.op) if node.domain == "" else None
 
 
-def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
+def _equal_weights(copies: _Copies, dry: DryRun) -> Iterator[Finding]:
     equal = [group for group in copies.values() if len(group) > 1]
     if equal:
         wasted = sum(size for group in equal for _, size in group[1:])
@@ -125,6 +126,9 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
             _pass_effect(dry, "RemoveSameConstPass", "keeps one of each"),
             tuple(constant.name for group in equal for constant, _ in group),
         )
+
+
+def _transposed_weights(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
     # with their bytes; one of several equal weights represents all
     pairs: dict[frozenset[Edge], int] = {}
     for content in turned.keys() & copies.keys():
@@ -137,8 +141,7 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
         yield Finding(
             "weights stored transposed",
             f"{counted(len(pairs), 'weight')} stored once more with the axes exchanged, "
-            f"{size_of_all} of copies, as of "
-            "an embedding that is tied to the last layer",
+            f"{size_of_all} of copies, as of an embedding that is tied to the last layer",
             "export the tied weights once, with a Gemm that has transB = 1",
             tuple(sorted({edge.name for pair in pairs for edge in pair})),
         )

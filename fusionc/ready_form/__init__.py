@@ -1,3 +1,3 @@
-"""The form of a model that onnxruntime loads fast, tied to its version and a processor, and who
-uses it.
+"""The ready form of a model: files that onnxruntime loads fast. They are valid for one version of
+onnxruntime and one kind of processor.
 """

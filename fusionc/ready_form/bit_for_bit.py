@@ -1,9 +1,9 @@
-"""Whether the ready form of a model computes the same bits as the model itself.
+"""Whether the ready form of a model computes the same bits as the model in onnxruntime at its
+default level.
 
-The model runs in onnxruntime at its default level. The ready form is the same graph with the same
-kernels, so both round in the same way. Outputs are not compared if onnxruntime gives other outputs
-in a second run of the model itself (random numbers, uninitialized memory). Only one session is open
-at a time, so only hashes of the model's outputs are kept.
+Both are the same graph with the same kernels, so even rounding is the same. Samples are skipped if
+the model itself gives different results in two runs, because of random numbers or uninitialized
+memory. Only one session is open at a time: the model's outputs are kept as hashes.
 """
 
 from __future__ import annotations
@@ -34,39 +34,41 @@ def bit_for_bit(
     shapes: Mapping[str, tuple[int, ...]],
     inputs: Path | None,
 ) -> tuple[int, str]:
-    """The number of samples with the same bits, and what was different, or "" if nothing was.
+    """The number of samples with equal results, and a description of the first difference, which
+    is empty if there was none.
 
-    The samples are those of a verification: the values of `inputs`, and drawn ones with these
-    shapes. Raises RunError if onnxruntime cannot load the model.
+    The samples are those of verification: from `inputs`, and random ones of these shapes. Raises
+    RunError if onnxruntime cannot load the model.
     """
     proto = onnx.load(model, load_external_data=False)
     reference = Runner(model, kernels=kernels, level="all")
-    given = GivenSamples(None if inputs is None else GivenValues(inputs), proto, reference)
+    user_samples = GivenSamples(None if inputs is None else GivenValues(inputs), proto, reference)
     search = InputSearch(reference, proto, model.parent, shapes)
     del proto
-    samples = chain(given.samples(), search.samples(_SEEDS, nonfinite=True))
-    wanted = [(sample.label, sample.feeds, _bits(sample.outputs)) for sample in samples]
+    samples = chain(user_samples.samples(), search.samples(_SEEDS, nonfinite=True))
+    expected = [(sample.label, sample.feeds, _bits(sample.outputs)) for sample in samples]
     reference.close()
     runs = 0
     try:
         other = Runner(ready, kernels=kernels)
-        unlike = [
-            (label, feeds, bits) for label, feeds, bits in wanted if _bits(other.run(feeds)) != bits
+        unequal = [
+            (label, feeds, bits)
+            for label, feeds, bits in expected
+            if _bits(other.run(feeds)) != bits
         ]
         other.close()
-        runs = len(wanted) - len(unlike)
-        for label, feeds, bits in unlike:
-            # Run the model twice: a new session draws the same random numbers in its first run, but
-            # others in its second.
+        runs = len(expected) - len(unequal)
+        for label, feeds, bits in unequal:
+            # Twice: a new session repeats the same random numbers, but only in its first run.
             if _bits(reference.run(feeds)) == bits == _bits(reference.run(feeds)):
-                return runs, f"it computes something else than the model: {label}"
+                return runs, f"its results differ from those of the model: {label}"
     except RunError as error:
         return runs, f"onnxruntime cannot run it: {error}"
     return runs, ""
 
 
 def _bits(value: Any) -> str:
-    """A hash of the value of an output."""
+    """A hash of the type, shape and elements of an output."""
     if isinstance(value, list):
         parts = [_bits(item) for item in value]
     elif isinstance(value, dict):

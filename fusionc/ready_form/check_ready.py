@@ -1,6 +1,4 @@
-"""Whether the ready form that lies beside a model is one that `fusionc.session` would use, and
-right.
-"""
+"""Whether `fusionc.session` would use the ready form of a model, and whether that form is right."""
 
 from __future__ import annotations
 
@@ -17,19 +15,18 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass(frozen=True)
 class ReadyCheck:
-    """One sentence on it; one that is not used here is not wrong."""
+    """What a check of a ready form says."""
 
-    is_right: bool
-    summary: str
+    is_right: bool  # a form that is not used on this machine counts as right
+    summary: str  # one sentence, without its full stop
 
 
 def check_ready(
     model: Path, shapes: Mapping[str, tuple[int, ...]], inputs: Path | None
 ) -> ReadyCheck | None:
-    """Run the ready form that a session file says of a model, in the process for it, beside the
-    model itself.
+    """Run a model and the ready form that its session file names, and compare their results.
 
-    None where the file says of none.
+    Returns None if the session file names no ready form.
     """
     library = library_for(model)
     try:
@@ -40,14 +37,14 @@ def check_ready(
         return None
     kernels = known(library) if library.is_file() else None
     if library.is_file() and kernels is None:
-        what = f"{library} was not compiled by this user's fusionc, so it is not loaded"
-        return ReadyCheck(True, f"its ready form was not run: {what}")
+        cause = f"{library} was not compiled by this user's fusionc, so it is not loaded"
+        return ReadyCheck(True, f"its ready form was not run: {cause}")
     try:
-        runs, different = bit_for_bit(model, ready, kernels, shapes, inputs)
+        runs, difference = bit_for_bit(model, ready, kernels, shapes, inputs)
     except RunError as error:
         return ReadyCheck(
             True, f"its ready form was not run: onnxruntime cannot run the model: {error}"
         )
-    if different:
-        return ReadyCheck(False, f"its ready form is wrong: {different}")
-    return ReadyCheck(True, f"its ready form is equal to it, to the bit, in {runs} runs")
+    if difference:
+        return ReadyCheck(False, f"its ready form is wrong: {difference}")
+    return ReadyCheck(True, f"its ready form gives the same bits in {runs} runs")

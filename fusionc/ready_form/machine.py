@@ -1,8 +1,8 @@
-"""What a ready form is tied to: the build of onnxruntime, and what the processor has.
+"""The machine that a ready form is valid for: a build of onnxruntime and a kind of processor.
 
-onnxruntime says neither in a model that it has optimized, and does not look at either when it loads
-one: weights in the blocks of another processor would be read as if they were in its own, and the
-answers would be wrong.
+onnxruntime neither records them in a model that it has optimized nor checks them when it loads one.
+It would read weights that are packed for another processor as if they were packed for this one,
+and give wrong results.
 """
 
 from __future__ import annotations
@@ -15,35 +15,36 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-# Of numpy's names: others come and go.
+# beginnings of numpy's names of instruction sets; its other names change with its version
 _VECTORS = ("SSE", "SSSE", "AVX", "FMA", "F16C", "NEON", "ASIMD", "SVE", "VSX", "VX", "LSX", "RVV")
-# Of Linux, which numpy does not look for; onnxruntime packs integers in another way for them.
+# Linux's names of instruction sets that numpy does not detect. They change how onnxruntime packs
+# integers.
 _MATRICES = {"AMX_TILE", "AMX_INT8", "AMX_BF16", "I8MM", "BF16", "SME", "SME2"}
 _PROCESSOR = Path("/proc/cpuinfo")
-_SHOWN = 3  # of these names
+_SHOWN = 3  # names in a message
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A build of onnxruntime on a system, and the vector and matrix instructions of the
-    processor.
-    """
+    """A build of onnxruntime, and what decides how it packs weights."""
 
-    onnxruntime: str
-    build: str
-    system: str
-    instructions: tuple[str, ...]
+    onnxruntime: str  # version
+    build: str  # what onnxruntime says of its build: commit, compiler, flags
+    system: str  # operating system and architecture: "linux x86_64"
+    instructions: tuple[str, ...]  # sorted names of the processor's vector and matrix instructions
 
     def difference(self, here: Machine) -> str:
-        """What is not the same `here`, as the end of a sentence; empty where all is."""
+        """The first difference from the machine `here`, as the end of a sentence; empty if there is
+        none.
+        """
         if self.onnxruntime != here.onnxruntime:
             return f"made with onnxruntime {self.onnxruntime}, and this is {here.onnxruntime}"
         if self.build != here.build:
             return f"made with another build of onnxruntime {self.onnxruntime}"
         if self.system != here.system:
             return f"made on {self.system}, and this is {here.system}"
-        if lacking := [name for name in self.instructions if name not in here.instructions]:
-            return f"made on a processor with {_listed(lacking)}, which this one does not have"
+        if missing := [name for name in self.instructions if name not in here.instructions]:
+            return f"made on a processor with {_listed(missing)}, which this one does not have"
         if new := [name for name in here.instructions if name not in self.instructions]:
             return f"made on a processor without {_listed(new)}, which this one has"
         return ""
@@ -56,23 +57,24 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def this_machine() -> Machine:
-    """The one that this process runs on."""
+    """The machine that this process runs on."""
     import onnxruntime
 
     return Machine(
         onnxruntime.__version__,
         onnxruntime.get_build_info(),
         f"{sys.platform} {platform.machine()}",
-        tuple(sorted(_of_numpy() | _of_linux())),
+        tuple(sorted(_numpy_features() | _matrix_features())),
     )
 
 
-def _of_numpy() -> set[str]:
-    has: dict[str, bool] = import_module("numpy._core._multiarray_umath").__cpu_features__
-    return {name for name in has if has[name] and name.startswith(_VECTORS)}
+def _numpy_features() -> set[str]:
+    features: dict[str, bool] = import_module("numpy._core._multiarray_umath").__cpu_features__
+    return {name for name in features if features[name] and name.startswith(_VECTORS)}
 
 
-def _of_linux() -> set[str]:
+def _matrix_features() -> set[str]:
+    """Those that Linux reports; empty on other systems."""
     with suppress(OSError):
         for line in _PROCESSOR.read_text().splitlines():
             name, _, words = line.partition(":")

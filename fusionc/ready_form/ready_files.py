@@ -1,10 +1,10 @@
-"""The ready form of a model as files: what onnxruntime makes of it, with all weights where they can
-be mapped.
+"""The files of a ready form: the model as onnxruntime optimizes it, and a file of weights that can
+be mapped into memory.
 
-onnxruntime optimizes the model, and writes the result with its weights, and with what its kernels
-make of these, in a file beside it. There they begin at any byte. Here they are moved to page
-boundaries: a mapped weight begins where its page does, and code that loads whole vectors finds them
-aligned.
+onnxruntime writes the optimized model, and next to it a file with the weights and the packed copies
+of weights that its kernels make. In that file, they begin at any byte. Here, they are moved to page
+boundaries, so that a mapped weight begins with its page and whole vectors are loaded from aligned
+addresses.
 """
 
 from __future__ import annotations
@@ -28,27 +28,24 @@ from fusionc.runtime.process import insist, request
 
 _MODEL = "optimized.onnx"
 _DATA = "optimized.data"
-# begins the keys of what a kernel has made of a weight: "operator+hash|offset;length;0|…"
+# Prefix of the keys of a packed weight. Their values are "operator+hash|offset;length;checksum|…".
 _PACKED = "prepacked_"
-_LINE = 64  # bytes; what is smaller than a page begins with a line of the processor's cache
-_CHUNK = 16 << 20
+_LINE = 64  # bytes of a cache line; weights smaller than a page begin with one
+_CHUNK = 16 << 20  # bytes that are copied at a time
 
 
 @dataclass(frozen=True)
 class ReadyFiles:
-    """A ready form that can be run; `weights` is None where no weight is large enough to lie in a
-    file.
-    """
+    """A ready form that can be run."""
 
     model: Path
-    weights: Path | None
+    weights: Path | None  # None if all weights are small enough to be in the model's file
 
 
 def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
-    """Write the ready form of a saved model, with these kernels, into a folder of its workshop.
+    """Write the ready form of a saved model, with these kernels, to a folder of its workshop.
 
-    Raises RunError where onnxruntime cannot load the model, OSError where the files cannot be
-    written.
+    Raises RunError if onnxruntime cannot load the model, OSError if the files cannot be written.
     """
     libraries = (*libraries_in_use(), *(() if kernels is None else (str(kernels.resolve()),)))
 
@@ -86,8 +83,8 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
 
 
 def _forget_unused_domains(proto: onnx.ModelProto) -> None:
-    """onnxruntime imports every domain that its process knows, also those of kernels of models
-    before this one.
+    """Remove imports of domains that no node has. onnxruntime imports every domain that its process
+    knows, including those of the kernels of earlier models.
     """
     used = {"", *(node.domain for node in protos.nodes_of(proto))}
     imports = [entry for entry in proto.opset_import if entry.domain in used]
@@ -96,9 +93,7 @@ def _forget_unused_domains(proto: onnx.ModelProto) -> None:
 
 
 def _move(tensor: TensorProto, source: BinaryIO, file: HashedFile) -> None:
-    """Append a weight, and what kernels have made of it, to a file, and say in the tensor where
-    they are there.
-    """
+    """Append a weight and its packed copies to a file, and store their new places in the tensor."""
     entries = external_entries(tensor)
     begin = _append(file, source, int(entries["offset"]), int(entries["length"]))
     for entry in tensor.external_data:
@@ -110,12 +105,16 @@ def _move(tensor: TensorProto, source: BinaryIO, file: HashedFile) -> None:
 
 
 def _moved(place: str, source: BinaryIO, file: HashedFile) -> str:
-    """The place of one buffer, `offset;length;checksum`, after it was appended to the file."""
+    """Append a buffer to the file; return its new place, as `offset;length;checksum`."""
     offset, length, checksum = place.split(";")
     return f"{_append(file, source, int(offset), int(length))};{length};{checksum}"
 
 
 def _append(file: HashedFile, source: BinaryIO, offset: int, length: int) -> int:
+    """Copy bytes of the source to the end of a file; return the offset there.
+
+    Raises OSError if the source is too short.
+    """
     begin = file.align(PAGE if length >= PAGE else _LINE)
     source.seek(offset)
     for at in range(0, length, _CHUNK):

@@ -1,4 +1,4 @@
-"""The ready form of a result: made, compared with it, and described in its session file."""
+"""Makes the ready form of a result, compares the two, and describes the form in a session file."""
 
 from __future__ import annotations
 
@@ -30,15 +30,11 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass(frozen=True)
 class MadeReady:
-    """What goes beside a model: `data` to the places named there before it, then `session_file`, to
-    its usual place.
+    """Files to publish next to a result: `data` first, then the result, then `session_file`."""
 
-    Without the latter there is no ready form; `notice` says why, or what it is tied to.
-    """
-
-    notice: str
-    data: tuple[tuple[Path, Path], ...] = ()
-    session_file: Path | None = None
+    notice: str  # what the form is valid for, or why none was made
+    data: tuple[tuple[Path, Path], ...] = ()  # files and their places
+    session_file: Path | None = None  # None if no ready form was made
 
 
 def make_ready(
@@ -49,27 +45,25 @@ def make_ready(
     shapes: Mapping[str, tuple[int, ...]],
     inputs: Path | None,
 ) -> MadeReady:
-    """Make the ready form of a saved model, in its workshop, and run both where that is wanted.
+    """Make the ready form of a saved model in its workshop; run both and compare them if
+    `is_compared`.
 
-    Raises FusioncError where its files cannot be written.
+    Raises FusioncError if the files cannot be written.
     """
     try:
         files = write_ready_files(saved, kernels)
-        runs, different = (
-            bit_for_bit(saved.model, files.model, kernels, shapes, inputs)
-            if is_compared
-            else (0, "")
-        )
+        runs = 0
+        if is_compared:
+            runs, difference = bit_for_bit(saved.model, files.model, kernels, shapes, inputs)
+            if difference:
+                return MadeReady(f"the ready form is not kept: {difference}")
     except RunError as error:
         return MadeReady(f"no ready form was made, as onnxruntime cannot load the model: {error}")
-    except (
-        UsageError
-    ) as error:  # as inputs do not fit a model that runs without onnxruntime's optimizers alone
+    except UsageError as error:
+        # The model may run on the user's inputs only without onnxruntime's optimizers.
         return MadeReady(f"no ready form was made: {error.what}")
     except OSError as error:
         raise cannot_be_written(error, saved.output) from error
-    if different:
-        return MadeReady(f"the ready form is not kept: {different}")
     folder = saved.output.parent
     machine = this_machine()
     model = _Placed(files.model, folder)
@@ -81,22 +75,21 @@ def make_ready(
         machine,
     )
     file = files.model.with_name(session_file_of(saved.output).name)
-    described = SessionFile(
-        identity_of(saved.model, saved.output.name), _weights_of_others(saved), form
-    )
-    file.write_text(described.text(), encoding="utf-8")
-    tie = (
-        f"the ready form is for onnxruntime {machine.onnxruntime} on processors like this "
-        "one; fusionc.session uses it"
-    )
+    content = SessionFile(identity_of(saved.model, saved.output.name), _shared_weights(saved), form)
+    file.write_text(content.text(), encoding="utf-8")
+    machines = f"onnxruntime {machine.onnxruntime} on processors like this one"
     proof = f"equal to the bit in {runs} runs" if runs else "not verified"
+    notice = (
+        f"the ready form is for {machines}; fusionc.session uses it there, and the model elsewhere "
+        f"({proof})"
+    )
     data = tuple((placed.file, placed.place) for placed in (weights, model) if placed is not None)
-    return MadeReady(f"{tie} there, and the model elsewhere ({proof})", data, file)
+    return MadeReady(notice, data, file)
 
 
-def _weights_of_others(saved: Saved) -> tuple[FileIdentity, ...]:
-    """Files that the model has in common with the one it was made of; they lie beside it before it
-    is published.
+def _shared_weights(saved: Saved) -> tuple[FileIdentity, ...]:
+    """The files of weights that the result shares with the original model, and that are in the
+    folder of the result before it is published.
     """
     folder = saved.output.parent
     if saved.model.parent != folder:
@@ -112,8 +105,8 @@ def _weights_of_others(saved: Saved) -> tuple[FileIdentity, ...]:
 
 
 class _Placed:
-    """A file that goes to a name of its content in a folder; where it lies there already, that one
-    stays.
+    """A file, named after its content, that will be published in a folder. If it is there already,
+    that copy stays.
     """
 
     def __init__(self, file: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`fusionc.session`: a model in onnxruntime, in the form that loads fastest here."""
+"""`fusionc.session`: an onnxruntime session for a model, in the form that loads fastest here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 _PROVIDERS = ["CPUExecutionProvider"]
-_AGAIN = "the model runs as it is, and takes longer to load; convert it again with --ready, here"
+_AGAIN = "the model itself is loaded, which takes longer; convert it with --ready on this machine"
 
 
 def session(
@@ -34,117 +34,138 @@ def session(
     options: onnxruntime.SessionOptions | None = None,
     providers: Sequence[Any] = _PROVIDERS,
 ) -> onnxruntime.InferenceSession:
-    """A session of onnxruntime for a model, with its kernels, and in its ready form where it has
-    one that fits.
+    """An onnxruntime session for a model, with its kernels, and in its ready form if one fits.
 
-    model         the model file; what belongs to it is found beside it, as a conversion has written
-                  it
-    options       how many threads, what is logged and so on; without them onnxruntime's defaults.
-                  They get the kernels of the model, as `register_kernels` has it, and their level
-                  is another one meanwhile: give each session its own
-    providers     those of onnxruntime; with others than the CPU's the model runs as it is, without
-                  its ready form
+    model         the model file; the files that a conversion wrote for it are expected next to it
+    options       number of threads, logging and so on; default: onnxruntime's own. The kernels of
+                  the model are registered in them, as by `register_kernels`, and their optimization
+                  level changes during the call: give each session its own
+    providers     onnxruntime's providers; if they are not the CPU's alone, the ready form is not
+                  used
 
-    A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as
-    its files and the model are those that were written together. Where it does not, the model runs
-    as it is, with a UserWarning that says why; the same where kernels are missing or cannot be
-    loaded. A ready form is what onnxruntime's optimizers make of the model at their default level:
-    with options of another level, the model runs as it is. Settings that `fusionc tune` has found
-    to pay on a machine like this one hold where `options` say nothing else. Kernels are machine
-    code: call this for models that you trust. Raises UsageError where there is no model, else what
-    onnxruntime raises.
+    A ready form (`--ready`) fits the onnxruntime and the kind of processor that it was made for, as
+    long as its files and the model are those that were written together. If it does not fit, the
+    model itself is loaded, with a UserWarning that says why. There is a warning, too, if kernels
+    are missing or cannot be loaded. A ready form is what onnxruntime's optimizers make of the model
+    at their default level: with options of another level, the model itself is loaded. Settings that
+    `fusionc tune` found to be faster on such a machine are used unless `options` say otherwise.
+    Kernels are machine code: call this only for models that you trust.
+
+    Raises UsageError if the model does not exist, and whatever onnxruntime raises.
     """
     import onnxruntime
 
-    path = path_of(
-        model, "model", "give the path of an .onnx file; onnxruntime.InferenceSession takes bytes"
-    )
-    require_path(path, "model")
-    if not path.is_file():
-        problem = "is a folder" if path.is_dir() else "does not exist"
-        raise UsageError(
-            f"the model {problem}",
-            where=str(path),
-            hint="give the path of an .onnx file",
-            code="E10410",
-        )
+    path = _path_of_model(model)
     options = onnxruntime.SessionOptions() if options is None else options
     require_session_options(options)
-    if session_file_of(path).exists():
-        try:
-            tuned_settings(path).apply(options)
-        except NotTuned as error:
-            warnings.warn(
-                f"{path}: its settings {error}; it runs with those of onnxruntime", stacklevel=2
-            )
     library = library_for(path)
-    if library.is_file():
-        try:
-            register_kernels(options, path)
-        except UsageError:
-            raise
-        except FusioncError as error:
-            warnings.warn(
-                f"{path}: {error.what} {error.hint}. Its areas run without kernels", stacklevel=2
-            )
-    elif has_areas(path):
-        warnings.warn(
-            f"{path}: there is no {library.name} beside it. Its areas run without kernels",
-            stacklevel=2,
-        )
-    every = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    is_for_cpu = list(providers) == _PROVIDERS
-    if is_for_cpu and session_file_of(path).exists() and options.graph_optimization_level == every:
-        try:
-            if (ready := ready_model(path, library)) is not None:
-                # that is done
-                options.graph_optimization_level = (
-                    onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-                )
-                try:
-                    return onnxruntime.InferenceSession(
-                        os.fspath(ready), options, providers=providers
-                    )
-                finally:
-                    options.graph_optimization_level = every
-        except Exception as error:  # NotReady, and whatever onnxruntime raises
-            said = str(error) if isinstance(error, NotReady) else f"cannot be loaded: {error}"
-            warnings.warn(f"{path}: its ready form {said}; {_AGAIN}", stacklevel=2)
+    _add_settings(options, path)
+    _add_kernels(options, path, library)
+    if list(providers) == _PROVIDERS:
+        ready = _ready_session(path, library, options)
+        if ready is not None:
+            return ready
     return onnxruntime.InferenceSession(os.fspath(path), options, providers=providers)
 
 
+def _path_of_model(model: str | os.PathLike[str]) -> Path:
+    hint = "give the path of an .onnx file"
+    path = path_of(model, "model", f"{hint}; onnxruntime.InferenceSession takes bytes")
+    require_path(path, "model")
+    if not path.is_file():
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"the model {problem}", where=str(path), hint=hint, code="E10410")
+    return path
+
+
+def _add_settings(options: onnxruntime.SessionOptions, model: Path) -> None:
+    """Apply the tuned settings of a model, or warn if they are not valid here."""
+    if session_file_of(model).exists():
+        try:
+            tuned_settings(model).apply(options)
+        except NotTuned as error:
+            _warn(f"{model}: its settings {error}; it runs with those of onnxruntime")
+
+
+def _add_kernels(options: onnxruntime.SessionOptions, model: Path, library: Path) -> None:
+    """Register the kernels of a model, or warn if they are missing or cannot be loaded."""
+    if library.is_file():
+        try:
+            register_kernels(options, model)
+        except UsageError:
+            raise
+        except FusioncError as error:
+            _warn(f"{model}: {error.what} {error.hint}. Its areas run without kernels")
+    elif has_areas(model):
+        _warn(f"{model}: there is no {library.name} next to it. Its areas run without kernels")
+
+
+def _ready_session(
+    model: Path, library: Path, options: onnxruntime.SessionOptions
+) -> onnxruntime.InferenceSession | None:
+    """A session of the ready form of a model. If it has one that does not fit, warn; return None
+    if it has none that fits, or the level of the options is not the default one.
+    """
+    import onnxruntime
+
+    level = onnxruntime.GraphOptimizationLevel
+    if options.graph_optimization_level != level.ORT_ENABLE_ALL:
+        return None
+    if not session_file_of(model).exists():
+        return None
+    try:
+        ready = ready_model(model, library)
+        if ready is None:
+            return None
+        options.graph_optimization_level = level.ORT_DISABLE_ALL  # it is optimized already
+        return onnxruntime.InferenceSession(os.fspath(ready), options, providers=_PROVIDERS)
+    except Exception as error:  # NotReady, and whatever onnxruntime raises
+        reason = str(error) if isinstance(error, NotReady) else f"cannot be loaded: {error}"
+        _warn(f"{model}: its ready form {reason}; {_AGAIN}")
+        return None
+    finally:
+        options.graph_optimization_level = level.ORT_ENABLE_ALL
+
+
+def _warn(message: str) -> None:
+    """Warn at the line that called `session`."""
+    warnings.warn(message, stacklevel=4)
+
+
 class NotReady(Exception):
-    """Why a ready form does not fit, as the end of a sentence about it."""
+    """Why a ready form does not fit: the end of a sentence whose subject is the form."""
 
 
 def ready_model(model: Path, library: Path) -> Path | None:
-    """The model of the ready form of `model`, whose kernels are in `library`; None where its
-    session file knows none.
+    """The file of the ready form of `model`, whose kernels are in `library`; None if its session
+    file names no ready form.
 
-    Raises NotReady where it does not fit.
+    Raises NotReady if the form does not fit.
     """
+    place = session_file_of(model)
     try:
-        known = read_session_file(session_file_of(model))
+        content = read_session_file(place)
     except (OSError, ValueError) as error:
-        lost = "is not known, nor are settings that `fusionc tune` has found"
-        raise NotReady(f"{lost}: {session_file_of(model).name} cannot be read: {error}") from error
-    if known.ready is None:
+        loss = "is unknown, and so are the settings that `fusionc tune` found"
+        raise NotReady(f"{loss}: {place.name} cannot be read: {error}") from error
+    if content.ready is None:
         return None
-    if reason := _reason_against(known, known.ready, model, library):
-        raise NotReady(reason)
-    return model.with_name(known.ready.model.name)
+    if misfit := _misfit(content, content.ready, model, library):
+        raise NotReady(misfit)
+    return model.with_name(content.ready.model.name)
 
 
-def _reason_against(known: SessionFile, ready: ReadyForm, model: Path, library: Path) -> str:
-    if known.model.name != model.name or not known.model.fits(model.parent):
-        return "is of another model than this one"
-    if others := [file.name for file in known.weights if not file.fits(model.parent)]:
-        return f"was made with other weights than there are: {others[0]}"
+def _misfit(content: SessionFile, ready: ReadyForm, model: Path, library: Path) -> str:
+    """Why a ready form does not fit; empty if it does."""
+    if not content.is_about(model):
+        return "belongs to another model"
+    if changed := [file.name for file in content.weights if not file.fits(model.parent)]:
+        return f"was made with other weights: {changed[0]} is not the same file"
     if difference := ready.machine.difference(this_machine()):
         return f"was {difference}"
     for file in filter(None, (ready.model, ready.weights)):
         if not file.fits(model.parent):
-            return f"has a file that is not there, or another one: {file.name}"
+            return f"needs a file that is missing or was changed: {file.name}"
     if ready.kernels != (content_of(library) if library.is_file() else ""):
-        return "was made for other kernels than there are"
+        return "was made for other kernels"
     return ""

@@ -1,6 +1,4 @@
-"""`out.session.json`: what `fusionc.session("out.onnx")` should know of the model that lies beside
-it.
-"""
+"""`out.session.json`: what `fusionc.session` reads when it opens `out.onnx` in the same folder."""
 
 from __future__ import annotations
 
@@ -22,27 +20,25 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """A file in the folder of the model: by its content, and by what can be seen of that without
-    reading it.
+    """A file in the folder of the model, recognized by its content. Size and time of modification
+    tell whether it has to be read.
     """
 
     name: str
     bytes: int
     modified: int  # nanoseconds since 1970
-    sha256: str
+    sha256: str  # of the content
 
     def fits(self, folder: Path) -> bool:
-        """Whether the file is still there and the same. It is read only where it was written or
-        copied since.
+        """Whether the file is in the folder with the same content. It is read only if its time of
+        modification is another.
         """
         path = folder / self.name
+        if Path(self.name).is_absolute() or ".." in path.parts[len(folder.parts) :]:
+            return False
         try:
             status = path.stat()
-            if (
-                Path(self.name).is_absolute()
-                or ".." in path.parts[len(folder.parts) :]
-                or status.st_size != self.bytes
-            ):
+            if status.st_size != self.bytes:
                 return False
             return status.st_mtime_ns == self.modified or content_of(path) == self.sha256
         except OSError:
@@ -51,52 +47,51 @@ class FileIdentity:
 
 @dataclass(frozen=True)
 class ReadyForm:
-    """Files that onnxruntime loads fast in place of the model, and where. `kernels` is the content
-    of their library.
-    """
+    """Files that onnxruntime loads instead of the model, and the machine they are valid for."""
 
     model: FileIdentity
-    weights: FileIdentity | None
-    kernels: str
+    weights: FileIdentity | None  # None if the model's file has all
+    kernels: str  # hash of the content of the library of kernels; empty without kernels
     machine: Machine
 
 
 @dataclass(frozen=True)
 class TunedSettings:
-    """Settings that were measured to pay, and where: on a machine with so many processors."""
+    """Session settings that were measured to be faster, and the machine they are valid for."""
 
     settings: SessionSettings
     machine: Machine
-    processors: int
+    processors: int  # number of cores that the measuring process could use
 
 
 @dataclass(frozen=True)
 class SessionFile:
-    """What the file holds: the model that it is about, with weights that lie in files of others,
-    its ready form and the settings of its sessions, where it has these.
+    """The content of a session file."""
 
-    The weights that fusionc writes are in files that are named after their content, and are not
-    among these.
-    """
-
-    model: FileIdentity
+    model: FileIdentity  # the model that the file is about
+    # files of weights that the model uses and fusionc did not write; its own have names that change
+    # with their content
     weights: tuple[FileIdentity, ...]
     ready: ReadyForm | None
     tuned: TunedSettings | None = None
 
+    def is_about(self, model: Path) -> bool:
+        """Whether the model at this path is the one that the file is about, unchanged."""
+        return self.model.name == model.name and self.model.fits(model.parent)
+
     def text(self) -> str:
-        """As JSON."""
+        """The content as JSON."""
         return json.dumps({"made_by": _MAKER, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def session_file_of(model: Path) -> Path:
-    """Where it lies: out.onnx → out.session.json."""
+    """The place of a model's session file: out.onnx → out.session.json."""
     return model.with_name(model.name.removesuffix(".onnx") + ".session.json")
 
 
 def read_session_file(path: Path) -> SessionFile:
-    """What the file holds. Raises ValueError where it is damaged or not one of these, OSError where
-    it is not there.
+    """Read a session file. Raises ValueError if it is damaged or not a session file, OSError if it
+    does not exist.
     """
     content = _content(path)
     return SessionFile(
@@ -138,6 +133,7 @@ def _identity(content: Mapping[str, Any], name: str) -> FileIdentity:
 
 
 def _part(content: Mapping[str, Any], name: str, kind: type[_Part]) -> _Part:
+    """An entry of a JSON object. Raises ValueError if it is missing or of another kind."""
     value = content.get(name)
     if not isinstance(value, kind):
         raise ValueError(f"{name} is {quote(value)}")
@@ -145,37 +141,34 @@ def _part(content: Mapping[str, Any], name: str, kind: type[_Part]) -> _Part:
 
 
 def is_session_file(path: Path) -> bool:
-    """Whether fusionc made a file."""
+    """Whether a file is a session file that fusionc wrote."""
     try:
         return path.is_file() and not path.is_symlink() and _content(path).get("made_by") == _MAKER
     except (OSError, ValueError):
         return False
 
 
-def of_lost_settings(place: Path) -> list[str]:
-    """What is said of a session file that is about to go, with the settings that a tuning has found
-    for the result that goes, too.
+def lost_settings_notices(place: Path) -> list[str]:
+    """What to tell the user if the session file at a place, which a new result is about to replace,
+    has tuned settings; empty if it has none.
     """
     with suppress(OSError, ValueError):
         if is_session_file(place) and read_session_file(place).tuned is not None:
-            gone = (
-                "is gone with the result that was there: its settings were measured with that one"
-            )
-            return [f"{place.name} {gone}. `fusionc tune` finds those of the new one"]
+            return [
+                f"{place.name} was removed: its settings were measured with the result that was "
+                "replaced. `fusionc tune` finds settings for the new one"
+            ]
     return []
 
 
 def require_session_place(model: Path) -> None:
-    """Raise FusioncError where something lies at the place of a model's session file that fusionc
-    did not make.
+    """Raise FusioncError if another file, which fusionc did not write, is at the place of a model's
+    session file.
     """
     place = session_file_of(model)
     if place.exists() and not is_session_file(place):
         raise FusioncError(
-            (
-                "the session file of the result would be written over something that fusionc did "
-                "not make"
-            ),
+            "the session file of the result would overwrite something that fusionc did not write",
             where=str(place),
             hint="move it away, or give another --output",
             code="E13004",
@@ -183,7 +176,7 @@ def require_session_place(model: Path) -> None:
 
 
 def identity_of(file: Path, name: str) -> FileIdentity:
-    """That of a file which is about to get a name."""
+    """The identity of a file that is about to be renamed to `name`."""
     status = file.stat()
     return FileIdentity(name, status.st_size, status.st_mtime_ns, content_of(file))
 
@@ -194,5 +187,5 @@ def _content(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(content, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return content

@@ -1,6 +1,4 @@
-"""The settings that a model was tuned to, where it is used on a machine like the one on which that
-was measured.
-"""
+"""The tuned settings of a model, which are valid on machines like the one that measured them."""
 
 from __future__ import annotations
 
@@ -19,35 +17,32 @@ from fusionc.runtime.session_settings import SessionSettings
 
 
 class NotTuned(Exception):
-    """Why settings do not hold, as the end of a sentence about them."""
+    """Why settings are not valid: the end of a sentence whose subject is the settings."""
 
 
 def tuned_settings(model: Path) -> SessionSettings:
-    """What the session file of a model has of them; onnxruntime's defaults where it has none.
+    """The settings in the session file of a model; onnxruntime's defaults if it has none.
 
-    Raises NotTuned where they are those of another model or machine. A file that cannot be read has
-    none: whoever looks for the ready form there says so.
+    A file that cannot be read counts as having none: `ready_model` raises an error for it. Raises
+    NotTuned if the settings belong to another model or machine.
     """
     try:
-        known = read_session_file(session_file_of(model))
+        content = read_session_file(session_file_of(model))
     except (OSError, ValueError):
         return SessionSettings()
-    if known.tuned is None:
+    tuned = content.tuned
+    if tuned is None:
         return SessionSettings()
-    if known.model.name != model.name or not known.model.fits(model.parent):
-        raise NotTuned("are of another model than this one")
-    if difference := known.tuned.machine.difference(this_machine()):
+    if not content.is_about(model):
+        raise NotTuned("belong to another model")
+    if difference := tuned.machine.difference(this_machine()):
         raise NotTuned(f"were {difference}")
-    if known.tuned.processors != cores():
-        raise NotTuned(
-            f"were measured on {known.tuned.processors} processors, and these are {cores()}"
-        )
-    return known.tuned.settings
+    if tuned.processors != cores():
+        raise NotTuned(f"were measured on {tuned.processors} processors, and this has {cores()}")
+    return tuned.settings
 
 
 def tuned_text(model: Path, settings: SessionSettings) -> str:
-    """The text of the session file of a model that lies in its place, with these settings, for this
-    machine.
-    """
+    """The text of a session file for a published model, with these settings, for this machine."""
     tuned = TunedSettings(settings, this_machine(), cores())
     return SessionFile(identity_of(model, model.name), (), None, tuned).text()

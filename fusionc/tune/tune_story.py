@@ -22,7 +22,11 @@ from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.options import Options
 from fusionc.options.option_table import PLACES
 from fusionc.ready_form.machine import this_machine
-from fusionc.ready_form.session_file import of_lost_settings, require_session_place, session_file_of
+from fusionc.ready_form.session_file import (
+    lost_settings_notices,
+    require_session_place,
+    session_file_of,
+)
 from fusionc.report import Report
 from fusionc.runtime.cores import cores
 from fusionc.runtime.process import start
@@ -92,7 +96,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                 raise FusioncError(what, where=str(options.source), hint=hint) from error
     forms = {"tuned": tuned, "default": default, "original": Configuration(is_original=True)}
     delivered = forms[last.delivered]
-    outdated = of_lost_settings(session_file_of(output))
+    outdated = lost_settings_notices(session_file_of(output))
     # outside of the workshop, whose folder keeps older files from being removed
     report = convert_to(options, delivered)
     ordered = sorted_by_worth(list(worths.values()))

@@ -1,10 +1,10 @@
-"""How far the result of a reduction depends on the order of its elements.
+"""How much the result of a reduction depends on the order of its elements.
 
-Processors take them in other orders: one after the other, or in as many parts as a vector has
-elements. So a sum of large numbers of both signs may be a number here and infinite there, and a
-product that passes through infinity or 0 may be NaN in one order only. The table of all operators
-that reduce is here; verification and the tests of kernels read it. A product of several values
-counts too: rewrites associate it in other ways.
+The order depends on the processor: one element after the other, or as many partial results as a
+vector has elements. A sum of large numbers of both signs may therefore be finite in one order and
+infinite in another, and a product that overflows or underflows on the way may be NaN in one order
+only. Verification and the tests of kernels read REDUCTIONS, the table of all operators that reduce.
+A product of several tensors has a bound, too, as rewrites change the order of its factors.
 """
 
 from __future__ import annotations
@@ -21,34 +21,35 @@ from fusionc.operators.facts import Trait, names_with
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Attributes = Mapping[str, Any]
-_PARTS = (1, 2, 4, 8, 16, 32, 64)  # the elements of a vector, several vectors at once
-_MARGIN = 4  # in powers of two: an order between these comes by somewhat more
-_OF_WHOLE_NUMBERS = names_with(Trait.KEEPS_WHOLE)
-_Finish = Callable[[Floats, int], Floats]  # of a sum of that many elements
+# numbers of partial results: the elements of a vector, or of several vectors at once
+_PARTS = (1, 2, 4, 8, 16, 32, 64)
+_MARGIN = 4  # powers of two by which an order that is not tried may exceed those that are
+_KEEP_WHOLE = names_with(Trait.KEEPS_WHOLE)
+_Finish = Callable[[Floats, int], Floats]  # computes a result from a sum and its number of terms
 
 
 def spreads(
     op: str, attributes: Attributes, inputs: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """For each of the first outputs, how far its elements may be from those of another order.
+    """For each of the first outputs, the largest difference of its elements between two orders.
 
-    0 if every order gives the same, infinity if it may be anything: NaN, infinite, or another
-    number. The operator is one of REDUCTIONS, its inputs are floats and axes, if there are any.
+    It is 0 if all orders give the same, and infinity if the element may be anything: NaN, infinite,
+    or another number. The operator must be one of REDUCTIONS, and its first input must have floats.
     """
     x = inputs[0]
     assert x is not None and x.dtype.kind == "f"
     with np.errstate(all="ignore"):
-        found = REDUCTIONS[op](x, attributes, inputs[1:], outputs)
-    pairs = zip(found, outputs, strict=True)
+        differences = REDUCTIONS[op](x, attributes, inputs[1:], outputs)
     if x.dtype != np.float16:
-        return found
-    is_whole = op in _OF_WHOLE_NUMBERS and bool((np.rint(x) == x).all())
-    return [_of_half(spread, result, is_whole) for spread, result in pairs]
+        return differences
+    is_whole = op in _KEEP_WHOLE and bool((np.rint(x) == x).all())
+    pairs = zip(differences, outputs, strict=True)
+    return [_half_spread(spread, result, is_whole) for spread, result in pairs]
 
 
 def spread_of_product(factors: Sequence[Array]) -> Floats:
-    """Infinity if a product of floats, which broadcast, overflows or underflows on the way in one
-    order and not in another; else 0, as rounding is small.
+    """Infinity if a product of floats, which broadcast, overflows or underflows on the way in some
+    orders only. Otherwise 0, as rounding is small.
     """
     info = np.finfo(factors[0].dtype)
     powers = [_powers(factor) for factor in factors]
@@ -69,14 +70,14 @@ def spread_of_product(factors: Sequence[Array]) -> Floats:
 
 
 def _powers(x: Array) -> Floats:
-    """The exponents of numbers, 0 for what is none or is 0."""
+    """The binary exponents of numbers; 0 for 0, NaN and infinities."""
     wide = x.astype(np.float64)
     return np.asarray(np.log2(np.abs(np.where(np.isfinite(wide) & (wide != 0), wide, 1))))
 
 
-def _of_half(spread: Floats, result: Array, is_whole: bool) -> Floats:
-    """onnxruntime computes float16 in float32, and rounds what comes of it or goes on with it as it
-    is.
+def _half_spread(spread: Floats, result: Array, is_whole: bool) -> Floats:
+    """The spread of a float16 result. onnxruntime computes it in float32, and rounds it to float16
+    or passes it on as float32.
     """
     size = np.abs(result.astype(np.float64))
     most = float(np.finfo(np.float16).max)
@@ -89,16 +90,16 @@ def _of_half(spread: Floats, result: Array, is_whole: bool) -> Floats:
 
 
 def _axes(x: Array, attributes: Attributes, more: Sequence[Array | None]) -> tuple[int, ...]:
-    given = more[0] if more and more[0] is not None else attributes.get("axes", ())
-    axes = tuple(int(axis) % x.ndim for axis in np.ravel(given))
+    written = more[0] if more and more[0] is not None else attributes.get("axes", ())
+    axes = tuple(int(axis) % x.ndim for axis in np.ravel(written))
     if axes or attributes.get("noop_with_empty_axes", 0):
         return axes
     return tuple(range(x.ndim))
 
 
 class _Rows:
-    """The elements of a reduction: those that are summed lie on the last axis, in the type of the
-    computation.
+    """The elements of a reduction, in the type of the computation. The last axis has the elements
+    that are reduced to one.
     """
 
     def __init__(self, x: Array, axes: tuple[int, ...]) -> None:
@@ -111,7 +112,7 @@ class _Rows:
         self.exponents = (int(info.minexp), int(info.maxexp))
         self.digits = int(info.nmant) + 1
         self.rounding = float(info.eps) / 2
-        # two have one order
+        # two elements give the same in either order
         self.noise = self.rounding * np.sqrt(self.count) if self.count > 2 else 0.0
         self.slack = self.rounding * (self.count + 8)
 
@@ -120,7 +121,7 @@ class _Rows:
 
 
 def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
-    """The error of a result of a sum, and infinity if one order overflows and another does not."""
+    """The spread of a result of a sum; infinity if some orders overflow and others do not."""
     finite = np.isfinite(terms)
     wide = np.where(finite, terms, 0).astype(np.float64)
     unit = np.maximum(np.abs(wide).max(-1, keepdims=True, initial=0), np.finfo(np.float64).tiny)
@@ -138,19 +139,19 @@ def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
     same |= nan | (plus & minus)
     total = (up - down) * unit
     error = rows.noise * (up + down) * unit
-    # what is summed exactly, such as a mask, may be a count that sizes come of
+    # an exact sum, as of a mask, may be a count that determines a size
     if finish is _total:
         error = np.where(_is_exact(rows, wide, (up + down) * unit), 0, error)
-    of_total = finish(total, rows.count)
-    off = [np.abs(finish(total + sign * error, rows.count) - of_total) for sign in (1, -1)]
-    off = [np.where(np.isnan(one), np.inf, one) for one in off]
-    spread = np.where(error > 0, np.maximum(*off), 0)
+    result = finish(total, rows.count)
+    errors = [np.abs(finish(total + sign * error, rows.count) - result) for sign in (1, -1)]
+    errors = [np.where(np.isnan(one), np.inf, one) for one in errors]
+    spread = np.where(error > 0, np.maximum(*errors), 0)
     return np.where(same, np.where(plus | minus | nan | may_rise | may_fall, 0, spread), np.inf)
 
 
 def _is_exact(rows: _Rows, terms: Floats, size: Floats) -> Floats:
-    """Whether all partial sums are multiples of one power of two, and small enough multiples to
-    need no rounding.
+    """Whether no partial sum is rounded: all are multiples of one power of two, and small enough
+    to fit into the digits of the type.
     """
     step = np.exp2(np.ceil(np.log2(np.maximum(size, np.finfo(np.float64).tiny))) - rows.digits)[
         ..., None
@@ -167,12 +168,12 @@ def _mean(value: Floats, count: int) -> Floats:
 
 
 def _product(rows: _Rows) -> Floats:
-    """If the product is infinite and 0 on the way, the last elements are lost: NaN if there are
-    both.
+    """The spread of a product. It is infinite if some orders overflow or underflow on the way and
+    others do not.
     """
     x = rows.elements.astype(np.float64)
     powers = _powers(x)
-    lowest, highest = _on_the_way(powers)
+    lowest, highest = _partial_extremes(powers)
     total = powers.sum(-1)
     (least, most) = rows.exponents
     overflows = highest >= most - _MARGIN
@@ -192,9 +193,13 @@ def _is_decided(
     exponents: tuple[int, int],
     margin: int,
 ) -> Array:
-    """Whether a product is the same in all orders: given whether it has NaN, an infinity and 0
-    among its factors, whether some order underflows and some overflows, its exponent, and those of
-    the smallest and the largest number.
+    """Whether a product is the same in all orders.
+
+    has         whether NaN, an infinity and 0 are among its factors
+    ways        whether some order underflows, and whether some order overflows
+    total       the exponent of the product
+    exponents   those of the smallest and the largest number of the type
+    margin      powers of two by which the total must be beyond them
     """
     (nan, inf, zero) = has
     (underflows, overflows) = ways
@@ -205,18 +210,19 @@ def _is_decided(
     return np.asarray(same | nan | (zero & inf))
 
 
-def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:
-    """The least and the largest sum of exponents that an order of processors comes by: in 1 to 64
-    parts, each of neighbours or of every so many elements, and then the parts.
+def _partial_extremes(powers: Floats) -> tuple[Floats, Floats]:
+    """The smallest and the largest partial sum of exponents in the orders that processors use: 1 to
+    64 parts, each of neighbouring elements or of elements at equal distances, and then the sum of
+    the parts.
     """
     lowest = np.zeros(powers.shape[:-1])
     highest = np.zeros(powers.shape[:-1])
     for parts in _PARTS:
         missing = -powers.shape[-1] % parts
         padded = np.concatenate([powers, np.zeros((*powers.shape[:-1], missing))], -1)
-        of_neighbours = padded.reshape(*powers.shape[:-1], parts, -1)
-        of_every_so_many = np.swapaxes(padded.reshape(*powers.shape[:-1], -1, parts), -1, -2)
-        for order in (of_neighbours, of_every_so_many, of_every_so_many[..., ::-1]):
+        neighbouring = padded.reshape(*powers.shape[:-1], parts, -1)
+        interleaved = np.swapaxes(padded.reshape(*powers.shape[:-1], -1, parts), -1, -2)
+        for order in (neighbouring, interleaved, interleaved[..., ::-1]):
             for sums in (order.cumsum(-1), order.sum(-1, keepdims=True).cumsum(-2)):
                 lowest = np.minimum(lowest, sums.min((-1, -2), initial=0))
                 highest = np.maximum(highest, sums.max((-1, -2), initial=0))
@@ -224,9 +230,9 @@ def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:
 
 
 def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
-    """An operator whose only output are the results of rows."""
+    """The spreads of an operator whose only output has one result for each row."""
 
-    def of(
+    def spreads_of_rows(
         x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
     ) -> list[Floats]:
         axes = _axes(x, attributes, more)
@@ -234,12 +240,12 @@ def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
             return [np.zeros(outputs[0].shape)]
         return [rule(_Rows(x, axes)).reshape(outputs[0].shape)]
 
-    return of
+    return spreads_of_rows
 
 
 def _extreme(rows: _Rows) -> Floats:
-    """onnxruntime lets a NaN through or not, depending on its place; kernels let it through
-    always.
+    """The spread of a minimum or maximum. Whether onnxruntime returns NaN for a row with a NaN
+    depends on its place; kernels always do.
     """
     return np.where(rows.has(np.isnan), np.inf, 0.0)
 
@@ -247,16 +253,16 @@ def _extreme(rows: _Rows) -> Floats:
 def _pooled(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same for windows: onnxruntime goes through them in another order if its optimizers lay
-    images out anew.
+    """The same for the windows of an image. onnxruntime reads them in another order after its
+    optimizers have changed the layout of images.
     """
     images = np.isnan(x).any(tuple(range(2, x.ndim)), keepdims=True)
     return [np.where(np.broadcast_to(images, outputs[0].shape), np.inf, 0.0)]
 
 
 def _log_of_powers(rows: _Rows) -> Floats:
-    """The logarithm of a sum that is rounded, and the largest element, which may cancel each other.
-    Whether a NaN is the largest depends on its place.
+    """The spread of LogSumExp: the logarithm of a rounded sum plus the largest element, which may
+    cancel each other. Whether a NaN counts as the largest depends on its place.
     """
     largest = rows.elements.max(-1, initial=-np.inf).astype(np.float64)
     rounded = np.where(np.isfinite(largest), rows.noise + rows.rounding * np.abs(largest), 0)
@@ -266,8 +272,8 @@ def _log_of_powers(rows: _Rows) -> Floats:
 def _softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The largest of a row is taken off before powers are summed: nothing overflows, nothing
-    cancels. What is subnormal has few digits, and is 0 on processors that have none of it.
+    """The largest element of a row is subtracted before powers are summed: nothing overflows or
+    cancels. Subnormal results have few digits, and some processors make them 0.
     """
     info = np.finfo(np.float64 if x.dtype.itemsize > 4 else np.float32)
     tiny = np.abs(outputs[0].astype(np.float64)) < info.tiny
@@ -278,8 +284,8 @@ def _softmax(
 
 
 def _largest(x: Array, attributes: Attributes) -> Array:
-    """The spread of the rows of a softmax, in all versions of the operator: up to opset 12, all
-    axes from the named one on make a row.
+    """The largest element of each row of a softmax, for all versions of the operator: up to opset
+    12, a row has the named axis and all axes after it.
     """
     axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
     return np.asarray(x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf))
@@ -288,8 +294,8 @@ def _largest(x: Array, attributes: Attributes) -> Array:
 def _log_softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same, but the place of a NaN or an infinity decides whether it makes all of a row NaN; a
-    NaN stays one.
+    """Infinity for rows with a NaN or an infinity, whose place decides whether all of the row
+    becomes NaN. Elements that are NaN stay NaN.
     """
     largest = _largest(x, attributes)
     return [np.where((largest < np.inf) | np.isnan(x), 0.0, np.inf)]
@@ -298,9 +304,9 @@ def _log_softmax(
 def _layer_normalized(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The variance is the mean of squared distances, or the mean of squares less the squared mean:
-    if that cancels or overflows, each gives something else. With an infinity in a row, its mean is
-    infinite or NaN.
+    """The variance is computed as the mean of squared distances, or as the mean of squares minus
+    the squared mean. The two differ if the latter cancels or overflows. The mean of a row with an
+    infinity is infinite or NaN.
     """
     axis = int(attributes.get("axis", -1)) % x.ndim
     rows = _Rows(x, tuple(range(axis, x.ndim)))
@@ -321,14 +327,14 @@ def _layer_normalized(
     each = each.reshape(x.shape) * np.abs(scale.astype(np.float64))
     every = np.broadcast_to(is_open[..., None], wide.shape).reshape(x.shape)
     no_nan = ~rows.has(np.isnan) & rows.has(np.isinf)
-    found = [
+    differences = [
         np.where(every, np.inf, np.nan_to_num(each)),
         np.where(no_nan | is_open, np.inf, np.nan_to_num(of_mean)),
         np.where(is_open, np.inf, np.nan_to_num(relative * inverse)),
     ]
     return [
         spread.reshape(output.shape)
-        for spread, output in zip(found[: len(outputs)], outputs, strict=True)
+        for spread, output in zip(differences[: len(outputs)], outputs, strict=True)
     ]
 
 
@@ -342,15 +348,13 @@ def _squares(
 def _fourier(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """If a length is not a power of two, onnxruntime is off by a few roundings for every
-    element.
-    """
+    """If the length is not a power of two, onnxruntime's error is a few roundings per element."""
     bins = outputs[0].astype(np.float64)
     largest = np.abs(bins).max((-2, -1), keepdims=True, where=np.isfinite(bins), initial=0)
     return [np.broadcast_to(8 * np.finfo(x.dtype).eps * bins.shape[-2] * largest, bins.shape)]
 
 
-# What every operator that reduces says of its outputs.
+# The spreads of the outputs of every operator that reduces.
 REDUCTIONS: dict[
     str, Callable[[Array, Attributes, Sequence[Array | None], Sequence[Array]], list[Floats]]
 ] = {

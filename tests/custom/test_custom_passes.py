@@ -308,12 +308,12 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "a function without a name": (
         "fusionc.register_replacement(lambda x: op.Relu(x), lambda x: x)",
-        "is no name for a pass",
+        "cannot be the name of a pass",
     ),
     "no function": ("fusionc.register_replacement(1, 2)", "is not a function"),
     "a name with a meaning": (
         RELU + "fusionc.register_replacement(s, s, name='ALL')",
-        "is no name for a pass",
+        "cannot be the name of a pass",
     ),
     "a kind that there is not": (
         RELU + "fusionc.register_replacement(s, s, kind='Fusion')",

@@ -56,11 +56,11 @@ def with_other_weights(folder: Path) -> None:
 
 def test_a_right_one_and_a_wrong_one(folder: Path) -> None:
     code, last = verify(folder)
-    assert code == 0 and last.startswith("its ready form is equal to it, to the bit, in ")
+    assert code == 0 and last.startswith("its ready form gives the same bits in ")
     with_other_weights(folder)
     code, last = verify(folder)
     assert code == 3 and last.startswith(
-        "its ready form is wrong: it computes something else than the model: seed 0"
+        "its ready form is wrong: its results differ from those of the model: seed 0"
     )
 
 
@@ -69,7 +69,7 @@ def test_one_that_is_not_used_here(folder: Path) -> None:
     os.truncate(data, 4096)
     code, last = verify(folder)
     assert code == 0 and last.startswith(
-        "its ready form is not used here: it has a file that is not there"
+        "its ready form is not used here: it needs a file that is missing"
     )
 
 

@@ -96,7 +96,7 @@ def test_one_that_computes_something_else_is_not_kept(
     report = convert(tmp_path, ready=True)
     assert report.ready is None and written(tmp_path) == ["out.onnx"]
     assert any(
-        "not kept: it computes something else than the model: seed 0" in notice
+        "not kept: its results differ from those of the model: seed 0" in notice
         for notice in report.notices
     )
 
@@ -122,9 +122,7 @@ def test_random_numbers_are_no_difference(tmp_path: Path) -> None:
 def test_something_else_at_the_place_of_the_session_file_stays(tmp_path: Path) -> None:
     onnx.save(parse(SMALL), tmp_path / "in.onnx")
     (tmp_path / "out.session.json").write_text('{"mine": 1}')
-    with pytest.raises(
-        fusionc.FusioncError, match="session file of the result would be written over"
-    ):
+    with pytest.raises(fusionc.FusioncError, match="session file of the result would overwrite"):
         convert(tmp_path, ready=True)
     assert written(tmp_path) == ["out.session.json"]
     convert(tmp_path)

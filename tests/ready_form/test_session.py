@@ -71,7 +71,7 @@ def test_kernels_that_are_missing_are_said_to_be(tmp_path: Path) -> None:
         fusionc.session(tmp_path / "out.onnx")
     report.kernels.unlink()
     with pytest.warns(
-        UserWarning, match=r"there is no out.kernels.so beside it. Its areas run without kernels"
+        UserWarning, match=r"there is no out.kernels.so next to it. Its areas run without kernels"
     ):
         fusionc.session(tmp_path / "out.onnx")
 
@@ -127,30 +127,30 @@ def only(folder: Path, pattern: str) -> Path:
 @pytest.mark.parametrize(
     "change, match",
     [
-        (lambda folder: flip(only(folder, "out.*.data")), "or another one: out.onnx..*.data"),
-        (lambda folder: os.truncate(only(folder, "out.*.data"), 5000), "or another one"),
-        (lambda folder: only(folder, "out.*.data").unlink(), "that is not there"),
+        (lambda folder: flip(only(folder, "out.*.data")), "or was changed: out.onnx..*.data"),
+        (lambda folder: os.truncate(only(folder, "out.*.data"), 5000), "or was changed"),
+        (lambda folder: only(folder, "out.*.data").unlink(), "that is missing"),
         (
             lambda folder: flip(only(folder, "out.*.ready.onnx")),
-            "or another one: out..*.ready.onnx",
+            "or was changed: out..*.ready.onnx",
         ),
-        (lambda folder: only(folder, "out.*.ready.onnx").unlink(), "that is not there"),
+        (lambda folder: only(folder, "out.*.ready.onnx").unlink(), "that is missing"),
         (
             lambda folder: shutil.copy(folder / "in.onnx", folder / "out.onnx"),
-            "is of another model",
+            "belongs to another model",
         ),
         (lambda folder: (folder / "out.session.json").write_text("{"), "cannot be read"),
         (lambda folder: (folder / "out.session.json").write_text('{"model": 1}'), "model is 1"),
         (lambda folder: replace_text(folder, '"bytes": ', '"bytes": "1", "was": '), 'bytes is "1"'),
         (
             lambda folder: replace_text(folder, '"name": "out.', '"name": "../out.'),
-            "is of another model",
+            "belongs to another model",
         ),
         (
             lambda folder: replace_text(folder, '"instructions": [', '"instructions": 1, "was": ['),
             "instructions is 1",
         ),
-        (lambda folder: (folder / "out.session.json").write_text("[]"), "no JSON object"),
+        (lambda folder: (folder / "out.session.json").write_text("[]"), "not a JSON object"),
         (
             lambda folder: (folder / "out.session.json").write_text("[" * 100_000),
             "nested too deeply",
@@ -179,7 +179,7 @@ def test_weights_in_files_of_the_original_may_change(folder: Path) -> None:
     fusionc.convert(folder / "of.onnx", output=folder / "to.onnx", ready=True, log="null")
     assert is_ready(fusionc.session(folder / "to.onnx"))
     flip(folder / "of.data")
-    found = falls_back(folder / "to.onnx", "made with other weights than there are: of.data").run(
+    found = falls_back(folder / "to.onnx", "made with other weights: of.data is not").run(
         None, FEEDS
     )
     wanted = ort.InferenceSession(folder / "to.onnx").run(None, FEEDS)

@@ -64,9 +64,8 @@ def test_a_conversion_over_the_model_says_that_they_are_gone(model: Path) -> Non
     ]
     assert not session_file_of(model).exists()
     assert told == [
-        "out.session.json is gone with the result that was there: its settings were measured "
-        "with that one. "
-        "`fusionc tune` finds those of the new one"
+        "out.session.json was removed: its settings were measured with the result that was "
+        "replaced. `fusionc tune` finds settings for the new one"
     ]
     assert not any(
         "fusionc tune" in notice for notice in fusionc.convert(source, output=model).notices
@@ -86,7 +85,7 @@ def test_the_file_reads_as_it_was_written(model: Path) -> None:
 @pytest.mark.parametrize(
     "name, here, why",
     [
-        ("cores", lambda: 999, "processors, and these are 999"),
+        ("cores", lambda: 999, "processors, and this has 999"),
         ("this_machine", lambda: replace(this_machine(), onnxruntime="9.9"), r"and this is 9\.9"),
     ],
 )
@@ -104,5 +103,5 @@ def test_elsewhere_they_do_not_hold(
 def test_they_are_those_of_one_model(model: Path) -> None:
     other = shutil.copy(model, model.with_name("other.onnx"))
     shutil.copy(session_file_of(model), session_file_of(Path(other)))
-    with pytest.raises(NotTuned, match="of another model"):
+    with pytest.raises(NotTuned, match="belong to another model"):
         tuned_settings(Path(other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import onnx
 
@@ -22,16 +23,17 @@ def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None
     """The model of these nodes; None if a type that it must declare is unknown."""
     proto = part_model("cluster", map(named, nodes), {"": graph.opset, MICROSOFT: 1}, (), ())
     inside = set(nodes)
-    for edge in dict.fromkeys(edge for node in nodes for edge in edges_of(node)):
+    for edge in dict.fromkeys(chain.from_iterable(map(edges_of, nodes))):
         is_made = edge.producer in inside and edge.graph is graph
         if not is_made and not _declare(edge, proto.graph):
             return None
-    for output in (output for node in nodes for output in node.outputs if output is not None):
-        if is_seen_outside(output, inside):
-            info = _info(output)
-            if info is None:
-                return None
-            proto.graph.output.append(info)
+    for output in chain.from_iterable(node.outputs for node in nodes):
+        if output is None or not is_seen_outside(output, inside):
+            continue
+        info = _info(output)
+        if info is None:
+            return None
+        proto.graph.output.append(info)
     return proto
 
 

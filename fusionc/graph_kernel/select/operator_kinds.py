@@ -22,8 +22,8 @@ class OperatorKind(IntEnum):
     OPAQUE = 5
 
 
-# More than kernels compute: MindSpore takes them into areas, too, and areas without kernels may have
-# them.
+# More than kernels compute: MindSpore takes them into areas, too, and areas without kernels may
+# have them.
 _ELEMENTWISE = names_with(Trait.UNARY, Trait.BROADCASTS)
 # Operators that only move elements: in a kernel they are addresses, and cost nothing.
 MOVES_DATA = frozenset(DATA_MOVEMENT)

@@ -1,7 +1,7 @@
 """The cost of a reduction whose elements lie far from each other in memory.
 
-A sum over rows of an image reads one element of each row. A kernel gathers them. onnxruntime reduces all columns
-together, row by row.
+A sum over rows of an image reads one element of each row. A kernel gathers them. onnxruntime
+reduces all columns together, row by row.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-# onnxruntime names the new tensor after the old one: a constant that two operators share is replaced
-# twice, and the model then refused ("Attempt to replace the existing tensor").
+# onnxruntime names the new tensor after the old one: a constant that two operators share is
+# replaced twice, and the model then refused ("Attempt to replace the existing tensor").
 _CHANGED_TO_UNSIGNED = places_of(Trait.UNSIGNED)
 _END = 64  # elements at either end, which distinguish most constants
 _ENDS: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # digests, read once

@@ -11,26 +11,30 @@ def _find(graph: Graph) -> Iterator[Match | Miss]:
     """Slices that cover one value along one axis without a gap or an overlap."""
     seen: set[tuple[Edge, int]] = set()
     for slice_node in graph.of_operator("Slice"):
-        piece = piece_of(slice_node) if slice_node.is_in_graph else None
-        if piece is None and slice_node.is_in_graph:
-            yield Miss(slice_node, "start and end of one piece along one axis are not known")
-        if piece is None or piece[:2] in seen:
+        if not slice_node.is_in_graph:
             continue
-        x, axis = piece[:2]
-        seen.add((x, axis))
-        pieces = sorted(_pieces(x, axis, graph), key=lambda piece: piece[:2])
-        length = None if x.shape is None else x.shape[axis]
-        if len(pieces) < 2:
-            yield Miss(slice_node, "no other Slice cuts the same value along the same axis")
-        elif not isinstance(length, int):
-            yield Miss(slice_node, unknown("the length of the axis"))
-        elif not _cover(pieces, length):
-            yield Miss(slice_node, "the Slices of the value overlap or leave a gap")
-        else:
-            nodes = [node for _, _, node in pieces]
-            sizes = [end - start for start, end, _ in pieces]
-            outputs = [value for node in nodes for value in node.outputs]
-            yield Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})
+        piece = piece_of(slice_node)
+        if piece is None:
+            yield Miss(slice_node, "start and end of one piece along one axis are not known")
+        elif piece[:2] not in seen:
+            seen.add(piece[:2])
+            yield _match(slice_node, *piece[:2], graph)
+
+
+def _match(slice_node: Node, x: Edge, axis: int, graph: Graph) -> Match | Miss:
+    """All Slices of x along an axis, or why this one and the others do not cover x."""
+    pieces = sorted(_pieces(x, axis, graph), key=lambda piece: piece[:2])
+    length = None if x.shape is None else x.shape[axis]
+    if len(pieces) < 2:
+        return Miss(slice_node, "no other Slice cuts the same value along the same axis")
+    if not isinstance(length, int):
+        return Miss(slice_node, unknown("the length of the axis"))
+    if not _cover(pieces, length):
+        return Miss(slice_node, "the Slices of the value overlap or leave a gap")
+    nodes = [node for _, _, node in pieces]
+    sizes = [end - start for start, end, _ in pieces]
+    outputs = [value for node in nodes for value in node.outputs]
+    return Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})
 
 
 def _cover(pieces: Sequence[_Piece], length: int) -> bool:

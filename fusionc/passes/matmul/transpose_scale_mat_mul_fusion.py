@@ -25,7 +25,7 @@ from fusionc.shapes.equality import broadcasts_into
 a = var("a")
 b = var("b")
 c = const("c")
-_WIDEST = 40  # powers of two
+_WIDEST = 40  # largest absolute exponent of alpha, as a power of two
 _BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
 
 
@@ -47,7 +47,7 @@ def _is_swapped(m: Match) -> bool:
 
 
 def _is_in_attention(value: Edge | None, depth: int = 4) -> bool:
-    """Whether a Softmax follows, maybe after operators that scale or mask its input."""
+    """Whether a Softmax reads the value, directly or after operators that scale or mask it."""
     users = [] if value is None or depth == 0 else value.outputs
     return any(
         user.is_op("Softmax")
@@ -88,18 +88,19 @@ def _right(m: Match, new: Tape) -> Result:
 
 
 class TransposeScaleMatMulFusionPass(UBFusionPass):
-    """Transposed and scaled operands, and a scaled result, become attributes of onnxruntime's
-    FusedMatMul.
+    """The scaling of a product and the transpositions of its operands become attributes of
+    onnxruntime's FusedMatMul.
 
     before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a single constant number;
              Transpose(a)·b, a·Transpose(b) that swap the last two axes
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
-    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or may enlarge what
-             it scales; a float64 that float32 cannot hold; integers and float16 (there is no
-             kernel); quantized operands, and products around a Softmax: onnxruntime finds larger
-             structures there; a transposition if the other operand is a vector (the kernel forgets
-             it), of an axis that may be empty (the kernel does not write the result), or of a left
-             operand with a batch that may be empty, times one matrix (the kernel fails)
+    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or whose shape may
+             enlarge the scaled value; a float64 factor that float32 cannot represent; integers and
+             float16, which lack a kernel; quantized operands and products next to a Softmax, as
+             onnxruntime finds larger structures there; a transposition if the other operand is a
+             vector (the kernel ignores the transposition), if the summed axis may be empty (the
+             kernel does not write the result), or if the left operand has a batch that may be empty
+             and the right one is a single matrix (the kernel fails)
     never    other permutations: with transBatch the kernel divides by zero if an axis is empty
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
     source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion make the same node at load

@@ -32,8 +32,8 @@ class GroupedConvIntegerPass(UBFusionPass):
     after    Conv(DequantizeLinear(q, 1, z), W − w)
     refuses  one group; sums of so many products that they may not fit into the 24 bits of float32;
              weights that are not constant; more than one zero point; other targets
-    algebra  Σ (q − z)·(W − w) with K products is an integer of at most K·255², in any order; padding
-             is q = z in both
+    algebra  Σ (q − z)·(W − w) with K products is an integer of at most K·255², in any order;
+             padding is q = z in both
     source   onnxruntime's quantize_dynamic; it computes groups of ConvInteger one after the other:
              a depthwise convolution of 144 channels takes 0.3 of the time as Conv
     """

@@ -151,9 +151,9 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
              for each column; for the first form: weights and scales that the model computes,
              elements other than uint8, which lack a fast kernel, a QuantizeLinear after it, large
              signed weights that are used elsewhere
-    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; without VNNI, W becomes
-             unsigned (w + 128, y + 128), as products of signed weights saturate there; more rows
-             than 33,025 may need more than 32 bits
+    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; without VNNI, W
+             becomes unsigned (w + 128, y + 128), as products of signed weights saturate there;
+             more rows than 33,025 may need more than 32 bits
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's
              DynamicQuantizeMatMulFusion and MatMulIntegerToFloatFusion make the same nodes of
              MatMulInteger at load; the first form takes 0.01 to 0.76 of the time, without VNNI
