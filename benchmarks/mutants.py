@@ -39,14 +39,20 @@ ROOT = Path(__file__).parents[1]
 # the folder, and what runs for it, the quick ones first; a test file of the module's own name comes
 # before
 ROOMS = {
-    "model": ("fusionc/model", ["tests/model", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
-                                "tests/traps", "tests/conversion"]),
-    "shapes": ("fusionc/shapes", ["tests/shapes", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
-                                  "tests/traps", "tests/conversion"]),
-    "rewrite": ("fusionc/rewrite", ["tests/rewrite/test_engine.py", "tests/rewrite/test_pattern_language.py",
-                                    "tests/passes/test_small_models.py", "tests/traps",
-                                    "tests/passes/cleanup/test_switch_dead_branch_elimination.py",
-                                    "tests/passes/cleanup/test_identity.py", "tests/conversion"]),
+    "model": ("fusionc/model", [
+        "tests/model", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
+        "tests/traps", "tests/conversion",
+    ]),
+    "shapes": ("fusionc/shapes", [
+        "tests/shapes", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
+        "tests/traps", "tests/conversion",
+    ]),
+    "rewrite": ("fusionc/rewrite", [
+        "tests/rewrite/test_engine.py", "tests/rewrite/test_pattern_language.py",
+        "tests/passes/test_small_models.py", "tests/traps",
+        "tests/passes/cleanup/test_switch_dead_branch_elimination.py",
+        "tests/passes/cleanup/test_identity.py", "tests/conversion",
+    ]),
     "verify": ("fusionc/verify", ["tests/verify", "tests/conversion"]),
     "lower": ("fusionc/graph_kernel/lower", ["tests/graph_kernel/lower/test_data_movement.py",
                                              "tests/graph_kernel/lower/test_shape_operator.py",

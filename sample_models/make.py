@@ -191,7 +191,8 @@ def control_flow() -> onnx.ModelProto:
         helper.make_node("Mul", ["same", "half"], ["next"], name="step/mul"),
     ]
     body = helper.make_graph(
-        step, "step", [value("i", [], INT64), value("go", [], BOOL), value("state", ["N", 4, "H", "W"])],
+        step, "step",
+        [value("i", [], INT64), value("go", [], BOOL), value("state", ["N", 4, "H", "W"])],
         [value("go_on", [], BOOL), value("next", ["N", 4, "H", "W"])],
     )  # fmt: skip
     b = Builder(7)

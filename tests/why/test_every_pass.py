@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from harness import Fires, Stays, parse
 
+from fusionc.model.graph import Node
 from fusionc.passes import PASSES
-from fusionc.rewrite import Pass, matcher
+from fusionc.rewrite import Pass, Pattern, matcher
 from fusionc.rewrite.pipeline import anchors_of
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
@@ -40,18 +41,20 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
         model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
         for pattern in (pattern for pattern in pass_.patterns if pattern.formulas):
             for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
-                furthest = trace(pattern.formulas, anchor)
-                is_there = matcher.match(pattern.formulas, anchor, {}) is not None
-                assert is_there == (not furthest.misfits), (
-                    f"{case.name}: {pattern.name} at {anchor}"
-                )
-                assert is_there or ": " in first_reason(furthest, anchor)
+                assert_agreement(pattern, anchor, case.name)
         places = list(places_of(model, pass_))
         assert all(reason.text for reason in reasons_of(places))
         if isinstance(case, Fires) and case.effected:
             assert "" in [place.reason for place in places], (
                 f"{case.name}: no place would take effect"
             )
+
+
+def assert_agreement(pattern: Pattern, anchor: Node, name: str) -> None:
+    furthest = trace(pattern.formulas, anchor)
+    is_there = matcher.match(pattern.formulas, anchor, {}) is not None
+    assert is_there == (not furthest.misfits), f"{name}: {pattern.name} at {anchor}"
+    assert is_there or ": " in first_reason(furthest, anchor)
 
 
 def test_every_condition_says_what_it_asks_for() -> None:

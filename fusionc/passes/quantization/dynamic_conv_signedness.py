@@ -60,8 +60,8 @@ class DynamicConvSignednessPass(UBFusionPass):
     algebra  sat(round(x/s) + z) − 128 = sat(round(x/s) + z − 128) in the range of int8; ConvInteger
              computes (q − z)·(W − w)
     source   onnxruntime's quantize_dynamic; its ConvInteger has the weights as the left operand,
-             and the product of uint8 by int8 is the fast one. With 64 channels and a window of 3 × 3
-             it takes 0.4 of the time, with one of 1 × 1 0.7
+             and the product of uint8 by int8 is the fast one. With 64 channels and a window of
+             3 × 3 it takes 0.4 of the time, with one of 1 × 1 0.7
     """
 
     patterns = (

@@ -93,8 +93,8 @@ class QuantizedSignednessPass(UBFusionPass):
              network if another one must stay that an operator wants of the same type; without
              VNNI, weights of int8 with which a sum may saturate in 16 bits; processors other than
              x86-64; other targets
-    algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in that
-             of uint8; (q + 128) − (z + 128) = q − z
+    algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in
+             that of uint8; (q + 128) − (z + 128) = q − z
     source   microsoft/onnxruntime 6732 and 12854, where maintainers name signed values as the cause
              of slow models; the types were measured (operators/signedness.py)
     """

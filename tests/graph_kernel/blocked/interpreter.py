@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+FOLLOWERS = ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")  # in a chain
 CONVOLUTIONS = ("CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "PRODUCT", "GROUPED")
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -178,10 +179,7 @@ class Interpreter:
         buffers = self.program.buffers
         made = [head.out]
         for step in others:
-            assert (
-                step.kind in ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")
-                and not step.chained
-            )
+            assert step.kind in FOLLOWERS and not step.chained
             assert step.source in made and buffers[step.out][3] == buffers[head.out][3]
             assert max(step.other, step.third) < 0
             made.append(step.out)
@@ -272,23 +270,9 @@ class Interpreter:
         assert apart, "it writes over what it reads"
         if step.kind == "WINOGRAD":
             stride = {4: 1, 5: 2, 6: 1}[step.own["tile_points"]]
-            assert [*step.kernel, *step.stride, *step.dilation, step.group] == [
-                3,
-                3,
-                stride,
-                stride,
-                1,
-                1,
-                1,
-            ]
-        taken = channels // step.group
-        made = out[3] // step.group
-        if step.kind == "DEPTHWISE":
-            assert taken == made == 1
-        elif step.kind == "GROUPED":
-            assert step.group > 1 and (taken % 16 or made % 16)
-        elif step.group > 1:
-            assert step.kind in ("CONV", "TRANSPOSED") and taken % 16 == made % 16 == 0
+            shape = [*step.kernel, *step.stride, *step.dilation, step.group]
+            assert shape == [3, 3, stride, stride, 1, 1, 1]
+        _check_group(step, channels // step.group, out[3] // step.group)
 
     def _convolved(self, step: CStep, x: Array) -> Array:
         channels = self.program.buffers[step.out][3]
@@ -466,3 +450,13 @@ def _pooled(step: CStep, x: Array) -> Array:
     return sums / _windows(step, _padded(step, counted, float(step.own["counts_border"]))).sum(
         axis=(4, 5)
     )
+
+
+def _check_group(step: CStep, taken: int, made: int) -> None:
+    """Whether a kind of convolution has groups of channels that it computes."""
+    if step.kind == "DEPTHWISE":
+        assert taken == made == 1
+    elif step.kind == "GROUPED":
+        assert step.group > 1 and (taken % 16 or made % 16)
+    elif step.group > 1:
+        assert step.kind in ("CONV", "TRANSPOSED") and taken % 16 == made % 16 == 0

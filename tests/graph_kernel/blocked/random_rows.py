@@ -49,6 +49,11 @@ class RandomRows:
             channels = self.rng.choice(_CHANNELS)
             known = [name if is_dynamic else sizes[name] for name in outer]
             self.rows.append((self.network.input(*known, channels), channels))
+        self.outer = [name if is_dynamic else sizes[name] for name in outer]
+        self._grow(has_heads=rank == 3)
+        self._choose_outputs()
+
+    def _grow(self, has_heads: bool) -> None:
         ways = (
             (self._multiply, 6),
             (self._activate, 4),
@@ -59,13 +64,14 @@ class RandomRows:
             (self._split, 2),
             (self._normalize, 2),
         )
-        if rank == 3:
-            self.outer = [name if is_dynamic else sizes[name] for name in outer]
+        if has_heads:
             ways = (*ways, (self._attend, 2), (self._attend_in_groups, 2), (self._clear, 1))
         for _ in range(self.rng.randint(2, 12)):
             way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
             recent = self.rows[-4:]
             way(*self.rng.choice(recent if self.rng.random() < 0.7 else self.rows))
+
+    def _choose_outputs(self) -> None:
         read = {name for node in self.network.nodes for name in node.input}
         made = [name for name, _ in self.rows if name not in self.network.inputs]
         self.network.outputs = [

@@ -4,8 +4,10 @@ would take.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,11 @@ from networks import MICROSOFT, Found, Network, areas_of, difference, only_area,
 from random_networks import RandomNetwork
 from standalone_programs import Standalone, has_512, widths
 
-from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep
 from fusionc.graph_kernel.blocked.make_program import program_of
 
+Array = np.ndarray[Any, Any]
 _NETWORKS = 15
 # By Winograd, with so many channels, rows and columns, and a stride: a task transforms the weights
 # of some blocks of channels after the other where there are few tiles, and reads kept ones where
@@ -41,31 +44,7 @@ def deep(channels: int, rows: int, columns: int, stride: int) -> Network:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_widths(tmp_path: Path) -> None:
-    calls = []
-    for seed in range(_NETWORKS):
-        made = RandomNetwork(f"widths/{seed}")
-        found = areas_of(made.network.model())
-        names = [name for one in found for name in one.images.values()]
-        values = values_of(made.network.model(), made.network.feeds(made.sizes), names)
-        calls += [(one.area, one.tensors(values)) for one in found]
-    for network, sizes in (
-        *product((squeezed(), inverted()), ((1, 7, 5), (3, 4, 6))),
-        (shuffled(), (2, 7, 5)),
-    ):
-        found = only_area(network.model(), KernelKind.BLOCKED)
-        calls.append(
-            (found.area, found.tensors(network.feeds(dict(zip("NHW", sizes, strict=True)))))
-        )
-    points = set()
-    for size in _DEEP:
-        found = only_area(deep(*size).model(), KernelKind.WINOGRAD)
-        calls.append((found.area, found.tensors(deep(*size).feeds({}))))
-        points.update(
-            step.kind.tile_points
-            for step in program_of(found.area).program.steps
-            if isinstance(step.kind, WinogradStep)
-        )
-    assert points == {4, 5, 6}
+    calls = [*_random_calls(), *_mobile_calls(), *_deep_calls()]
     programs = Standalone([area for area, _ in calls], tmp_path, ["-O0"])
     for area, tensors in calls:
         plain = wanted(area, tensors)
@@ -73,6 +52,36 @@ def test_widths(tmp_path: Path) -> None:
             for k, (a, b) in enumerate(zip(plain, programs.run(area, tensors, width), strict=True)):
                 problem = difference(a, b)
                 assert not problem, f"width {width}, output {k}: {problem}"
+
+
+def _random_calls() -> Iterator[tuple[Area, list[Array]]]:
+    for seed in range(_NETWORKS):
+        made = RandomNetwork(f"widths/{seed}")
+        found = areas_of(made.network.model())
+        names = [name for one in found for name in one.images.values()]
+        values = values_of(made.network.model(), made.network.feeds(made.sizes), names)
+        yield from ((one.area, one.tensors(values)) for one in found)
+
+
+def _mobile_calls() -> Iterator[tuple[Area, list[Array]]]:
+    for network, sizes in (
+        *product((squeezed(), inverted()), ((1, 7, 5), (3, 4, 6))),
+        (shuffled(), (2, 7, 5)),
+    ):
+        found = only_area(network.model(), KernelKind.BLOCKED)
+        feeds = network.feeds(dict(zip("NHW", sizes, strict=True)))
+        yield found.area, found.tensors(feeds)
+
+
+def _deep_calls() -> Iterator[tuple[Area, list[Array]]]:
+    """Convolutions by Winograd, with tiles of each kind."""
+    points = set()
+    for size in _DEEP:
+        found = only_area(deep(*size).model(), KernelKind.WINOGRAD)
+        kinds = [step.kind for step in program_of(found.area).program.steps]
+        points |= {kind.tile_points for kind in kinds if isinstance(kind, WinogradStep)}
+        yield found.area, found.tensors(deep(*size).feeds({}))
+    assert points == {4, 5, 6}
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
