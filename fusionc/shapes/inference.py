@@ -13,8 +13,7 @@ from onnx import TensorProto
 
 from fusionc.model import operators
 from fusionc.model.build import build
-from fusionc.model.graph import Edge, Graph, Model, Node, Shape
-from fusionc.model.header import Types
+from fusionc.model.graph import Edge, Graph, Model, Node, Shape, Types
 from fusionc.model.tensors import UNKNOWN, ValueType
 from fusionc.operators.runtime_operators import runtime_types
 from fusionc.protos import shapeless
