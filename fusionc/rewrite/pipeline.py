@@ -164,8 +164,8 @@ class _PatternRun:
             before = self.count.effected
             if fresh is None:
                 self.refused.clear()
-            made = self._search(fresh)
-            fresh = None if self.pattern.find else made or None
+            new_nodes = self._search(fresh)
+            fresh = None if self.pattern.find else new_nodes or None
 
     def _search(self, among: Sequence[Node] | None) -> list[Node]:
         """Rewrite every match; returns the new nodes."""
