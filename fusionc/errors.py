@@ -42,6 +42,12 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
+def choice_text(choices: Iterable[object]) -> str:
+    """Each choice once, as in "a, b or c"."""
+    *others, last = dict.fromkeys(map(str, choices))
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def quote(value: object) -> str:
     """A value as JSON, cut if it would fill the screen."""
     text = json.dumps(value, ensure_ascii=False)

@@ -121,6 +121,7 @@ class RewriteOnItsOwn:
             functions=_called(reads),
             ir_version=max(graph.model.ir_version, IR_VERSION),
         )
+        model.producer_name = "fusionc"  # bisect knows its own files by it
         read = (value for values in reads.values() for value in values)
         _add_constants(model, (value for value in read if value.producer not in reads))
         return model

@@ -11,9 +11,10 @@ types, and `model/write_back.py` renews the protos.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import count
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -28,10 +29,11 @@ from fusionc.model.graphsurgeon import (
     Replaceable,
     missing,
 )
-from fusionc.model.header import ModelHeader
 from fusionc.model.questions import Questions
+from fusionc.protos import fresh_name
 
 Shape = tensors.Shape
+GROWTH_KEY = "fusionc.folding_growth"
 _CACHE_BYTES = 64 * 1024  # bytes; arrays up to this size are kept after the first reading
 
 
@@ -157,11 +159,9 @@ class Constant(Edge, gs.Constant):
     @property
     def nbytes(self) -> int:
         """Bytes of the elements as they are stored."""
-        return (
-            tensors.byte_size(self.data)
-            if isinstance(self.data, onnx.TensorProto)
-            else self.data.nbytes
-        )
+        if isinstance(self.data, onnx.TensorProto):
+            return tensors.byte_size(self.data)
+        return self.data.nbytes
 
     @property
     def values(self) -> np.ndarray[Any, Any]:
@@ -252,12 +252,11 @@ class Node(ReadOnly, gs.Node):
     def captures(self) -> list[Edge]:
         """The values of outer graphs that its subgraphs read or hand out, each once."""
         inside = dict.fromkeys(self.subgraphs(recursive=True))
-        read = (
-            v
-            for body in inside
-            for v in (*(v for n in body.nodes for v in n.inputs), *body.outputs)
-        )
-        return list(dict.fromkeys(v for v in read if v is not None and v.graph not in inside))
+        read: dict[Edge | None, None] = {}
+        for body in inside:
+            read |= dict.fromkeys(value for node in body.nodes for value in node.inputs)
+            read |= dict.fromkeys(body.outputs)
+        return [value for value in read if value is not None and value.graph not in inside]
 
     def label(self) -> str:
         """The name of this node for messages, also if it lacks one."""
@@ -331,14 +330,66 @@ class Graph(ReadOnly):
         return sorted(self.nodes, key=lambda n: n.position)
 
 
-class Model(ModelHeader):
-    """A loaded model: the original proto, its graphs, and the questions that concern all of it."""
+class Types(Protocol):
+    """The interface to type inference, which is `shapes.inference`, above this room."""
+
+    def of(self, value: Edge, *, rank_only: bool = False) -> tensors.ValueType:
+        """The type of a value as far as it can be known; with `rank_only` its dimensions do not
+        matter.
+        """
+
+    def elements_of(self, value: Edge) -> list[Any] | None:
+        """The elements of a vector or scalar of integers that is not a constant, as far as they can
+        be known.
+        """
+
+    def begin_pass(self) -> None:
+        """Note that a pass starts, which may refresh the types once."""
+
+    def new_symbol(self) -> str:
+        """A name for an unknown dimension."""
+
+    def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
+        """Note that the graph has changed: the second value of each pair has replaced the first."""
+
+
+class Model:
+    """A loaded model: the original proto, and what its graphs share."""
+
+    types: Types
 
     def __init__(self, proto: onnx.ModelProto, folder: str, target: str) -> None:
-        super().__init__(proto, folder, target)
+        self.proto = proto
+        self.folder = folder  # the folder of external data
+        self.target = target
         self.graphs: list[Graph] = []
         self.functions: dict[tuple[str, str, str], Graph] = {}  # by domain, name, overload
+        self.opsets = operators.opsets_of(proto)
+        self.serials = count()  # of values
+        self.version = 0  # counts commits: a pass that has seen this version finds nothing new
+        # Bytes by which constant folding has made the model larger so far, in earlier conversions,
+        # too.
+        growth = (
+            p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit()
+        )
+        self.folding_growth = int(next(growth, 0))
+        # of values and nodes in any scope, in the form of `fresh_name`
+        self.names: dict[str, int] = {}
 
     @property
     def main(self) -> Graph:
         return self.graphs[0]
+
+    @property
+    def ir_version(self) -> int:
+        """The version of the format of the model."""
+        return self.proto.ir_version
+
+    @property
+    def is_for_onnxruntime(self) -> bool:
+        """Whether the result may use what only onnxruntime has."""
+        return self.target == "onnxruntime-cpu"
+
+    def unique_name(self, base: str) -> str:
+        """A name that no value and no node has in any scope; `base` itself if it is free."""
+        return fresh_name(base, self.names)

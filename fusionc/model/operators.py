@@ -168,13 +168,9 @@ def is_known(value: Any) -> bool:
             continue
         seen.add(current)
         node = current.producer
-        if (
-            node is None
-            or node.domain != ""
-            or node.op in _NEVER_KNOWN
-            or node.bodies
-            or not is_pure(node)
-        ):
+        if node is None or node.domain != "" or node.op in _NEVER_KNOWN:
+            return False
+        if node.bodies or not is_pure(node):
             return False
         pending.extend(node.inputs)
     return True

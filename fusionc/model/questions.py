@@ -23,10 +23,11 @@ of heads"))`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
+
+from fusionc.errors import choice_text
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -86,7 +87,7 @@ class Questions:
         """
         rank: int = require_known(self.rank, _name("the rank", of))
         if ranks and rank not in ranks:
-            refuse(f"{_name('the rank', of)} is not {_alternatives(ranks)}")
+            refuse(f"{_name('the rank', of)} is not {choice_text(ranks)}")
         if rank < least:
             refuse(f"{_name('the rank', of)} is less than {least}")
         return rank
@@ -120,7 +121,7 @@ class Questions:
         dtype: np.dtype[Any] = require_known(self.dtype, _name("the element type", of))
         names = [np.dtype(each).name for each in types]
         if names and dtype.name not in names:
-            refuse(f"{_name('the elements', of)} are not {_alternatives(names)}")
+            refuse(f"{_name('the elements', of)} are not {choice_text(names)}")
         return dtype
 
     def require_constant(self, what: str) -> Array:
@@ -146,8 +147,3 @@ def _are(what: str) -> str:
     """The verb that follows a subject such as "the sizes of the image"."""
     head = what.partition(" of ")[0]
     return "are" if head.endswith("s") and not head.endswith(("axis", "bias")) else "is"
-
-
-def _alternatives(allowed: Iterable[object]) -> str:
-    *others, last = map(str, allowed)
-    return f"{', '.join(others)} or {last}" if others else last

@@ -5,7 +5,8 @@ it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from math import prod
@@ -21,13 +22,12 @@ from fusionc.protos import NAMELESS
 Array = np.ndarray[Any, Any]
 Shape = tuple["int | str | None", ...]
 _CONSTANT_TYPES: dict[str, type] = {
-    **{
-        "value_float": np.float32,
-        "value_floats": np.float32,
-        "value_int": np.int64,
-        "value_ints": np.int64,
-    },
-    **{"value_string": object, "value_strings": object},
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_string": object,
+    "value_strings": object,
 }
 _FLOAT_INFO: Any = ml_dtypes.finfo
 _BITS: dict[int, int] = {
@@ -50,11 +50,9 @@ def numpy_type(elem_type: int) -> np.dtype[Any] | None:
 
 def element_type(dtype: np.dtype[Any]) -> int:
     """The TensorProto.DataType of a numpy type (ml_dtypes and strings included)."""
-    return (
-        TensorProto.STRING
-        if dtype.kind in "OSU"
-        else int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
-    )
+    if dtype.kind in "OSU":
+        return TensorProto.STRING
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
 
 
 def type_name(elem_type: int) -> str:
@@ -86,12 +84,16 @@ class ValueType:
     @cached_property
     def proto(self) -> onnx.TypeProto:
         """The same as a TypeProto, which must not be changed."""
-        is_tensor = self.elem_type or self.shape is not None
-        return (
-            onnx.helper.make_tensor_type_proto(self.elem_type, self.shape)
-            if is_tensor
-            else self.other
-        )
+        if not self.elem_type and self.shape is None:
+            return self.other
+        return onnx.helper.make_tensor_type_proto(self.elem_type, self.shape)
+
+    def with_symbols(self, names: AbstractSet[Any]) -> ValueType:
+        """This type without the names of dimensions that are not in `names`."""
+        if not self.shape:
+            return self
+        dims = (dim if isinstance(dim, int) or dim in names else None for dim in self.shape)
+        return replace(self, shape=tuple(dims))
 
 
 UNKNOWN = ValueType()
@@ -161,12 +163,10 @@ def is_readable(node: onnx.NodeProto) -> bool:
 def constant_node_array(node: onnx.NodeProto, folder: str) -> Array:
     """The value of a Constant node, whichever attribute holds it."""
     attribute = node.attribute[0]
+    if attribute.name == "value":
+        return to_array(attribute.t, folder)
     value = onnx.helper.get_attribute_value(attribute)
-    return (
-        to_array(value, folder)
-        if attribute.name == "value"
-        else np.array(value, _CONSTANT_TYPES[attribute.name])
-    )
+    return np.array(value, _CONSTANT_TYPES[attribute.name])
 
 
 def to_proto(array: Array, name: str) -> TensorProto:

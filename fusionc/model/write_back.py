@@ -7,16 +7,13 @@ keep every field.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import onnx
 
 from fusionc.model import operators, tensors
 from fusionc.model.build import topological_order
-from fusionc.model.graph import Constant, Graph, Model, Node
-from fusionc.model.header import GROWTH_KEY
-from fusionc.model.tensors import ValueType
+from fusionc.model.graph import GROWTH_KEY, Constant, Graph, Model, Node
 from fusionc.protos import bodies_of
 
 
@@ -109,24 +106,12 @@ def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
     if not nodes:
         return
     declared = {info.name for info in (*proto.value_info, *proto.output)}
-    names = _names_of_sizes(nodes[0].graph.model.proto.graph)
+    inputs = nodes[0].graph.model.proto.graph.input
+    names = {dim.dim_param for info in inputs for dim in info.type.tensor_type.shape.dim}
     for value in (value for node in nodes for value in node.outputs if value is not None):
         if value.known_type.elem_type and value.name not in declared:
-            known = _keep_symbols(value.known_type, names)
+            known = value.known_type.with_symbols(names)
             proto.value_info.add(name=value.name).type.CopyFrom(known.proto)
-
-
-def _keep_symbols(type_: ValueType, names: set[str]) -> ValueType:
-    """The type with these symbols only."""
-    if not type_.shape:
-        return type_
-    dims = (dim if isinstance(dim, int) or dim in names else None for dim in type_.shape)
-    return replace(type_, shape=tuple(dims))
-
-
-def _names_of_sizes(graph: onnx.GraphProto) -> set[str]:
-    """The names of dimensions of a graph's inputs."""
-    return {dim.dim_param for info in graph.input for dim in info.type.tensor_type.shape.dim}
 
 
 def _rebind(node: Node, proto: onnx.NodeProto) -> None:

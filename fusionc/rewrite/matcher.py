@@ -4,8 +4,8 @@ Solutions are searched depth first with backtracking over operand orders and alt
 of k operators with c commutative ones tries at most 2^c orders, and gives up each order at the
 first operator that does not fit.
 
-What a state does after something that does not fit is decided by its Search. The fast one gives up.
-`fusionc why` has one that notes it and goes on, so nothing is judged twice.
+The Search of a state decides what happens after a misfit. The fast one gives up. `fusionc why` has
+one that notes the misfit and goes on, so nothing is judged twice.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Search:
     def solve_item(
         self, inner: pattern.Formula, value: Edge | None, state: State, node: Node, place: int
     ) -> Iterable[State]:
-        """The solutions for one of the inputs of a node that an `each` stands for."""
+        """The solutions for one of the inputs of a node that an `each` covers."""
         return solve(inner, value, state)
 
 
@@ -124,8 +124,8 @@ def _solve_others(
         return
     for value in candidates(formulas[0], state):
         if value not in values:
-            for found in solve(formulas[0], value, state):
-                yield from _solve_others(formulas[1:], found, (*values, value))
+            for solution in solve(formulas[0], value, state):
+                yield from _solve_others(formulas[1:], solution, (*values, value))
 
 
 def candidates(formula: pattern.Formula, state: State) -> list[Edge]:
@@ -187,10 +187,10 @@ def _solve_kept(formula: pattern.Keep, value: Edge, state: State) -> Iterable[St
     if isinstance(solutions, NoSolution):
         return solutions
     return (
-        found._replace(
-            nodes=found.nodes | dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
+        each._replace(
+            nodes=each.nodes | dict.fromkeys(each.nodes.keys() - state.nodes.keys(), True)
         )
-        for found in solutions
+        for each in solutions
     )
 
 
@@ -304,15 +304,15 @@ def _solve_inputs(
     """The solutions for the inputs from a place on."""
     args = formula.args
     while place < len(args):
-        found = solve_argument(args[place], node, inputs, place, state)
+        solutions = solve_argument(args[place], node, inputs, place, state)
         place += 1
-        if not isinstance(found, tuple):
-            for solution in found:
+        if not isinstance(solutions, tuple):
+            for solution in solutions:
                 yield from _solve_inputs(formula, node, inputs, solution, place)
             return
-        if not found:
+        if not solutions:
             return
-        (state,) = found
+        (state,) = solutions
     if formula.takes_all or all(value is None for value in inputs[place:]):
         yield state
 
@@ -341,14 +341,14 @@ def _solve_each(
     shared, lists = _shared_and_listed(inner, state)
     for place, value in enumerate(inputs[start:], start):
         solutions = state.search.solve_item(inner, value, state, node, place)
-        found = next(iter(solutions), None)
-        if found is None:
+        solution = next(iter(solutions), None)
+        if solution is None:
             return
         for name, captured in lists.items():
-            captured.append(found.captures.get(name))
-        state = found._replace(
-            captures={n: v for n, v in found.captures.items() if n not in lists},
-            bound={k: n for k, n in found.bound.items() if k in shared or k in state.bound},
+            captured.append(solution.captures.get(name))
+        state = solution._replace(
+            captures={n: v for n, v in solution.captures.items() if n not in lists},
+            bound={k: n for k, n in solution.bound.items() if k in shared or k in state.bound},
         )
     yield state._replace(captures={**state.captures, **lists})
 

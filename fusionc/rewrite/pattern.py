@@ -2,10 +2,9 @@
 searches it.
 
     x, W, B = var("x"), const("W"), const("B")
-    op.BatchNormalization(op.Conv(x, W, maybe(B), _as="conv"), *map(const, ("scale", "bias", "mean",
-    "var")), _as="bn") x * (op.Erf(x / math.sqrt(2)) + 1) * 0.5
-    op.Concat(each(op.Conv(same(op.Split(x, _as="split"))[...], const("W"), maybe(const("B")))),
-    _as="concat")
+    op.Add(op.Conv(x, W, maybe(B), _as="conv"), const("bias"))
+    x * (op.Erf(x / math.sqrt(2)) + 1) * 0.5
+    op.Concat(each(op.Conv(same(op.Split(x, _as="split"))[...], W, maybe(B))), _as="concat")
 
 - A name used twice means the same value; one sub-formula object used twice means the same node.
 - Operands of commutative operators match in either order.

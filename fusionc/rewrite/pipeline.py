@@ -14,17 +14,18 @@ from time import perf_counter
 import numpy as np
 
 from fusionc.errors import Defect, FusioncError, Terminated, said
-from fusionc.exactness import decisions_ahead, rounding_rewrites
-from fusionc.integer_groups import kept_groups
+from fusionc.exactness import decisions_ahead
+from fusionc.exactness.rounding_rewrites import reason_to_be_exact
+from fusionc.integer_groups.kept_groups import reason_to_keep_group
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.questions import Refused, refuse
 from fusionc.rewrite import matcher
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
-from fusionc.rewrite.match import Match, Miss
+from fusionc.rewrite.match import Match
 from fusionc.rewrite.pattern import makers, names, required
-from fusionc.rewrite.soundness import check, check_private
+from fusionc.rewrite.soundness import Replacement, check, check_private
 from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
 
@@ -81,9 +82,7 @@ def _run_pass(
     effected = False
     model.types.begin_pass()
     decisions_ahead.forget(model)
-    for graph in model.graphs:
-        if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
-            continue  # a kernel was compiled from this definition, which must not change
+    for graph in rewritable_graphs(model):
         for pattern in pass_.patterns:
             new = apply(pass_, pattern, graph, log)
             effected |= new.effected > 0
@@ -96,6 +95,14 @@ def _run_pass(
                     total.refused = new.refused
                     total.waiting = new.waiting
     return effected
+
+
+def rewritable_graphs(model: Model) -> Iterator[Graph]:
+    """The graphs that passes may change; they may remove and add graphs meanwhile."""
+    for graph in model.graphs:
+        # a kernel was compiled from a definition in this domain
+        if is_alive(graph) and getattr(graph.proto, "domain", "") != KERNELS:
+            yield graph
 
 
 def is_alive(graph: Graph) -> bool:
@@ -157,25 +164,40 @@ class _PatternRun:
             before = self.count.effected
             if fresh is None:
                 self.refused.clear()
-            made = self._search(fresh)
-            fresh = None if self.pattern.find else made or None
+            new_nodes = self._search(fresh)
+            fresh = None if self.pattern.find else new_nodes or None
 
     def _search(self, among: Sequence[Node] | None) -> list[Node]:
         """Rewrite every match; returns the new nodes."""
-        made: list[Node] = []
+        new_nodes: list[Node] = []
         find = self.pattern.find
-        matches = (
-            find(self.graph) if find else _matches(self.pass_, self.pattern, self.graph, among)
-        )
-        for match in matches:
+        for match in find(self.graph) if find else self._matches(among):
             if self.log.is_closed:
                 break
-            if isinstance(match, Miss):
-                continue
             # stale: it was collected before something was committed
-            if not self.count.effected or not match.is_stale:
-                made += self._rewrite(match)
-        return made
+            if isinstance(match, Match) and not (self.count.effected and match.is_stale):
+                new_nodes += self._rewrite(match)
+        return new_nodes
+
+    def _matches(self, among: Sequence[Node] | None) -> Iterator[Match]:
+        """All matches of the formulas, each beginning at a node that can make the first of them.
+
+        Only the nodes in `among` are asked; None asks all. The caller commits a match before it
+        takes the next.
+        """
+        formulas = self.pattern.formulas
+        if not formulas or makers(formulas[0]) is None:
+            name = f"{self.pattern.name} of {self.pass_.name}"
+            raise TypeError(f"pattern {name} begins with no operator")
+        # most patterns need an operator that the graph lacks
+        for group in chain.from_iterable(map(required, formulas)):
+            if not any(map(self.graph.by_operator.get, group)):
+                return
+        absent = absent_names(self.pass_)
+        for node in anchors_of(self.pattern, self.graph, among):
+            match = matcher.match(formulas, node, absent) if node.is_in_graph else None
+            if match is not None and self.pattern.unmet(match) is None:
+                yield match
 
     def _rewrite(self, match: Match) -> list[Node]:
         """Rewrite a match, or count it as refused; returns the new nodes."""
@@ -186,57 +208,45 @@ class _PatternRun:
         try:
             if commit in self.log.left_out:
                 refuse(self.log.left_out[commit])
-            made = _rewrite(self.pass_, self.pattern, match, self.log, commit)
+            check_private(match)
+            new = replacement_of(self.pass_, self.pattern, match)
+            self._require_exactness(match, new)
+            if self.log.examine is not None:
+                self.log.examine(commit, self.pass_, match, new, new.tape)
         except Refused as refusal:
             self.refused.append(refusal)
             return []
+        splice(match, new, self.pass_.name)
         self.count.effected += 1
         self.log.last = commit
         if self.count.effected > self.bound:
             raise _endless(self.pass_, self.pattern, self.count.effected, self.graph)
-        return made
+        return new.nodes
 
-
-def _rewrite(
-    pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wanted: Commit
-) -> list[Node]:
-    check_private(match)
-    tape = Tape(match.graph)
-    returned = (pattern.rewrite or pass_.rewrite)(match, tape)
-    results = (
-        () if returned is None else returned if isinstance(returned, tuple | list) else (returned,)
-    )
-    new = check(match, results, tape)
-    may_round = pass_.numerics != "bitwise" and not pattern.is_exact
-    if may_round and (reason := rounding_rewrites.reason_to_be_exact(match.nodes, match.outputs)):
-        refuse(reason)
-    if not pass_.changes_whole_groups:
-        reason = kept_groups.reason_to_keep_group(match.nodes, new.nodes, new.pairs)
+    def _require_exactness(self, match: Match, new: Replacement) -> None:
+        """Refuse a rewrite that may round where the last bit decides, or would take an operator out
+        of a group that the runtime computes in integers.
+        """
+        reason = ""
+        if self.pass_.numerics != "bitwise" and not self.pattern.is_exact:
+            reason = reason_to_be_exact(match.nodes, match.outputs)
+        if not reason and not self.pass_.changes_whole_groups:
+            reason = reason_to_keep_group(match.nodes, new.nodes, new.pairs)
         if reason:
             refuse(reason)
-    if log.examine is not None:
-        log.examine(wanted, pass_, match, new, tape)
-    splice(match, new, tape, pass_.name)
-    return new.nodes
 
 
-def _matches(
-    pass_: Pass, pattern: Pattern, graph: Graph, among: Sequence[Node] | None
-) -> Iterator[Match]:
-    """All matches of the formulas, each beginning at a node that can make the first of them.
-
-    Only the nodes in `among` are asked; None asks all. The caller commits a match before it takes
-    the next.
+def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
+    """What a pass puts in the place of a private match. Raises Refused if the pass leaves it, or if
+    the replacement is not sound.
     """
-    if not pattern.formulas or makers(pattern.formulas[0]) is None:
-        raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
-    if not _has_operators(pattern, graph):
-        return
-    absent = absent_names(pass_)
-    for node in anchors_of(pattern, graph, among):
-        match = matcher.match(pattern.formulas, node, absent) if node.is_in_graph else None
-        if match is not None and pattern.unmet(match) is None:
-            yield match
+    tape = Tape(match.graph)
+    results = (pattern.rewrite or pass_.rewrite)(match, tape)
+    if results is None:
+        results = ()
+    elif not isinstance(results, tuple | list):
+        results = (results,)
+    return check(match, results, tape)
 
 
 def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = None) -> list[Node]:
@@ -245,12 +255,6 @@ def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = No
     if among is None:
         among = chain.from_iterable(graph.by_operator.get(key, ()) for key in operators)
     return sorted((n for n in among if n.operator in operators), key=lambda n: n.position)
-
-
-def _has_operators(pattern: Pattern, graph: Graph) -> bool:
-    """Whether a graph has the operators of a pattern; most patterns need one that it lacks."""
-    groups = chain.from_iterable(map(required, pattern.formulas))
-    return all(any(map(graph.by_operator.get, group)) for group in groups)
 
 
 def absent_names(pass_: Pass) -> dict[str, None]:

@@ -22,6 +22,7 @@ from fusionc.rewrite.tape import Tape
 class Replacement:
     """What may be spliced in."""
 
+    tape: Tape
     nodes: list[Node]
     positions: list[float]  # of the nodes, in the order of the graph
     constants: list[Constant]
@@ -66,7 +67,8 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
         _check_names(old, new, tape, is_made=new in made)
     _check_moved(match.graph, tape)
     _check_distinct([new for old, new in pairs if old.is_output or new in made])
-    return Replacement(nodes, _positions(match, len(nodes), existing), constants, pairs, made)
+    positions = _positions(match, len(nodes), existing)
+    return Replacement(tape, nodes, positions, constants, pairs, made)
 
 
 def _check_distinct(renamed: list[Edge]) -> None:
@@ -107,10 +109,8 @@ def _add_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[E
     is_bound = [_is_bound(old, new, tape) for old, new in zip(match.outputs, results, strict=True)]
     if not any(is_bound) or len(_reachable(results, tape)) + sum(is_bound) >= len(match.nodes):
         return results
-    return [
-        tape.node("Identity", [new]) if bound else new
-        for new, bound in zip(results, is_bound, strict=True)
-    ]
+    pairs = zip(results, is_bound, strict=True)
+    return [tape.node("Identity", [new]) if bound else new for new, bound in pairs]
 
 
 def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:

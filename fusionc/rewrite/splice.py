@@ -18,18 +18,17 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.provenance import stamp
 from fusionc.rewrite.soundness import Replacement, node_in
-from fusionc.rewrite.tape import Tape
 
 _FUNCTIONS_IR = 8  # the first IR version in which models have functions
 
 
-def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
+def splice(match: Match, new: Replacement, pass_name: str) -> None:
     """Put a replacement in the place of a match."""
     graph = match.graph
     model = graph.model
-    _import_domains(graph, new, tape)
+    _import_domains(graph, new)
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
-    _name(match, tape, new)
+    _name(match, new)
     for node in match.nodes:
         _release(node)
     users = [old.outputs for old, _ in new.pairs]
@@ -38,8 +37,8 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
         add_value(graph, constant)
     for node, position in zip(new.nodes, new.positions, strict=True):
         add_node(graph, node, position)
-        if node in tape.moved:
-            _adopt(node, *tape.moved[node])
+        if node in new.tape.moved:
+            _adopt(node, *new.tape.moved[node])
     for (old, value), its_users in zip(new.pairs, users, strict=True):
         _replace_value(old, value, its_users)
     for node in match.nodes:
@@ -54,11 +53,11 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     _keep_order(graph, new, users)
 
 
-def _import_domains(graph: Graph, new: Replacement, tape: Tape) -> None:
+def _import_domains(graph: Graph, new: Replacement) -> None:
     """Define the functions that are called, and import the domains that have one version."""
-    for function in tape.functions:
+    for function in new.tape.functions:
         _define(graph.model, function)
-    domains = {MICROSOFT, *(function.domain for function in tape.functions)}
+    domains = {MICROSOFT, *(function.domain for function in new.tape.functions)}
     for domain in [node.domain for node in new.nodes if node.domain in domains]:
         graph.opsets.setdefault(domain, 1)
         graph.model.opsets.setdefault(domain, 1)
@@ -78,23 +77,20 @@ def _keep_order(graph: Graph, new: Replacement, users: Iterable[Iterable[Node]])
     """Renumber the nodes if a value is now made after a node that uses it."""
     for (_, value), its_users in zip(new.pairs, users, strict=True):
         if any(_comes_too_late(value, user) for user in its_users):
-            return renumber(graph)
+            for position, node in enumerate(topological_order(graph, graph.ordered())):
+                node.position = position
+            return
 
 
 def _comes_too_late(value: Edge, user: Node) -> bool:
+    """Whether a value is made after a node that uses it."""
     node = node_in(value.graph, user)
     if node is None or value.producer is None:
         return False
     return node.position <= value.producer.position
 
 
-def renumber(graph: Graph) -> None:
-    """Make the positions of all nodes a topological order again."""
-    for position, node in enumerate(topological_order(graph, graph.ordered())):
-        node.position = position
-
-
-def _name(match: Match, tape: Tape, new: Replacement) -> None:
+def _name(match: Match, new: Replacement) -> None:
     """Results take over the names of the values that they replace, and new nodes those of replaced
     nodes of the same operator.
     """
@@ -107,8 +103,8 @@ def _name(match: Match, tape: Tape, new: Replacement) -> None:
         node.proto.name = names.pop(node.operator, "") or unique_name(f"{base}_{node.op}")
         for value in filter(None, node.outputs):
             value.name = results.get(value) or unique_name(f"{base}_{node.op.lower()}")
-    for constant in filter(new.made.__contains__, tape.constants):
-        wish = (tape.constants[constant] or base).removesuffix("_fused")
+    for constant in filter(new.made.__contains__, new.tape.constants):
+        wish = (new.tape.constants[constant] or base).removesuffix("_fused")
         constant.name = results.get(constant) or unique_name(f"{wish}_fused")
 
 
@@ -142,18 +138,14 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
 
 
 def _replace_value(old: Edge, new: Edge, users: Iterable[Node]) -> None:
+    """Let the users of `old` read `new`, also graphs that have it as an output."""
     for user in users:
         _replace_input(user, old, new)
     if old.is_output:
-        _hand_over(old, new)
-
-
-def _hand_over(old: Edge, new: Edge) -> None:
-    """Make `new` a graph output instead of `old`, under the same name."""
-    for graph in old.output_of:
-        replace_in(graph, "outputs", old, new)
-    new.output_of = old.output_of
-    old.output_of = []
+        for graph in old.output_of:
+            replace_in(graph, "outputs", old, new)
+        new.output_of = old.output_of
+        old.output_of = []
 
 
 def _drop_value(value: Edge) -> None:

@@ -114,11 +114,10 @@ class Tape:
     def _add(
         self, proto: onnx.NodeProto, inputs: Sequence[Edge | None], wanted: Sequence[bool]
     ) -> Node:
-        made = [
-            Value(f"new {len(self.nodes)}.{at}", self.graph) if w else None
-            for at, w in enumerate(wanted)
-        ]
-        node = Node(proto, self.graph, inputs, made)
+        prefix = f"new {len(self.nodes)}"
+        names = [f"{prefix}.{at}" if is_wanted else "" for at, is_wanted in enumerate(wanted)]
+        outputs = [Value(name, self.graph) if name else None for name in names]
+        node = Node(proto, self.graph, inputs, outputs)
         self.nodes.append(node)
         return node
 
@@ -157,10 +156,9 @@ class Tape:
         elem_types = [None if value is None else value.elem_type for value in inputs]
 
         def lack(version: int) -> str:
-            lacks = model.is_for_onnxruntime and lack_of_kernel(
-                op, domain, version, elem_types, is_new
-            )
-            return lacks or ""
+            if not model.is_for_onnxruntime:
+                return ""
+            return lack_of_kernel(op, domain, version, elem_types, is_new) or ""
 
         if domain == "" and operators.schema(op, domain, version) is None:
             later = range(version + 1, onnx.defs.onnx_opset_version() + 1)
@@ -171,13 +169,8 @@ class Tape:
             refuse(f"target {model.target} has no {op}")
         if missing := lack(version):
             refuse(missing)
-        if is_new and _is_aligned(op, domain, version):
+        if is_new and domain == "" and version < 7 and op in operators.ALIGNED_BEFORE_7:
             refuse("before opset 7 operators broadcast in another way")
-
-
-def _is_aligned(op: str, domain: str, version: int) -> bool:
-    """Whether an operator of this opset aligns its operands at an axis."""
-    return domain == "" and version < 7 and op in operators.ALIGNED_BEFORE_7
 
 
 def _strip_trailing(inputs: _Inputs) -> _Inputs:

@@ -11,11 +11,11 @@ bodies of functions have the types of the caller, so their types are unknown.
 Answers. A dimension is a number, a symbol, or None; a shape is None if even the rank is unknown.
 Two equal symbols are always equal when the model runs, whichever sizes it is given. A symbol is the
 model's own ("batch"), an invented one ("unk__7", for an unknown dimension), or an expression of
-both ("batch·seq", "past + 1": see `expressions`, and `polynomials` for their algebra). Nothing is
-guessed. The types that a model declares for its values count only if onnx does not know the
-operator; elsewhere they may say more than is true, since the result of a Reshape has whatever shape
-the caller asks for. For the same reason the inputs of a subgraph have no declared shapes: a Loop
-may change them.
+both ("batch·seq", "past + 1": see `expressions`, and `operators.polynomials` for their algebra).
+Nothing is guessed. The types that a model declares for its values count only if onnx does not know
+the operator; elsewhere they may say more than is true, since the result of a Reshape has whatever
+shape the caller asks for. For the same reason the inputs of a subgraph have no declared shapes: a
+Loop may change them.
 
 Sources. The nodes are asked one by one, in topological order, subgraphs before the node that holds
 them. For each dimension `inference` takes the most certain name of three sources:

@@ -7,7 +7,7 @@ onnx propagates such values inside its inference but does not hand them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from onnx import TensorProto
 
@@ -29,6 +29,7 @@ from fusionc.shapes.expressions import (
 )
 
 __all__ = ["FAR", "SMALL", "Element", "dimension", "elements", "shape_made"]
+T = TypeVar("T")
 Dims = Sequence[Element | None]  # None for an unknown size
 FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
@@ -79,8 +80,7 @@ def _copied_elements(node: Node) -> list[Element] | None:
 
 
 def _joined_elements(node: Node) -> list[Element] | None:
-    parts = [elements(part) for part in node.inputs]
-    return None if None in parts else [element for part in parts for element in part or ()]
+    return _joined([elements(part) for part in node.inputs])
 
 
 def _computed_elements(node: Node) -> list[Element] | None:
@@ -116,27 +116,19 @@ def _elementwise(
         return None
     (count,) = counts
     rows = zip(*(held * count if len(held) == 1 else held for held in known), strict=True)
-    return _complete([rule(*row) for row in rows])
-
-
-def _complete(dims: Dims) -> list[Element] | None:
-    """The dimensions if all are known."""
-    known = [dim for dim in dims if dim is not None]
-    return known if len(known) == len(dims) else None
+    results = [result for row in rows if (result := rule(*row)) is not None]
+    return results if len(results) == count else None
 
 
 def _gathered_elements(node: Node) -> list[Element] | None:
     inner = elements(node.inputs[0])
     at = node.inputs[1]
     index = None if at is None else at.constant()
-    if (
-        inner is None
-        or index is None
-        or index.ndim > 1
-        or not ((index >= -len(inner)) & (index < len(inner))).all()
-    ):
+    if inner is None or index is None or index.ndim > 1:
         return None
-    return [inner[int(i)] for i in index.reshape(-1)]
+    places = [int(place) for place in index.reshape(-1)]
+    is_inside = all(-len(inner) <= place < len(inner) for place in places)
+    return [inner[place] for place in places] if is_inside else None
 
 
 def _sliced_elements(node: Node) -> list[Element] | None:
@@ -172,10 +164,9 @@ def shape_made(node: Node) -> Dims | None:
 
 
 def _dims(value: Edge | None) -> list[Element] | None:
-    rank = None if value is None else value.rank
-    return (
-        None if value is None or rank is None else [dimension(value, axis) for axis in range(rank)]
-    )
+    if value is None or value.rank is None:
+        return None
+    return [dimension(value, axis) for axis in range(value.rank)]
 
 
 def _broadcasting(node: Node) -> Dims | None:
@@ -185,14 +176,9 @@ def _broadcasting(node: Node) -> Dims | None:
 
 def _range(node: Node) -> Dims | None:
     start, limit, step = (elements(value) for value in node.inputs)
-    is_count = (
-        start == [0]
-        and step == [1]
-        and limit is not None
-        and len(limit) == 1
-        and is_dimension(limit[0])
-    )
-    return limit if is_count else None
+    if start != [0] or step != [1] or limit is None or len(limit) != 1:
+        return None
+    return limit if is_dimension(limit[0]) else None
 
 
 def _reshape(node: Node) -> Dims | None:
@@ -227,12 +213,13 @@ def _parts(value: Edge | None) -> Dims | None:
     if known is not None or value is None:
         return known
     if value.producer is not None and value.producer.is_op("Concat"):
-        return _chained([_parts(part) for part in value.producer.inputs])
+        return _joined([_parts(part) for part in value.producer.inputs])
     count = value.shape[0] if value.rank == 1 and value.shape else None
     return [None] * count if isinstance(count, int) else None
 
 
-def _chained(parts: Sequence[Dims | None]) -> Dims | None:
+def _joined(parts: Sequence[Sequence[T] | None]) -> list[T] | None:
+    """The elements of all parts; None if one of them is unknown."""
     known = [part for part in parts if part is not None]
     return [element for part in known for element in part] if len(known) == len(parts) else None
 
@@ -270,10 +257,7 @@ def _concat(node: Node) -> Dims | None:
     axis = node.attr("axis", 1)
     if len(shapes) < len(node.inputs) or len(ranks) != 1 or not -max(ranks) <= axis < max(ranks):
         return None
-    made = [
-        dims[0] if all(dim == dims[0] for dim in dims) else None
-        for dims in zip(*shapes, strict=True)
-    ]
+    made = [dims[0] if len(set(dims)) == 1 else None for dims in zip(*shapes, strict=True)]
     is_sum = joins_all(shapes, axis % len(made))
     made[axis] = _combined(added, [dims[axis] for dims in shapes]) if is_sum else None
     return made

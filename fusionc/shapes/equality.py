@@ -25,9 +25,9 @@ def same_after_reshape(
     if a is None or b is None or len(a) != len(b):
         return False
     open_ = [pair for pair in zip(a, b, strict=True) if None in pair or pair[0] != pair[1]]
-    return (
-        len(open_) <= 1 and 0 not in (*a, *b) and all(any(map(is_invented, pair)) for pair in open_)
-    )
+    if len(open_) > 1 or 0 in (*a, *b):
+        return False
+    return all(any(map(is_invented, pair)) for pair in open_)
 
 
 def broadcasts_into(

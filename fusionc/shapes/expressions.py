@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeGuard
 
-from fusionc.shapes import polynomials
-from fusionc.shapes.polynomials import Least, Polynomial
+from fusionc.operators import polynomials
+from fusionc.operators.polynomials import Least, Polynomial
 
 # a number, a symbol, or (serial of a value, axis) for a dimension without one
 Element = int | str | tuple[int, int]

@@ -13,8 +13,7 @@ from onnx import TensorProto
 
 from fusionc.model import operators
 from fusionc.model.build import build
-from fusionc.model.graph import Edge, Graph, Model, Node, Shape
-from fusionc.model.header import Types
+from fusionc.model.graph import Edge, Graph, Model, Node, Shape, Types
 from fusionc.model.tensors import UNKNOWN, ValueType
 from fusionc.operators.runtime_operators import runtime_types
 from fusionc.protos import shapeless
@@ -120,17 +119,12 @@ class TypeInference:
 def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
     """The types that the model declares for the outputs of operators that onnx does not know."""
     for graph in model.graphs:
-        outputs = [
-            v
-            for node in graph.nodes
-            if operators.is_foreign(node)
-            for v in node.outputs
-            if v is not None
-        ]
-        if outputs:
-            own = graph.proto.output if isinstance(graph.proto, onnx.GraphProto) else ()
-            types = {info.name: ValueType.of(info.type) for info in (*graph.proto.value_info, *own)}
-            yield from ((value, types[value.name]) for value in outputs if value.name in types)
+        own = graph.proto.output if isinstance(graph.proto, onnx.GraphProto) else ()
+        declared = {info.name: info.type for info in (*graph.proto.value_info, *own)}
+        for node in filter(operators.is_foreign, graph.nodes):
+            for value in node.outputs:
+                if value is not None and value.name in declared:
+                    yield value, ValueType.of(declared[value.name])
 
 
 def infer_node(node: Node) -> None:
@@ -259,14 +253,10 @@ def _makes_shapes(value: Edge) -> bool:
     """Whether the shapes of other values may depend on the elements of this one, which may have
     become known.
     """
-    type_ = value.known_type
-    if (
-        type_.shape is None
-        or len(type_.shape) > 1
-        or any(isinstance(n, int) and n > SMALL for n in type_.shape)
-    ):
+    shape = value.known_type.shape
+    if shape is None or len(shape) > 1 or any(isinstance(n, int) and n > SMALL for n in shape):
         return False
-    return type_.elem_type in _OF_SHAPES or value.is_constant
+    return value.known_type.elem_type in _OF_SHAPES or value.is_constant
 
 
 def _is_complete(shape: Shape | None, rank_only: bool = False) -> bool:

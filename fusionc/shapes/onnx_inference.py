@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -75,22 +74,14 @@ def _answer(node: Node, held: Mapping[str, Array], is_new: bool) -> list[ValueTy
         is_new=is_new,
     )
     ends = (value for body in node.bodies for value in (*body.inputs, *body.outputs))
-    names = _dimensions((*inputs.values(), *ends))
-    return [_with_names(ValueType.of(types.get(name, TypeProto())), names) for name in proto.output]
+    # a name that onnx invents is valid in its call only
+    known = _dimensions((*inputs.values(), *ends))
+    answers = (ValueType.of(types.get(name, TypeProto())) for name in proto.output)
+    return [answer.with_symbols(known) for answer in answers]
 
 
 def _dimensions(values: Iterable[Edge]) -> set[int | str | None]:
     return {dim for value in values for dim in value.known_type.shape or ()}
-
-
-def _with_names(type_: ValueType, names: Collection[Any]) -> ValueType:
-    """The type with only those dimensions that are numbers or have one of these names: a name that
-    onnx invents is valid in its call only.
-    """
-    shape = type_.shape and tuple(
-        dim if isinstance(dim, int) or dim in names else None for dim in type_.shape
-    )
-    return replace(type_, shape=shape)
 
 
 def _lone_node(node: Node) -> NodeProto:
@@ -113,15 +104,13 @@ def _lone_node(node: Node) -> NodeProto:
 
 
 def _outline(body: Graph) -> GraphProto:
-    inputs = [
-        ValueInfoProto(name=f"i{at}", type=value.known_type.proto)
-        for at, value in enumerate(body.inputs)
-    ]
-    outputs = [
-        ValueInfoProto(name=f"o{at}", type=value.known_type.proto)
-        for at, value in enumerate(body.outputs)
-    ]
-    return GraphProto(name="body", input=inputs, output=outputs)
+    inputs = _declarations("i", body.inputs)
+    return GraphProto(name="body", input=inputs, output=_declarations("o", body.outputs))
+
+
+def _declarations(prefix: str, values: Iterable[Edge]) -> list[ValueInfoProto]:
+    types = (value.known_type.proto for value in values)
+    return [ValueInfoProto(name=f"{prefix}{at}", type=type_) for at, type_ in enumerate(types)]
 
 
 def _known_array(value: Edge) -> Array | None:

@@ -24,22 +24,17 @@ def trusted(node: Node, shape: Shape | None) -> Shape | None:
     whatever the shapes are.
     """
     inside = (inner for graph in graphs_called(node) for inner in graph.nodes)
-    is_empty = node.function is not None and any(
-        0 in (v.known_type.shape or ()) for v in node.inputs if v is not None
-    )
-    return (
-        None
-        if is_empty or any(_certain_shape(inner, _ANY) != _ANY for inner in inside)
-        else _certain_shape(node, shape)
-    )
+    if any(_certain_shape(inner, _ANY) != _ANY for inner in inside):
+        return None
+    sizes = (value.known_type.shape or () for value in node.inputs if value is not None)
+    is_empty = node.function is not None and any(0 in shape for shape in sizes)
+    return None if is_empty else _certain_shape(node, shape)
 
 
 def _certain_shape(node: Node, shape: Shape | None) -> Shape | None:
     x: Any = node.inputs[0] if node.inputs else None
-    rule = (
-        RULES.get(node.op) if node.domain == "" and (x is not None or node.op == "Loop") else None
-    )
-    if rule is None or shape is None:
+    rule = RULES.get(node.op) if node.domain == "" else None
+    if rule is None or shape is None or (x is None and node.op != "Loop"):
         return shape
     # Of a function, onnx knows at a call what it is called with.
     is_open = node.has_references or any(

@@ -191,9 +191,8 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
     for entry in source.entries:
         found = names.find(entry.key)
         if entry.key == ALL:
-            wishes.every |= dict.fromkeys(
-                SECTIONS if entry.section is None else (entry.section,), entry.on
-            )
+            sections = SECTIONS if entry.section is None else (entry.section,)
+            wishes.every |= dict.fromkeys(sections, entry.on)
         elif found:
             wishes.add(entry, found, len(found))
             if entry.section not in (None, *(p.kind for p in found)):
@@ -203,7 +202,7 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
         elif names.is_ascend_only(entry.key):
             wishes.ascend_only.append(entry.key)
         else:
-            source.mistakes.append((entry.at, names.complaint(entry.key)))
+            source.complain(entry.at, names.complaint(entry.key))
     source.refuse_mistakes()
     if source.without_effect:
         wishes.notices.append(

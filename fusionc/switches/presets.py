@@ -21,9 +21,7 @@ PRESETS = {
 
 def preset(name: str, passes: Sequence[Pass]) -> str:
     """The text of a switch file; in "default" and "exact" the passes are in order of execution."""
-    sections = {
-        section: _entries(name, [p for p in passes if p.kind == section]) for section in SECTIONS
-    }
+    sections = {kind: _entries(name, [p for p in passes if p.kind == kind]) for kind in SECTIONS}
     if name == "portable":
         sections["GraphFusion"] = {}
     return json.dumps({"Switch": sections}, indent=4) + "\n"
@@ -33,10 +31,10 @@ def _entries(name: str, passes: Sequence[Pass]) -> dict[str, str]:
     if name == "default":
         return {p.name: "off" if p.default == "off" else "on" for p in passes}
     if name == "exact":
-        on = [
-            p
-            for p in passes
-            if p.default == "must" or (p.default == "on" and p.numerics == "bitwise")
-        ]
-        return {"ALL": "off"} | {p.name: "on" for p in on}
+        return {"ALL": "off"} | {p.name: "on" for p in passes if _is_exact(p)}
     return {"ALL": "off"}
+
+
+def _is_exact(p: Pass) -> bool:
+    """Whether "exact" has a pass: it is bitwise and on by default, or must stay on."""
+    return p.default == "must" or (p.default == "on" and p.numerics == "bitwise")

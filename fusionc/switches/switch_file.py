@@ -61,6 +61,10 @@ class WrittenSwitches:
     # offsets, and a sentence for each
     mistakes: list[tuple[int, str]] = field(default_factory=list)
 
+    def complain(self, at: int, sentence: str) -> None:
+        """Note a mistake at an offset."""
+        self.mistakes.append((at, sentence))
+
     def line(self, at: int) -> int:
         """The number of the line at an offset; the first is 1."""
         return bisect_left(self._ends, at) + 1
@@ -110,10 +114,11 @@ def read_option(text: str) -> WrittenSwitches:
     """Read the value of --optimization_switch."""
     option = WrittenSwitches(None, text)
     _read_pairs(option, r"[^;]+", "")
-    complaint = f'"{ALL}" is not allowed here, only in a switch file'
-    option.mistakes += [(entry.at, complaint) for entry in option.entries if entry.key == ALL]
+    for entry in option.entries:
+        if entry.key == ALL:
+            option.complain(entry.at, f'"{ALL}" is not allowed here, only in a switch file')
     if not option.entries and not option.mistakes:
-        option.mistakes.append((0, f"{quote(text)} names no pass"))
+        option.complain(0, f"{quote(text)} names no pass")
     return option
 
 
@@ -133,14 +138,13 @@ def read_file(path: Path) -> WrittenSwitches:
     except UnicodeDecodeError as error:
         file = WrittenSwitches(path, error.object[: error.start].decode())
         complaint = f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        file.mistakes.append((len(file.text), complaint))
+        file.complain(len(file.text), complaint)
         return file
     content = file.text.lstrip()
     if not content:
-        file.mistakes.append((0, 'the file is empty; the least that is allowed is "{}"'))
-    elif content[0] in "{[" or content.startswith(
-        ("//", "/*", "#")
-    ):  # JSON has no comments: an error that says so
+        file.complain(0, 'the file is empty; the least that is allowed is "{}"')
+    elif content.startswith(("{", "[", "//", "/*", "#")):
+        # a comment belongs to JSON, too: the error says that JSON has none
         _read_json(file)
     else:
         _read_pairs(file, r"[^\r\n]+", " (and JSON begins with {)")
@@ -168,16 +172,15 @@ def _read_json(file: WrittenSwitches) -> None:
     try:
         top = json.loads(file.text)
     except json.JSONDecodeError as error:
-        comment = (
-            " (JSON has no comments)" if file.text[error.pos : error.pos + 1] in ("/", "#") else ""
-        )
-        file.mistakes.append((error.pos, f"not valid JSON: {error.msg}{comment}"))
+        is_comment = file.text[error.pos : error.pos + 1] in ("/", "#")
+        comment = " (JSON has no comments)" if is_comment else ""
+        file.complain(error.pos, f"not valid JSON: {error.msg}{comment}")
         return
     except (ValueError, RecursionError) as error:
-        file.mistakes.append((0, f"not valid JSON: {error}"))
+        file.complain(0, f"not valid JSON: {error}")
         return
     if not isinstance(top, dict):
-        file.mistakes.append((0, 'the file must be an object: {"Switch": {…}}'))
+        file.complain(0, 'the file must be an object: {"Switch": {…}}')
         return
     for member in _members(file, 0):
         if member.key == "Switch":
@@ -185,37 +188,34 @@ def _read_json(file: WrittenSwitches) -> None:
         elif member.key in _WITHOUT_EFFECT:
             file.without_effect.append(member.key)
         elif member.key in SECTIONS:
-            file.mistakes.append((member.key_at, f'{quote(member.key)} belongs inside "Switch"'))
+            file.complain(member.key_at, f'{quote(member.key)} belongs inside "Switch"')
         else:
             hint = file.advice(
                 member.key, (*_WITHOUT_EFFECT, "Switch"), 'switches belong inside "Switch"'
             )
-            file.mistakes.append(
-                (member.key_at, f"{quote(member.key)} is not a key of a switch file; {hint}")
+            file.complain(
+                member.key_at, f"{quote(member.key)} is not a key of a switch file; {hint}"
             )
 
 
 def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
     if not isinstance(switch.value, dict):
-        file.mistakes.append(
-            (switch.value_at, '"Switch" must be an object: {"GraphFusion": {…}, "UBFusion": {…}}')
-        )
+        form = '{"GraphFusion": {…}, "UBFusion": {…}}'
+        file.complain(switch.value_at, f'"Switch" must be an object: {form}')
         return
     for section in _members(file, switch.value_at):
         if section.key not in SECTIONS:
             hint = file.advice(section.key, SECTIONS, 'allowed are "GraphFusion" and "UBFusion"')
-            file.mistakes.append(
-                (section.key_at, f'{quote(section.key)} is not a section of "Switch"; {hint}')
-            )
+            complaint = f'{quote(section.key)} is not a section of "Switch"; {hint}'
+            file.complain(section.key_at, complaint)
         elif not isinstance(section.value, dict):
-            file.mistakes.append(
-                (section.value_at, f'{quote(section.key)} must be an object: {{"ALL": "on"}}')
-            )
+            complaint = f'{quote(section.key)} must be an object: {{"ALL": "on"}}'
+            file.complain(section.value_at, complaint)
         else:
             for entry in _members(file, section.value_at):
                 on = switch_value(entry.value)
                 if on is None:
-                    file.mistakes.append((entry.value_at, value_complaint(entry.key, entry.value)))
+                    file.complain(entry.value_at, value_complaint(entry.key, entry.value))
                 else:
                     file.entries.append(Entry(section.key, entry.key, on, entry.key_at))
 
@@ -254,11 +254,11 @@ def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:
         at = part.start()
         if not key or not colon:
             if written := part.group().strip():
-                source.mistakes.append(
-                    (at, f"{quote(written)} is neither PassName:on nor PassName:off{hint}")
+                source.complain(
+                    at, f"{quote(written)} is neither PassName:on nor PassName:off{hint}"
                 )
         elif on is None:
-            source.mistakes.append((at, value_complaint(key, value)))
+            source.complain(at, value_complaint(key, value))
         elif _is_new(source, key, at, first_at):
             source.entries.append(Entry(None, key, on, at))
 
@@ -268,5 +268,5 @@ def _is_new(source: WrittenSwitches, key: str, at: int, first_at: dict[str, int]
     if first_at.setdefault(key, at) == at:
         return True
     place = "" if source.path is None else f", first in line {source.line(first_at[key])}"
-    source.mistakes.append((at, f"{quote(key)} is given twice{place}"))
+    source.complain(at, f"{quote(key)} is given twice{place}")
     return False

@@ -5,9 +5,9 @@ it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from fusionc.errors import quote
+from fusionc.errors import choice_text, quote
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import has_legacy_axis
 from fusionc.operators.facts import Trait, names_with
@@ -213,7 +213,7 @@ def _wanted(formula: Formula, misfit: Misfit) -> str:
     """What the formula needs at this place."""
     operators = makers(formula)
     if operators is not None:
-        return f"made by {_alternatives(op for _, op in operators)}"
+        return f"made by {choice_text(op for _, op in operators)}"
     match _innermost(formula):
         case Const(value=value):
             return "a constant" if value is None else f"{value:.9g}"
@@ -221,10 +221,5 @@ def _wanted(formula: Formula, misfit: Misfit) -> str:
             other = misfit.captures.get(name)
             return named(other.name) if isinstance(other, Edge) else "a value"
         case Either(alternatives):
-            return _alternatives(_wanted(one, misfit) for one in alternatives)
+            return choice_text(_wanted(one, misfit) for one in alternatives)
     return "a value"
-
-
-def _alternatives(words: Iterable[str]) -> str:
-    *others, last = dict.fromkeys(words)
-    return f"{', '.join(others)} or {last}" if others else last

@@ -16,12 +16,11 @@ import numpy as np
 
 from fusionc.errors import said
 from fusionc.model.graph import Edge, Graph, Model, Node
-from fusionc.model.operators import KERNELS
 from fusionc.requested.target_opset.limits import newest_opset
-from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Tape, matcher
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, matcher
 from fusionc.rewrite.pattern import makers
-from fusionc.rewrite.pipeline import absent_names, anchors_of, is_alive
-from fusionc.rewrite.soundness import check, check_private
+from fusionc.rewrite.pipeline import absent_names, anchors_of, replacement_of, rewritable_graphs
+from fusionc.rewrite.soundness import check_private
 from fusionc.why.first_reason import first_reason, named, node_text
 from fusionc.why.trace import Misfit, Trace, trace
 
@@ -68,13 +67,12 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
     """Every place of a pass, one for each node at which a pattern begins, in the order of the
     patterns.
     """
-    for graph in model.graphs:
-        if is_alive(graph) and getattr(graph.proto, "domain", "") != KERNELS:
-            for pattern in pass_.patterns:
-                search = _searched if pattern.find else _places_of_formula
-                for place in search(pass_, pattern, graph):
-                    if place.is_match or not only_matches:
-                        yield place
+    for graph in rewritable_graphs(model):
+        for pattern in pass_.patterns:
+            search = _searched if pattern.find else _places_of_formula
+            for place in search(pass_, pattern, graph):
+                if place.is_match or not only_matches:
+                    yield place
 
 
 def _searched(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
@@ -185,17 +183,8 @@ def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
         check_private(match)
     except Refused:
         return _user_inside(match)
-    tape = Tape(match.graph)
     try:
-        returned = (pattern.rewrite or pass_.rewrite)(match, tape)
-        results = (
-            ()
-            if returned is None
-            else returned
-            if isinstance(returned, tuple | list)
-            else (returned,)
-        )
-        check(match, results, tape)
+        replacement_of(pass_, pattern, match)
     except Refused as refusal:
         return refusal.reason + _opset_advice(match.opset, refusal.opset)
     return ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 
+from fusionc.operators.polynomials import symbol
 from fusionc.shapes.expressions import (
     Element,
     added,
@@ -18,7 +19,6 @@ from fusionc.shapes.expressions import (
     polynomial_of,
     subtracted,
 )
-from fusionc.shapes.polynomials import symbol
 
 VALUES = {"a": 3, "b": 5, "c": 0}
 

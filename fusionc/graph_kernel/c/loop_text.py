@@ -16,7 +16,7 @@ from fusionc.graph_kernel.lower.loop_nest import LoopNest
 from fusionc.graph_kernel.lower.loop_schedule import HEAVY, LoopParts, LoopSchedule
 from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Access, Step
-from fusionc.shapes.polynomials import ONE, ZERO
+from fusionc.operators.polynomials import ONE, ZERO
 
 _CHOICE = re.compile(r"\?|gk_(max|min)_")  # between two numbers
 _WAVE = re.compile(r"gk_(sin|cos)_f32\(")

@@ -295,7 +295,7 @@ def generator() -> bytes:
     package = resources.files("fusionc.graph_kernel")
     rooms = (package / "lower", package / "blocked", package / "blocked" / "kinds", package / "c")
     files = [file for room in rooms for file in room.iterdir()]
-    files.append(resources.files("fusionc.shapes") / "polynomials.py")
+    files.append(resources.files("fusionc.operators") / "polynomials.py")
     for file in sorted(files, key=lambda file: file.name):
         if file.name.endswith((".py", ".h")):
             text.update(file.read_bytes())

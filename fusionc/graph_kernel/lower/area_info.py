@@ -12,7 +12,7 @@ from fusionc.graph_kernel.lower.c_types import CType, ctype_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, SizeCode, Unsupported
 from fusionc.model.operators import decode_attribute
 from fusionc.model.tensors import element_type
-from fusionc.shapes.polynomials import number
+from fusionc.operators.polynomials import number
 
 KernelShape = tuple[Size, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
 from fusionc.graph_kernel.lower.index import Index
-from fusionc.shapes.polynomials import ONE
+from fusionc.operators.polynomials import ONE
 
 
 def broadcast_shape(info: AreaInfo, shapes: Sequence[KernelShape]) -> KernelShape:

@@ -26,7 +26,7 @@ from fusionc.graph_kernel.lower.reshaping import reshape, reshaped
 from fusionc.graph_kernel.lower.steps import Step
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
 from fusionc.operators.facts import Trait, names_with
-from fusionc.shapes.polynomials import ONE, ZERO, Polynomial, number
+from fusionc.operators.polynomials import ONE, ZERO, Polynomial, number
 
 _FAR = 2**62  # beyond every size; ONNX writes "to the end" as the largest int64
 _FOREVER = 2**31 - 1  # or as the largest int32

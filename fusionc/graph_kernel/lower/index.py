@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported, is_monomial
-from fusionc.shapes.polynomials import ONE, ZERO, Polynomial, product
+from fusionc.operators.polynomials import ONE, ZERO, Polynomial, product
 
 
 @dataclass(frozen=True, eq=False)

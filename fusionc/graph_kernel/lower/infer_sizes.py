@@ -9,7 +9,7 @@ from fusionc.graph_kernel.lower.elementwise import ELEMENTWISE
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.model.operators import MICROSOFT
-from fusionc.shapes.polynomials import ONE
+from fusionc.operators.polynomials import ONE
 
 
 def infer_sizes(info: AreaInfo) -> None:

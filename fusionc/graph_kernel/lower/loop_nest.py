@@ -22,7 +22,7 @@ from fusionc.graph_kernel.lower.lowering import Lowering, Store
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
 from fusionc.graph_kernel.lower.steps import Steps
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
-from fusionc.shapes.polynomials import ONE, ZERO
+from fusionc.operators.polynomials import ONE, ZERO
 
 _MOST_NESTS = 16
 

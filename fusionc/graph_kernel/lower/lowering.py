@@ -21,7 +21,7 @@ from fusionc.graph_kernel.lower.index import (
 )
 from fusionc.graph_kernel.lower.steps import Access, Reduction, Step, Steps
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
-from fusionc.shapes.polynomials import ONE, ZERO, product
+from fusionc.operators.polynomials import ONE, ZERO, product
 
 
 @dataclass(frozen=True)

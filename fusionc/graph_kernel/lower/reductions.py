@@ -25,7 +25,7 @@ from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.steps import Reduction, Step
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.operators.facts import Trait, names_with
-from fusionc.shapes.polynomials import ONE, ZERO
+from fusionc.operators.polynomials import ONE, ZERO
 
 SUM = Reduction("0", "{0} + {1}", "+")
 _PRODUCT = Reduction("1", "{0} * {1}", "*")

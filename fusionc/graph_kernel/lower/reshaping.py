@@ -9,7 +9,7 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, attribute, axes_of, numbers
 from fusionc.graph_kernel.lower.index import Element, Index, SplitWanted, divided, linear
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
-from fusionc.shapes.polynomials import ONE, number, product
+from fusionc.operators.polynomials import ONE, number, product
 
 
 def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:

@@ -11,7 +11,7 @@ from fusionc.graph_kernel.lower.index import CutWanted, Index
 from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.steps import Step
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
-from fusionc.shapes.polynomials import ONE, number
+from fusionc.operators.polynomials import ONE, number
 
 
 def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fusionc.shapes.polynomials import ONE, ZERO, Polynomial, symbol
+from fusionc.operators.polynomials import ONE, ZERO, Polynomial, symbol
 
 # A size is a monomial: a number times C variables. Only offsets are sums.
 Size = Polynomial

@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 
-from fusionc.shapes.polynomials import Polynomial, Quotient, floored, number, symbol
+from fusionc.operators.polynomials import Polynomial, Quotient, floored, number, symbol
 
 Sizes = Mapping[str, int]
 

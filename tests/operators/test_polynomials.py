@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from fusionc.shapes.polynomials import (
+from fusionc.operators.polynomials import (
     ONE,
     ZERO,
     Polynomial,

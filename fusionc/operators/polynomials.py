@@ -1,4 +1,4 @@
-"""Sizes as polynomials: sums of products of symbols, with whole numbers as factors.
+"""Sizes of dimensions as polynomials: sums of products of symbols, with whole numbers as factors.
 
 An atom is a symbol, another hashable name of an unknown size, or a minimum or a quotient of
 polynomials. Equal polynomials have equal values whatever the atoms are.
