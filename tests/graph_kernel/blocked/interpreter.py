@@ -183,6 +183,11 @@ class Interpreter:
             assert step.source in made and buffers[step.out][3] == buffers[head.out][3]
             assert max(step.other, step.third) < 0
             made.append(step.out)
+        self._check_memory(head, made)
+
+    def _check_memory(self, head: CStep, made: Sequence[int]) -> None:
+        """What a chain makes lies apart, and apart from what it reads."""
+        buffers = self.program.buffers
         written = {buffers[number][0] for number in made}
         read = {buffers[k][0] for k in (head.source, head.other, head.third) if k >= 0} - written
         slots = [self.program.storages[storage][0] for storage in (*written, *read)]
