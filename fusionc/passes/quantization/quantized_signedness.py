@@ -7,6 +7,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.operators import qualified
 from fusionc.operators.integer_operators import QUANTIZE
 from fusionc.operators.signedness import KERNELS, OPPOSITE
 from fusionc.passes._shared.constants import array_of
@@ -104,7 +105,7 @@ class QuantizedSignednessPass(UBFusionPass):
         Pattern(
             "QuantizedSignedness",
             find=_matches,
-            operators=tuple(dict.fromkeys(name for _, name in KERNELS)),
+            operators=tuple(qualified(name, domain) for domain, name in KERNELS),
         ),
     )
 

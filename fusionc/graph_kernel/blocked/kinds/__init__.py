@@ -2,9 +2,13 @@
 
 A new kind is a file of this folder, a header of the same name, and a test. The file has a subclass
 of StepKind whose name ends in Step, with fields, traits, C functions and its time, and may have
-READINGS of operators that become such steps. The header has the functions for one width of vectors
-between #ifdef GB_V and #else, and those that are compiled once after #else. The test adds what the
-step computes to COMPUTED of tests/graph_kernel/blocked/interpreter.py.
+READINGS of operators that become such steps; a reading notes the image that it makes
+(`images.note(out, image)`). The header has the functions for one width of vectors between #ifdef
+GB_V and #else, if there are any, and those that are compiled once after #else, if there are any.
+A task computes one block of channels of one image; it ends with GB(activate), else a fused
+activation is lost. The lanes after the last channel may hold anything. `by_element.h` is the
+shortest example. What the step computes is added to COMPUTED of
+tests/graph_kernel/blocked/interpreter.py.
 """
 
 from __future__ import annotations
