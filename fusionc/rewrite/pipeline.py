@@ -23,7 +23,7 @@ from fusionc.model.questions import Refused, refuse
 from fusionc.rewrite import matcher
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
-from fusionc.rewrite.match import Match
+from fusionc.rewrite.match import Match, Miss
 from fusionc.rewrite.pattern import makers, names, required
 from fusionc.rewrite.soundness import Replacement, check, check_private
 from fusionc.rewrite.splice import splice
@@ -175,8 +175,9 @@ class _PatternRun:
             if self.log.is_closed:
                 break
             # stale: it was collected before something was committed
-            if isinstance(match, Match) and not (self.count.effected and match.is_stale):
-                new_nodes += self._rewrite(match)
+            if isinstance(match, Miss) or (self.count.effected and match.is_stale):
+                continue
+            new_nodes += self._rewrite(match)
         return new_nodes
 
     def _matches(self, among: Sequence[Node] | None) -> Iterator[Match]:

@@ -499,7 +499,7 @@ def test_what_was_not_tested_is_said_and_the_most_promising_has_the_last_run(
 
 def test_a_switch_file_that_is_read_is_not_written(tuned: Callable[..., Any]) -> None:
     Path("out.switches.json").write_text('{"Switch": {}}')
-    with pytest.raises(UsageError, match="this file is read"):
+    with pytest.raises(UsageError, match="a file that the tuning reads"):
         tuned(FakeClock(), fusion_switch_file="out.switches.json")
     with pytest.raises(UsageError, match="no ready form"):
         tuned(FakeClock(), ready=True)
