@@ -25,7 +25,7 @@ from fusionc.rewrite import (
 )
 from fusionc.rewrite.pattern import ms
 
-_ATTRIBUTES = ("strides", "dilations")  # 1 along the new axis
+_ATTRIBUTES = ("kernel_shape", "strides", "dilations")  # 1 along the new axis
 _AXIS = 2  # the new one, after batch and channels
 _DEPTH = 5  # operators between two convolutions that are looked through
 _CONVOLUTIONS = ("Conv", "FusedConv")
