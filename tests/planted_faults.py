@@ -55,20 +55,20 @@ class Plant:
         """What the pass gives now. The place stays the same one in every conversion that
         follows.
         """
-        name = m.outputs[0].name if m.outputs else ""
-        labels = tuple(node.label() for node in m.nodes)
-        if (name, pattern) != (self.value or name, self.pattern or pattern) or labels != (
-            self.labels or labels
-        ):
+        place = (m.outputs[0].name if m.outputs else "", pattern, _labels(m))
+        known = (self.value, self.pattern, self.labels)
+        if any(own and own != there for own, there in zip(known, place, strict=True)):
             return results
         wrong = self.fault.spoil(new, results if isinstance(results, tuple | list) else (results,))
         if wrong is None:
             return results
         if not self.labels:
-            self.value = name
-            self.pattern = pattern
-            self.labels = labels
+            self.value, self.pattern, self.labels = place
         return tuple(wrong) if isinstance(results, tuple | list) else wrong[0]
+
+
+def _labels(m: Match) -> tuple[str, ...]:
+    return tuple(node.label() for node in m.nodes)
 
 
 def model_of(fault: Fault) -> onnx.ModelProto:

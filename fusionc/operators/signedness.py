@@ -15,11 +15,15 @@ ConvInteger has its operands the other way round: the weights are the left one o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 from fusionc.operators.domains import MICROSOFT
 
+_Array = np.ndarray[Any, Any]
+_HALF = 128  # of the range of 8 bits
 UNSIGNED = int(TensorProto.UINT8)
 SIGNED = int(TensorProto.INT8)
 OPPOSITE = {UNSIGNED: SIGNED, SIGNED: UNSIGNED}
@@ -108,3 +112,9 @@ def kernel_of(operator: tuple[str, str], inputs: int) -> IntegerKernel | None:
     if operator == (MICROSOFT, "QGemm") and inputs <= _RESULT_OF_QGEMM:  # the result is float32
         return IntegerKernel(KERNELS[operator].operands)
     return KERNELS.get(operator)
+
+
+def opposite(array: _Array, elem_type: int) -> _Array:
+    """Elements or zero points of this type in the other signedness."""
+    by = _HALF if elem_type == SIGNED else -_HALF
+    return (array.astype(np.int16) + by).astype(np.uint8 if elem_type == SIGNED else np.int8)

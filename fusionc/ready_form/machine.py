@@ -10,17 +10,16 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+
+from fusionc.runtime.processor import linux_flags
 
 # beginnings of numpy's names of instruction sets; its other names change with its version
 _VECTORS = ("SSE", "SSSE", "AVX", "FMA", "F16C", "NEON", "ASIMD", "SVE", "VSX", "VX", "LSX", "RVV")
 # Linux's names of instruction sets that numpy does not detect. They change how onnxruntime packs
 # integers.
-_MATRICES = {"AMX_TILE", "AMX_INT8", "AMX_BF16", "I8MM", "BF16", "SME", "SME2"}
-_PROCESSOR = Path("/proc/cpuinfo")
+_MATRICES = frozenset(("AMX_TILE", "AMX_INT8", "AMX_BF16", "I8MM", "BF16", "SME", "SME2"))
 _SHOWN = 3  # names in a message
 
 
@@ -73,11 +72,6 @@ def _numpy_features() -> set[str]:
     return {name for name in features if features[name] and name.startswith(_VECTORS)}
 
 
-def _matrix_features() -> set[str]:
+def _matrix_features() -> frozenset[str]:
     """Those that Linux reports; empty on other systems."""
-    with suppress(OSError):
-        for line in _PROCESSOR.read_text().splitlines():
-            name, _, words = line.partition(":")
-            if name.strip() in ("flags", "Features"):
-                return _MATRICES & set(words.upper().split())
-    return set()
+    return _MATRICES & linux_flags()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
 
 
-@cache
 def linux_flags() -> frozenset[str]:
     """The names of the processor's features as Linux has them, in capitals; empty elsewhere."""
     with suppress(OSError):

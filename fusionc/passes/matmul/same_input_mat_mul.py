@@ -1,6 +1,6 @@
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -144,12 +144,11 @@ class SameInputMatMulPass(Pass):
             _require_few(rows)
         along = 0 if first.attr("transB") else 1
         weight, sizes = _joined([node.inputs[1] for node in m.products], along, new)
-        biases = [bias for node in m.products if (bias := _gemm_bias(node)) is not None]
-        bias = _joined(biases, 0, new)[0] if biases else None
+        bias = _joined_rows(map(_gemm_bias, m.products), new)
         result = new.node(first.op, [m.x, weight, bias], like=first)
-        if m.adds:
-            addends = [v for add in m.adds if (v := _constant(add))]
-            result = new.Add(result, _joined(addends, 0, new)[0])
+        addend = _joined_rows(map(_constant, m.adds), new)
+        if addend is not None:
+            result = new.Add(result, addend)
         return new_split(new, result, sizes, len(shape) - 1)
 
 
@@ -157,6 +156,12 @@ def _require_few(rows: Shape) -> None:
     """Refuses so many rows that their Split takes as long as the products save."""
     if math.prod(size for size in rows if isinstance(size, int)) >= _MANY_ROWS:
         refuse("to split so many rows takes as long as the products save")
+
+
+def _joined_rows(constants: Iterable[Edge | None], new: Tape) -> Edge | None:
+    """One constant that joins several rows; None if there are none."""
+    rows = [row for row in constants if row is not None]
+    return _joined(rows, 0, new)[0] if rows else None
 
 
 def _joined(constants: list[Edge], axis: int, new: Tape) -> tuple[Edge, list[int]]:

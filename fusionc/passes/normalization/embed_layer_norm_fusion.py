@@ -65,10 +65,7 @@ class EmbedLayerNormFusionPass(UBFusionPass):
         if any(value.shape != (size,) for value in (m.gamma, beta)):
             refuse("the scale or the offset is not one number for each element of the last axis")
         words, positions, segments = _embeddings(m, shape, new)
-        numbers = [
-            None if part is None else _narrow(part.index, new)
-            for part in (words, segments, positions)
-        ]
+        numbers = [_numbers_of(part, new) for part in (words, segments, positions)]
         tables = [None if part is None else part.table for part in (words, positions, segments)]
         inputs = [numbers[0], numbers[1], *tables, m.gamma, beta, None, numbers[2]]
         is_shared = len(m.outputs) == 2
@@ -88,6 +85,11 @@ class _Embedding:
 
     table: Edge
     index: Edge  # the numbers of the rows
+
+
+def _numbers_of(part: _Embedding | None, new: Tape) -> Edge | None:
+    """The numbers of the rows as int32; None for a part that is left out."""
+    return None if part is None else _narrow(part.index, new)
 
 
 def _embeddings(

@@ -36,17 +36,18 @@ from fusionc.operators.integer_operators import (
 from fusionc.operators.signedness import (
     CARRIED,
     KEPT,
+    KERNELS,
     OPPOSITE,
     SIGNED,
     UNSIGNED,
     kernel_of,
+    opposite,
 )
 from fusionc.passes._shared.constants import SHARED, dims_of, would_double
 from fusionc.rewrite.soundness import node_in
 from fusionc.runtime.processor import has_vnni
 
 _SAFE = 64  # weights up to this size cannot saturate a sum of two products in 16 bits
-_HALF = 128  # of the range of 8 bits
 # Products that are slower by as much as a conversion takes: for each element, and for its operators
 _PER_ELEMENT = 7
 _PER_CONVERSION = 1 << 15
@@ -120,6 +121,8 @@ def regions_to_change(graph: Graph) -> list[SignedRegion]:
 
     One that must stay has its obstacle, and so has each that could change only with it.
     """
+    if not any(map(graph.by_operator.get, KERNELS)):
+        return []
     regions = _regions_of(graph)
     components = _components_of(graph, regions)
     decisions = _Decisions(regions, components)
@@ -170,12 +173,6 @@ def zero_point(node: Node, place: int) -> Array | None:
     known = [size for size in sizes if isinstance(size, int)]
     is_known = scale is not None and scale.shape is not None and len(known) == len(sizes)
     return np.zeros(known, np.int16) if is_known else None
-
-
-def opposite(array: Array, elem_type: int) -> Array:
-    """Elements or zero points of this type in the other signedness."""
-    by = _HALF if elem_type == SIGNED else -_HALF
-    return (array.astype(np.int16) + by).astype(np.uint8 if elem_type == SIGNED else np.int8)
 
 
 def _regions_of(graph: Graph) -> dict[Edge, SignedRegion]:

@@ -5,6 +5,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
+from fusionc.operators.signedness import SIGNED, opposite
 from fusionc.passes._shared.constants import array_of, dims_of, shape_of, would_double
 from fusionc.rewrite import (
     Match,
@@ -131,11 +132,7 @@ def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
         point = zero.require_constant("the zero point of signed weights")
     if would_double(weight, array.size):
         refuse("large signed weights are used elsewhere")
-    moved, moved_point = (
-        new.const((values.astype("int16") + 128).astype("uint8"), dtype=np.uint8)
-        for values in (array, point)
-    )
-    return moved, moved_point
+    return new.const(opposite(array, SIGNED)), new.const(opposite(point, SIGNED))
 
 
 class InferenceQbmmAddFusionPass(UBFusionPass):

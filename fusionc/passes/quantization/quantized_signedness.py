@@ -9,14 +9,13 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import qualified
 from fusionc.operators.integer_operators import QUANTIZE
-from fusionc.operators.signedness import KERNELS, OPPOSITE
+from fusionc.operators.signedness import KERNELS, OPPOSITE, opposite
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._signed_regions import (
     SignedRegion,
     data_places,
     is_given,
-    opposite,
     regions_to_change,
     zero_places,
     zero_point,
