@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -18,6 +19,7 @@ def linux_flags() -> frozenset[str]:
     return frozenset()
 
 
+@cache
 def has_vnni() -> bool:
     """Whether products of 8-bit integers are summed in 32 bits, so that they cannot saturate."""
     return not linux_flags().isdisjoint(("AVX512_VNNI", "AVX_VNNI"))
