@@ -152,7 +152,9 @@ def test_a_sigmoid_that_is_written_out_decides_where_it_has_digits(
     tmp_path: Path, written: str, far: float
 ) -> None:
     right, other = WRITINGS[written]
-    wrong = other.replace("s = Sigmoid (z)", "s = Sigmoid (n)").replace("y = Sigmoid (z)", "y = Sigmoid (n)")
+    wrong = other.replace("s = Sigmoid (z)", "s = Sigmoid (n)").replace(
+        "y = Sigmoid (z)", "y = Sigmoid (n)"
+    )
     for name, body in (("a", right), ("b", other), ("c", wrong)):
         onnx.save(parse(WRITTEN_OUT.format(far, body)), tmp_path / f"{name}.onnx")
     assert verify(tmp_path / "a.onnx", tmp_path / "b.onnx").status == "equal"
