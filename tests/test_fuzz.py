@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import onnx
 import pytest
@@ -104,3 +106,34 @@ def test_a_wrong_rewrite_is_found_named_and_made_small(monkeypatch: pytest.Monke
             if len(plan.smaller().graph.node) <= 3:
                 return
     raise AssertionError("not found, or not made small, in 20 runs")
+
+
+GLUED = (None, onnx.ModelProto())
+DEATHS = {
+    "the original": (1, GLUED, False),
+    "the result": (0, GLUED, True),
+    "what glues": (0, None, False),
+}
+
+
+@pytest.mark.parametrize(("code", "glued", "is_finding"), DEATHS.values(), ids=DEATHS)
+def test_a_death_that_the_original_alone_causes_is_no_finding(
+    code: int, glued: object, is_finding: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "run_original", lambda plan: os._exit(code))
+    counts = fuzz.death_of(lambda number: SimpleNamespace(), 7, glued)
+    assert (counts["findings"], counts["died"]) == (is_finding, not is_finding)
+
+
+def test_what_the_original_refuses_in_a_second_run_is_no_finding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sizes that contradict the declaration let onnxruntime re-use a buffer of another size."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise RuntimeError("Shape mismatch attempting to re-use buffer")
+
+    monkeypatch.setattr(fuzz, "session", refused)
+    plan = object.__new__(fuzz.Plan)
+    assert plan.is_unstable(onnx.ModelProto(), {}, [])
+    assert not plan.is_noise(onnx.ModelProto(), {}, [], {"y": 1.0})

@@ -1,11 +1,12 @@
-"""How far the reference's outputs depend on the last place of the functions that it computes on the
-way.
+"""How far the reference's outputs depend on the last place of the functions, and of the sums of
+products, that it computes on the way.
 """
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
 from fusionc.model.functions import inlined
 from fusionc.model.operators import opsets_of
-from fusionc.model.tensors import byte_size, float_info, numpy_type
+from fusionc.model.tensors import byte_size, float_info, numpy_type, to_array
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with
-from fusionc.protos import graphs_in, tensors_of
+from fusionc.protos import graphs_in, is_external, tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner, closes_runners
 from fusionc.verify.model_file import LARGEST_COPY, light_model
@@ -28,6 +29,7 @@ from fusionc.verify.seeding import seeded_runner
 
 _MOST_NODES = 20_000
 _APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
+_SUMS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 _DRAWS = 8
 # onnxruntime computes 0.5 and something, so a result near 0 is off by the last place of 0.5.
 _NEAR_HALF = "Sigmoid"
@@ -40,13 +42,17 @@ _FASTEST = 12  # a power of ten: waves so short that neighbouring floats lie on 
 
 
 class InnerRounding:
-    """Runs the reference with the results of its functions moved by a unit in the last place, or
-    not.
+    """Runs the reference with the results of its functions, and of its sums of products, moved by
+    a unit in the last place, or not.
 
     Another kernel for Erf, say, may give the next number. If the model amplifies that, as 1 +
-    erf(-3.5) does, moving what the model reads shows nothing of it. In half of the draws each
-    result moves as a whole. In the others some of its elements move up and some down, because a
-    normalization does not see a common factor.
+    erf(-3.5) does, moving what the model reads shows nothing of it. The same holds for a sum of
+    products: moves of its many terms cancel, another order gives the next number. In half of the
+    draws each result moves as a whole. In the others some of its elements move up and some down,
+    because a normalization does not see a common factor.
+
+    A Sigmoid that is written out counts as a Sigmoid. It keeps all digits of small results, which
+    the operator does not have.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,27 +111,39 @@ class _Move:
 
 @dataclass
 class _Rewrite:
-    """The nodes and inputs that move the results of functions."""
+    """The nodes and inputs that move the results of functions and of sums of products."""
 
     has_where: bool
+    # Sigmoids that are written out, by result; their factors, "" if that is 1
+    sigmoids: Mapping[str, str]
     moves: dict[str, _Move] = field(default_factory=dict)
 
     def nodes_after(self, node: NodeProto, kinds: Mapping[str, int]) -> Iterator[NodeProto]:
-        """The nodes that move the floats of a function's results; `node` then gives them other
-        names.
+        """The nodes that move the floats of a node's results, if it rounds; `node` then gives them
+        other names.
         """
-        function = _function_of(node)
+        is_written_out = node.output[:1] and node.output[0] in self.sigmoids
+        function = _NEAR_HALF if is_written_out else _rounding_function(node)
         for index, name in enumerate(node.output if function else ()):
             kind = kinds.get(name) or kinds.get(node.input[0], 0)
             if not name or kind not in _FLOATS:
                 continue
             value = node.output[index] = f"{name} before it is moved"
             if function == _NEAR_HALF and kind != TensorProto.FLOAT16:
-                summand = self._input("summand", kind)
                 moved = f"{name} near a half"
-                yield helper.make_node("Add", [value, summand], [moved])
+                yield from self._near_half(value, moved, kind, self.sigmoids.get(name, ""))
                 value = moved
             yield from self._scaled(value, name, kind)
+
+    def _near_half(self, value: str, moved: str, kind: int, factor: str) -> Iterator[NodeProto]:
+        """The nodes that move a Sigmoid, times a factor if there is one, by a part of the last
+        place of a half.
+        """
+        summand = self._input("summand", kind)
+        if factor:
+            yield helper.make_node("Mul", [summand, factor], [f"{moved}, times a factor"])
+            summand = f"{moved}, times a factor"
+        yield helper.make_node("Add", [value, summand], [moved])
 
     def _scaled(self, value: str, name: str, kind: int) -> Iterator[NodeProto]:
         """The nodes that multiply each element by one of two factors. NaN and infinities are not
@@ -152,16 +170,55 @@ class _Rewrite:
         return name
 
 
-def _function_of(node: NodeProto) -> str:
-    """The approximated function that decides how exact a result is; "" if there is none."""
+def _rounding_function(node: NodeProto) -> str:
+    """The operator that decides how exact a result is: an approximated function or a sum of
+    products; "" if there is none.
+    """
     activations = [a.s.decode() for a in node.attribute if a.name == "activation"]
     name = next(iter(activations), _GATED.get(node.op_type, node.op_type))
-    return name if name in _APPROXIMATED else ""
+    return next((one for one in (name, node.op_type) if one in _APPROXIMATED | _SUMS), "")
+
+
+def _written_sigmoids(model: ModelProto) -> dict[str, str]:
+    """The results of x / (1 + Exp(z)) and Reciprocal(1 + Exp(z)), and the factor x of each. It is
+    "" if the Sigmoid itself is the result, as of 1 / (1 + Exp(z)) and Exp(z) / (1 + Exp(z)).
+    """
+    nodes = [node for graph in graphs_in(model.graph) for node in graph.node]
+    ones = _ones(model, nodes)
+    powers = {node.output[0] for node in _of_type(nodes, "Exp")}
+    sums = _of_type(nodes, "Add")
+    divisors = {n.output[0] for n in sums if ones & set(n.input) and powers & set(n.input)}
+    quotients = [n for n in _of_type(nodes, "Div", "Reciprocal") if n.input[-1] in divisors]
+    return {n.output[0]: "".join(set(n.input[:-1]) - ones - powers) for n in quotients}
+
+
+def _of_type(nodes: Sequence[NodeProto], *names: str) -> list[NodeProto]:
+    return [node for node in nodes if node.op_type in names]
+
+
+def _ones(model: ModelProto, nodes: Sequence[NodeProto]) -> set[str]:
+    """The names of constants that are the number 1."""
+    stored = {tensor.name for tensor in model.graph.initializer if _is_one(tensor)}
+    return stored | {node.output[0] for node in nodes if any(map(_holds_one, node.attribute))}
+
+
+def _holds_one(attribute: AttributeProto) -> bool:
+    """Whether this is the attribute of a Constant that is 1."""
+    if attribute.name == "value_float":
+        return attribute.f == 1
+    return attribute.name == "value" and _is_one(attribute.t)
+
+
+def _is_one(tensor: TensorProto) -> bool:
+    is_number = tensor.data_type in _FLOATS and math.prod(tensor.dims) == 1
+    return is_number and not is_external(tensor) and bool((to_array(tensor, "") == 1).all())
 
 
 def _with_moves(model: ModelProto) -> dict[str, _Move]:
-    """Move the results of functions by new scalar inputs; returns these, by their names."""
-    rewrite = _Rewrite(has_where=opsets_of(model).get("", 0) >= _WHERE_SINCE)
+    """Move the results of functions and of sums of products by new scalar inputs; returns these, by
+    their names.
+    """
+    rewrite = _Rewrite(opsets_of(model).get("", 0) >= _WHERE_SINCE, _written_sigmoids(model))
     graphs = list(zip(graphs_in(model.graph), _element_types(model), strict=True))
     for graph, kinds in reversed(graphs):  # inner ones first: they are copied with outer nodes
         nodes = [part for node in graph.node for part in (node, *rewrite.nodes_after(node, kinds))]

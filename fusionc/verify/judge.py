@@ -166,7 +166,7 @@ class Judge:
             excused = self._excused(sample, candidate, order, reaches)
             regions = self._regions(sample, excused)
             outcome, differences = self._weighed(
-                sample, reaches, mismatches, regions, (outcome, differences)
+                sample, candidate, reaches, mismatches, regions, (outcome, differences)
             )
         if outcome != "same" and self._are_steps(sample, candidate):
             return self._same(sample, {}, {}, unsteady)
@@ -178,6 +178,7 @@ class Judge:
     def _weighed(
         self,
         sample: Sample,
+        candidate: Sequence[Any],
         reaches: Sequence[Reach | None],
         mismatches: Mapping[str, Mismatch],
         regions: list[Difference],
@@ -189,7 +190,11 @@ class Judge:
         unstable: Judgement = "unstable", judgement[1] or regions
         if sample.edge:
             return unstable if regions or mismatches else judgement
-        wrong = [region for region in regions if not self._is_open(sample, region.subject, reaches)]
+        wrong = [
+            region
+            for region in regions
+            if not self._is_open(sample, candidate, region.subject, reaches)
+        ]
         if wrong:
             return "different", wrong
         is_within = all(mismatch.within_widest for mismatch in mismatches.values())
@@ -241,9 +246,17 @@ class Judge:
             for name, ours, theirs, one, other in values
         }
 
-    def _is_open(self, sample: Sample, name: str, reaches: Sequence[Reach | None]) -> bool:
+    def _is_open(
+        self,
+        sample: Sample,
+        candidate: Sequence[Any],
+        name: str,
+        reaches: Sequence[Reach | None],
+    ) -> bool:
         """Whether most of an output moves if rounding moves what the reference reads, or if ties
-        put it in another order. Such an output decides nothing; it does not have a wrong region.
+        put it in another order, or if the moved reference gives all of the candidate's output: one
+        decision may show in many elements, as that of a softmax between two large numbers does.
+        Such an output decides nothing; it does not have a wrong region.
         """
         at = self.names.index(name)
         yardstick = self._yardstick(sample, name)
@@ -251,7 +264,11 @@ class Judge:
             return True
         ways = (self._conditioning.draws, self._inner_rounding.draws)
         draws = chain.from_iterable(islice(draw(sample.feeds), _LOOKS) for draw in ways)
-        return any(moves_as_a_whole(sample.outputs[at], moved[at], yardstick) for moved in draws)
+        return any(
+            moves_as_a_whole(sample.outputs[at], moved[at], yardstick)
+            or compare(moved[at], candidate[at], yardstick) is None
+            for moved in draws
+        )
 
     def _unsettled(
         self, sample: Sample, candidate: Sequence[Any], reaches: Sequence[Reach | None]

@@ -203,3 +203,40 @@ def test_a_region_beside_what_amplifies_is_a_difference(
     right = planted(tmp_path / "a.onnx", wrong)
     wrong[where] = 0.03
     assert verify(right, planted(tmp_path / "b.onnx", wrong), nonfinite=False).status == "different"
+
+
+DECISION = """agraph (float[2] x, float[90] z) => (float[100] y) <float one = {{1}}, float large = {{1e9}}, float c = {{0.7}},
+    float d = {{1.1}}, float e = {{{product}}}, int64[2] wide = {{5, 2}}, int64[1] flat = {{-1}}> {{
+    {logits} a = Mul (l, large) {weights} b = Expand (s, wide) f = Reshape (b, flat) t = Tanh (z)
+    y = Concat <axis = 0> (f, t) }}"""
+
+
+@closes_runners
+def decision_of(tmp_path: Path, weights: str) -> str:
+    """Of models that multiply two numbers, which are nearly the same, in another order, and let a
+    softmax decide between them: ten of a hundred elements show it.
+    """
+    c, d = np.float32(0.7), np.float32(1.1)
+    bodies = ("p = Mul (x, c) l = Mul (p, d)", "s = Softmax (a)"), ("l = Mul (x, e)", weights)
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, (logits, last) in zip(paths, bodies, strict=True):
+        text = DECISION.format(product=repr(float(c * d)), logits=logits, weights=last)
+        onnx.save(parse(text), path)
+    first = np.random.default_rng(0).uniform(1.6, 1.9, 5000).astype(np.float32)
+    second = np.nextafter(first, np.float32(2))
+    decided = [
+        np.sign(one(first) - one(second)) for one in (lambda v: v * c * d, lambda v: v * (c * d))
+    ]
+    at = int(np.argmax(decided[0] != decided[1]))
+    assert decided[0][at] != decided[1][at]
+    feeds = {"x": np.array([first[at], second[at]]), "z": np.linspace(-1, 1, 90, dtype=np.float32)}
+    ours, theirs = map(Runner, paths)
+    sample = Sample(label="x", feeds=feeds, outputs=ours.run(feeds))
+    return Judge(paths[0], ours).outcome(sample, theirs.run(feeds))[0]
+
+
+def test_one_decision_that_shows_in_many_elements_says_nothing(tmp_path: Path) -> None:
+    """The reference, moved by rounding, gives all of the candidate's output."""
+    assert decision_of(tmp_path, "s = Softmax (a)") == "unstable"
+    assert decision_of(tmp_path, "r = Softmax (a) s = Sub (one, r)") == "unstable"
+    assert decision_of(tmp_path, "r = Softmax (a) s = Mul (r, c)") == "different"

@@ -119,3 +119,73 @@ def test_a_normalization_of_nearly_equal_numbers_amplifies_their_last_places(
         onnx.save(parse(NORMALIZED.format(body), opset=18), tmp_path / f"{name}.onnx")
     found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx", nonfinite=False)
     assert found.status == status, found.summary
+
+
+WRITTEN_OUT = """agraph (float[N,8] x) => (float[N,8] y) <float one = {{1}}, float far = {{{}}}, float most = {{0.4}}> {{
+    t = Tanh (x) u = Mul (t, most) z = Add (u, far) n = Neg (z) e = Exp (n) g = Exp (z)
+    p = Add (e, one) q = Add (one, g) {} }}"""
+WRITINGS = {
+    "1 / (1 + exp)": ("y = Div (one, p)", "y = Sigmoid (z)"),
+    "its inverse": ("y = Reciprocal (p)", "y = Sigmoid (z)"),
+    "x / (1 + exp)": ("y = Div (z, p)", "s = Sigmoid (z) y = Mul (z, s)"),
+    "exp / (1 + exp)": ("y = Div (g, q)", "y = Sigmoid (z)"),
+    "a Constant": (
+        "c = Constant <value_float = 1.0> () d = Add (c, e) y = Div (z, d)",
+        "s = Sigmoid (z) y = Mul (z, s)",
+    ),
+}
+
+
+@pytest.mark.parametrize("far", [-30.0, -17.0])
+@pytest.mark.parametrize("written", WRITINGS)
+def test_a_sigmoid_that_is_written_out_is_one(tmp_path: Path, written: str, far: float) -> None:
+    """It keeps digits that onnxruntime's Sigmoid lacks: an output that is nothing else decides nothing."""
+    for name, body in zip("ab", WRITINGS[written], strict=True):
+        onnx.save(parse(WRITTEN_OUT.format(far, body)), tmp_path / f"{name}.onnx")
+    found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    assert found.status != "different", found.summary
+
+
+@pytest.mark.parametrize("far", [-9.0, 0.0])
+@pytest.mark.parametrize("written", WRITINGS)
+def test_a_sigmoid_that_is_written_out_decides_where_it_has_digits(
+    tmp_path: Path, written: str, far: float
+) -> None:
+    right, other = WRITINGS[written]
+    wrong = other.replace("s = Sigmoid (z)", "s = Sigmoid (n)").replace(
+        "y = Sigmoid (z)", "y = Sigmoid (n)"
+    )
+    for name, body in (("a", right), ("b", other), ("c", wrong)):
+        onnx.save(parse(WRITTEN_OUT.format(far, body)), tmp_path / f"{name}.onnx")
+    assert verify(tmp_path / "a.onnx", tmp_path / "b.onnx").status == "equal"
+    assert verify(tmp_path / "a.onnx", tmp_path / "c.onnx").status == "different"
+
+
+PRODUCTS = """agraph (float[2,400] x) => (float[2,400] y) <float twenty = {{20}}, int64[1] half = {{200}}, int64[1] zero = {{0}},
+    int64[1] last = {{400}}, int64[1] one = {{1}}, float almost = {{1.001}}> {{
+    t = Tanh (x) a = Add (t, twenty) k = Constant <value = float[400,1] {{{weights}}}> () {body}
+    m = ReduceMax <keepdims = 0> (p) s = Sin (m) y = Mul (x, s) }}"""
+HALVES = """a1 = Slice (a, zero, half, one) a2 = Slice (a, half, last, one) k1 = Slice (k, zero, half, zero)
+    k2 = Slice (k, half, last, zero) p1 = MatMul (a1, k1) p2 = MatMul (a2, k2) {}"""
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        ("different", "q = MatMul (a, k) p = Mul (q, almost)"),
+        ("equal", HALVES.format("p = Add (p1, p2)")),
+        ("different", HALVES.format("p = Add (p1, p1)")),
+    ],
+)
+def test_another_order_of_a_sum_of_products_gives_the_next_number(
+    tmp_path: Path, status: str, body: str
+) -> None:
+    """Hundreds of terms that are each moved by a unit in the last place move their sum by less than
+    one. A sine of it shows that unit.
+    """
+    rng = np.random.default_rng(0)
+    weights = ", ".join(map(str, rng.uniform(0.5, 1.5, 400).astype(np.float32)))
+    for name, text in (("a", "p = MatMul (a, k)"), ("b", body)):
+        onnx.save(parse(PRODUCTS.format(weights=weights, body=text)), tmp_path / f"{name}.onnx")
+    found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx", nonfinite=False)
+    assert found.status == status, found.summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fusionc.exactness.decisions_ahead import JUMP, TURN, decider_of
+from fusionc.exactness.decisions_ahead import JUMP, SIGN, TURN, decider_of
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
 from fusionc.rewrite import refuse
@@ -43,8 +43,9 @@ def parts_of(size: object) -> int:
 
 
 def require_continuous(spectrum: Edge) -> None:
-    """Refuse a spectrum whose signs decide something: if the transform has noise, the matrix makes
-    imaginary parts of 0.
+    """Refuse a spectrum whose signs decide something, or by which something is divided: if the
+    transform has noise, the matrix makes imaginary parts of 0.
     """
-    if decider := decider_of(spectrum, JUMP) or decider_of(spectrum, TURN):
+    deciders = (decider_of(spectrum, kind) for kind in (JUMP, TURN, SIGN))
+    if decider := next(filter(None, deciders), ""):
         refuse(f"{decider} follows, which decides by the last bit of parts that are nearly 0")

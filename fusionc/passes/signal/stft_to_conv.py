@@ -16,8 +16,8 @@ class StftToConvPass(Pass):
              of length 1, which onnxruntime takes and exporters write
     refuses  a complex signal; a window of another length; lengths for which the transform is
              faster: a power of two beyond about 256, or a matrix of more than 4 MiB; if Atan, Sign,
-             a comparison or a quantization follows, whose result the last bit of a number near 0
-             decides
+             a comparison, a quantization or a division by it follows, whose result the last bit of
+             a number near 0 decides
     algebra  X[t, k] = Σₙ x[t·step + n]·w[n]·e^(−2πikn/N), a correlation for each real and imaginary
              part; for lengths that are not a power of two onnxruntime's STFT is off by 3e-5 of the
              largest element, the sum by 4e-7

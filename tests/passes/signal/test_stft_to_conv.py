@@ -101,6 +101,8 @@ STAYS = [
         for decider, body in {
             "Atan": "q = Div (im, re) p = Atan (q) y = Squeeze (p)",
             "Sign": "s = Sign (im) y = Squeeze (s)",
+            "Div": "q = Div (re, im) y = Squeeze (q)",
+            "Reciprocal": "n = Neg (im) q = Reciprocal (n) y = Squeeze (q)",
             "Greater": "g = Greater (im, zero) a = Where (g, re, im) y = Squeeze (a)",
         }.items()
     ],
@@ -173,6 +175,12 @@ def test_the_sum_is_nearer_to_the_truth_than_the_transform(length: int, largest:
         for m in (model, result)
     ]
     assert errors[1] <= 2 * errors[0] and errors[1] <= largest * np.abs(exact).max()
+
+
+def test_a_division_by_the_magnitude_decides_nothing() -> None:
+    body = "r2 = Mul (re, re) i2 = Mul (im, im) s = Add (r2, i2) q = Sqrt (s) d = Div (re, q) y = Squeeze (d)"
+    _, counts = optimize(parse(PHASE.format(body), 17), [pass_of("StftToConvPass")])
+    assert effected(counts) == 1
 
 
 def test_a_phase_stays_as_it_is() -> None:
