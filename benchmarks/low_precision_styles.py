@@ -35,7 +35,7 @@ _UNSIGNED = QuantType.QUInt8
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 PRODUCTS = ("MatMul", "Gemm")
 _LARGE = 1024  # elements: smaller constants are biases and factors
-_BLOCK = 32
+_BLOCKS = (32, 16, 8)
 _OPSET_OF_BLOCKS = 21
 _OPSET_OF_FLOAT8 = 19
 
@@ -118,18 +118,18 @@ def _by_channel(
 
 
 def _by_block(array: NDArray[np.float32], channels: int) -> _Packed | None:
-    """One scale for each block of 32 inputs of an output channel, in 4 bits; None if there are
-    fewer inputs.
+    """One scale for each block of inputs of an output channel, in 4 bits; None if the inputs are
+    not blocks of one size.
     """
     axis = channels - 1 if channels else 1
     size = array.shape[axis]
-    if size < _BLOCK:
+    block = next((block for block in _BLOCKS if size % block == 0), 0)
+    if not block:
         return None
-    peak = np.maximum.reduceat(np.abs(array), np.arange(0, size, _BLOCK), axis)
+    peak = np.maximum.reduceat(np.abs(array), np.arange(0, size, block), axis)
     scale = np.where(peak > 0, peak / 7, 1).astype(np.float32)
-    wide = np.repeat(scale, _BLOCK, axis).take(np.arange(size), axis)
-    packed = np.clip(np.rint(array / wide), -8, 7).astype(ml_dtypes.int4)
-    return packed, scale, {"axis": axis, "block_size": _BLOCK}
+    packed = np.clip(np.rint(array / np.repeat(scale, block, axis)), -8, 7)
+    return packed.astype(ml_dtypes.int4), scale, {"axis": axis, "block_size": block}
 
 
 def _weights(model: ModelProto) -> Iterator[tuple[str, int]]:
