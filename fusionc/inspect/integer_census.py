@@ -30,9 +30,9 @@ class IntegerCensus:
     """The operators that read integers, dequantized or not."""
 
     writings: dict[str, list[Node]] = field(default_factory=dict)  # by the way they are written
-    in_integers: list[Node] = field(default_factory=list)
-    # by reason: operators that read dequantized data and are computed in floating point
-    in_float: dict[str, list[Node]] = field(default_factory=dict)
+    in_integers: dict[Node, None] = field(default_factory=dict)
+    # operators that read dequantized data and are computed in floating point, with the reason
+    in_float: dict[Node, str] = field(default_factory=dict)
     data: set[int] = field(default_factory=set)  # types of integers that are computed
     weights: dict[Edge, None] = field(default_factory=dict)  # constant integers
 
@@ -60,7 +60,7 @@ class IntegerCensus:
         assert kernel is not None
         writing = INTEGER_PRODUCT if kernel.result_zero is None else QOPERATOR
         self.writings.setdefault(writing, []).append(node)
-        self.in_integers.append(node)
+        self.in_integers[node] = None
         for operand in kernel.operands:
             value = node.inputs[operand.value]
             if value is not None and value.is_constant:
@@ -73,9 +73,9 @@ class IntegerCensus:
         writing = QDQ if is_result_quantized(node) else INPUTS_ONLY
         self.writings.setdefault(writing, []).append(node)
         if is_in_integers(node):
-            self.in_integers.append(node)
+            self.in_integers[node] = None
         else:
-            self.in_float.setdefault(reason_for_float(node), []).append(node)
+            self.in_float[node] = reason_for_float(node)
 
 
 def integer_census(nodes: Iterable[Node]) -> IntegerCensus:

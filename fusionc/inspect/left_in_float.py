@@ -31,16 +31,13 @@ def correct_by_onnxruntime(census: IntegerCensus, path: Path) -> None:
     """
     kept = _kept_nodes(path)
     reads = {node: kept.get((node.name, *node.operator)) for node in census.nodes if node.name}
-    left = [node for node in census.in_integers if reads.get(node) and node.domain == ""]
-    census.in_integers = [node for node in census.in_integers if node not in left]
+    for node in [node for node in census.in_integers if node.domain == "" and reads.get(node)]:
+        del census.in_integers[node]
+        census.in_float[node] = _reason(node)
     # what reads no dequantized value any more only moves integers
-    for why, nodes in list(census.in_float.items()):
-        moved = [node for node in nodes if reads.get(node) is False]
-        census.in_integers += moved
-        census.in_float[why] = [node for node in nodes if node not in moved]
-    for node in left:
-        census.in_float.setdefault(_reason(node), []).append(node)
-    census.in_float = {why: nodes for why, nodes in census.in_float.items() if nodes}
+    for node in [node for node in census.in_float if reads.get(node) is False]:
+        del census.in_float[node]
+        census.in_integers[node] = None
 
 
 def _kept_nodes(path: Path) -> Mapping[_Key, bool]:

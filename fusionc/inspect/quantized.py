@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +34,11 @@ def findings(model: Model, dry: DryRun, path: Path) -> Iterator[Finding]:
     labels = tuple(node.label() for node in census.nodes)
     yield Finding("quantized", _style(census), _gain(nodes, census, dry), labels)
     if census.in_float:
-        in_float = [node for alike in census.in_float.values() for node in alike]
-        reasons = [f"{_operators(alike)}: {why}" for why, alike in census.in_float.items()]
         yield Finding(
             "dequantized and computed in float32",
-            f"{counted(len(in_float), 'operator')} of integers; {'; '.join(reasons)}",
+            f"{counted(len(census.in_float), 'operator')} of integers; {_reasons(census.in_float)}",
             "fusionc why DequantizeLinear says of each DequantizeLinear that stays why",
-            tuple(node.label() for node in in_float),
+            tuple(node.label() for node in census.in_float),
         )
 
 
@@ -91,6 +89,13 @@ def _gain(nodes: Iterable[Node], census: IntegerCensus, dry: DryRun) -> str:
     return (
         text if dry.in_integers <= before else f"{text}; {dry.in_integers:,} run in integers then"
     )
+
+
+def _reasons(in_float: Mapping[Node, str]) -> str:
+    by_reason: dict[str, list[Node]] = {}
+    for node, why in in_float.items():
+        by_reason.setdefault(why, []).append(node)
+    return "; ".join(f"{_operators(nodes)}: {why}" for why, nodes in by_reason.items())
 
 
 def _operators(nodes: list[Node]) -> str:

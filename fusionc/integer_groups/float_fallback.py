@@ -78,16 +78,14 @@ def reason_for_float(node: Node) -> str:
 
 def _reason_in_inputs(node: Node, read: Sequence[Edge | None]) -> str:
     integers = [None if v is None else dequantized_from(v, _AS_IT_IS) for v in read]
-    if None in integers:
+    known = [value for value in integers if value is not None]
+    if len(known) < len(integers):
         what = "data" if integers[0] is None else "weights"
         return f"its {what if node.op in WEIGHTED else 'operands'} are not all dequantized"
-    types = [value.elem_type for value in integers if value is not None]
-    wide = [elem_type for elem_type in types if elem_type not in BYTES]
-    if wide:
+    types = dict.fromkeys(value.elem_type for value in known)
+    if wide := [one for one in types if one not in BYTES]:
         return f"it reads integers of {TensorProto.DataType.Name(wide[0]).lower()}"
-    if node.op not in WEIGHTED and len(set(types)) > 1:
-        return "its operands are of two types"
-    return ""
+    return "its operands are of two types" if len(types) > 1 and node.op not in WEIGHTED else ""
 
 
 def _reason_in_result(node: Node) -> str:
