@@ -201,8 +201,9 @@ def difference(one: Path, other: Path, samples: Iterable[Feeds]) -> str:
             elements += left.size
             if left.tobytes() == right.tobytes():
                 continue
-            wide, found = left.astype(np.float64), right.astype(np.float64)
-            largest = max(largest, np.abs(wide - found).max() / max(np.abs(wide).max(), 1e-30))
+            wide = left.astype(np.float64)
+            moved = np.abs(wide - right.astype(np.float64)).max()
+            largest = max(largest, moved / max(np.abs(wide).max(), 1e-30))
             differing += int((left != right).sum())
     return "equal" if not differing else f"{largest:.0e}, {differing / elements:.1e} of elements"
 
@@ -330,15 +331,20 @@ def measured(one: Subject, style: Style, options: argparse.Namespace) -> list[Ro
         forms = forms_of(model, folder, style, first)
         if style.is_quantized:
             compare_bits(model, forms, one.samples, folder, first)
-        forms = {"original": one.path, "again": one.path, **forms}
-        if find_spec("openvino") and not style.options:
-            forms |= {kind: model for kind in FORMS if kind.startswith(OPENVINO)}
-        if style.options:
-            forms |= {f"{OPENVINO}_bf16": model}
+        forms = {"original": one.path, "again": one.path, **forms, **_in_openvino(model, style)}
         for row in rows:
             _with_facts_of(first, row)
             _take_times(row, timed(forms, inputs, options.seconds, row))
     return rows
+
+
+def _in_openvino(model: Path, style: Style) -> dict[str, Path]:
+    """The file in OpenVINO, in each precision that the style is compared with."""
+    if not find_spec(OPENVINO):
+        return {}
+    if style.options:
+        return {f"{OPENVINO}_bf16": model}
+    return {form: model for form in FORMS if form.startswith(OPENVINO)}
 
 
 def _with_facts_of(first: Row, row: Row) -> Row:

@@ -90,7 +90,8 @@ def _weights_only(
             continue
         del model.graph.initializer[place]
         packed, scale, attributes = pieces
-        integers, scales = f"{name}_quantized", f"{name}_scale"
+        integers = f"{name}_quantized"
+        scales = f"{name}_scale"
         model.graph.initializer.append(numpy_helper.from_array(packed, integers))
         model.graph.initializer.append(numpy_helper.from_array(scale, scales))
         node = helper.make_node(

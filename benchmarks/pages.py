@@ -8,7 +8,8 @@ from pathlib import Path
 
 def put_table(page: Path, name: str, table: str) -> None:
     """Replace what a page has between `<!-- NAME -->` and `<!-- end of NAME -->`."""
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    begin = f"<!-- {name} -->"
+    end = f"<!-- end of {name} -->"
     place = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     text, count = place.subn(lambda _: f"{begin}\n\n{table}\n\n{end}", page.read_text())
     if count != 1:

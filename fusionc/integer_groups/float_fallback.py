@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from onnx import TensorProto
 
@@ -82,7 +82,10 @@ def _reason_in_inputs(node: Node, read: Sequence[Edge | None]) -> str:
     if len(known) < len(integers):
         what = "data" if integers[0] is None else "weights"
         return f"its {what if node.op in WEIGHTED else 'operands'} are not all dequantized"
-    types = dict.fromkeys(value.elem_type for value in known)
+    return _reason_in_types(node, dict.fromkeys(value.elem_type for value in known))
+
+
+def _reason_in_types(node: Node, types: Collection[int]) -> str:
     if wide := [one for one in types if one not in BYTES]:
         return f"it reads integers of {TensorProto.DataType.Name(wide[0]).lower()}"
     return "its operands are of two types" if len(types) > 1 and node.op not in WEIGHTED else ""
