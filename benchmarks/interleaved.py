@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 KERNELS = "-kernels"  # how the name of a model ends that has kernels beside it
-OPENVINO = "openvino"  # the form that runs there, not in onnxruntime
+OPENVINO = "openvino"  # forms that run there, not in onnxruntime, begin with this
+# by form, the precision that OpenVINO is asked for; "" leaves it to OpenVINO
+PRECISIONS = {OPENVINO: "f32", "openvino_own": "", "openvino_bf16": "bf16"}
 Times = dict[str, float]  # form of the model -> usual run time in seconds
 Run = Callable[[dict[str, Any]], object]
 
@@ -38,8 +40,8 @@ def in_fresh_processes(
     Sessions have onnxruntime's default level, and are made in another order in each process. Their
     threads spin as they do by default while a run goes on, and not between two runs, where they
     would take time from the other sessions. With one thread it is processor time that is measured,
-    which says nearly the same on a machine that does other things, too. The form "openvino" runs in
-    OpenVINO, as it is for the least latency.
+    which says nearly the same on a machine that does other things, too. The forms of PRECISIONS run
+    in OpenVINO, as it is for the least latency.
     """
     found = []
     for seed in range(processes):
@@ -73,13 +75,20 @@ def _onnxruntime(model: str, threads: int) -> Run:
     return lambda feeds: session.run(None, feeds)
 
 
-def _openvino(model: str, threads: int) -> Run:
+def _openvino(model: str, threads: int, precision: str) -> Run:
     import openvino
 
-    hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    hints = {"PERFORMANCE_HINT": "LATENCY"}
+    hints |= {"INFERENCE_PRECISION_HINT": precision} if precision else {}
     own = {"INFERENCE_NUM_THREADS": threads} if threads else {}
     request = openvino.Core().compile_model(model, "CPU", hints | own).create_infer_request()
     return request.infer
+
+
+def _opened(kind: str, model: str, threads: int) -> Run:
+    if kind in PRECISIONS:
+        return _openvino(model, threads, PRECISIONS[kind])
+    return _onnxruntime(model, threads)
 
 
 def _measure(
@@ -91,10 +100,7 @@ def _measure(
     kinds = list(models)
     random.Random(seed).shuffle(kinds)
     clock = time.process_time if one_thread else time.perf_counter
-    runs = {
-        kind: (_openvino if kind == OPENVINO else _onnxruntime)(models[kind], int(one_thread))
-        for kind in kinds
-    }
+    runs = {kind: _opened(kind, models[kind], int(one_thread)) for kind in kinds}
     times: dict[str, list[float]] = {kind: [] for kind in models}
     for run in runs.values():
         run(feeds)

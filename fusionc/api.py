@@ -156,7 +156,8 @@ def why(
 ) -> Answer:
     """Say where a pass fires in a conversion, and why it does not fire where it nearly does.
 
-    pass_name     the pass, or another name for one or several; with `expected`, None for all
+    pass_name     the pass, or another name for one or several; with `expected`, None for all;
+                  DequantizeLinear to ask why each of these stays
     node          look only at places that this node is part of
     expected      the model as another optimizer has made it: look at what that fused and fusionc
                   did not

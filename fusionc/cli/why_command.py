@@ -18,6 +18,7 @@ from fusionc.cli.table_options import click_option
 from fusionc.options.option import OptionGroup
 
 if TYPE_CHECKING:
+    from fusionc.why.dequantizations import Dequantization
     from fusionc.why.nearest import Reason
     from fusionc.why.pass_answer import PassAnswer
     from fusionc.why.why_story import Answer, ExpectedAnswer
@@ -65,8 +66,10 @@ def command(
     does not fit there, nearest misses first; where it is refused and why; where it fires; and where
     another pass came first.
 
-    PASS may also be another name of one pass or several. A pass that is off is treated as if it
-    were on. A far miss has only the first operator of a pattern; it is shown if nothing is nearer.
+    PASS may also be another name of one pass or several, or DequantizeLinear: then the answer says
+    of each that is left why it stays, and which passes refuse to take it. A pass that is off is
+    treated as if it were on. A far miss has only the first operator of a pattern; it is shown if
+    nothing is nearer.
     """
     if pass_name is None and expected is None:
         raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
@@ -94,6 +97,7 @@ def _show(answer: Answer) -> None:
         facts += _facts(one)
     for expected in answer.expected:
         facts += _expected_facts(expected)
+    facts += _dequantize_facts(answer.dequantizations)
     show_facts(facts or [("expected", "nothing more is fused there")], sys.stdout)
 
 
@@ -116,6 +120,17 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
         places = sum(1 + len(reason.more) for reason in further)
         yield "more", f"{places} places more, for {len(further)} other reasons: --json has them"
     yield from (("note", note) for note in one.notes)
+
+
+def _dequantize_facts(stays: Sequence[Dequantization]) -> Iterator[tuple[str, str]]:
+    from fusionc.why.first_reason import strip_names
+
+    for first, *more in _group_by(
+        stays, lambda one: (strip_names(one.reason), *map(strip_names, one.refused))
+    ):
+        kind = "in a group" if first.is_in_group else "stays"
+        yield kind, f"{first.node}: {first.reason}{_similar_places(len(more))}"
+        yield from (("refused", reason) for reason in first.refused)
 
 
 def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fusionc.disk.load import load
 from fusionc.errors import FusioncError
+from fusionc.inspect.integer_census import integer_census
 from fusionc.passes import PASSES
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
@@ -26,6 +27,7 @@ class DryRun:
     effected: Counter[str] = field(default_factory=Counter)  # how often each pass takes effect
     # by pass: its reasons to refuse
     refused: Mapping[str, Counter[str]] = field(default_factory=dict)
+    in_integers: int = 0  # operators that onnxruntime computes in integers in the end
 
     def keeps(self, label: str) -> bool:
         """Whether no pass takes a node. Nodes in a function that is inlined get other names, which
@@ -60,8 +62,13 @@ def dry_run(path: Path) -> DryRun:
         for label in commit.nodes:
             taken.setdefault(label, set()).add(commit.pass_name)
     left = frozenset(node.label() for graph in model.graphs for node in graph.nodes)
+    effected, refused = _summed(counts)
     return DryRun(
-        left, {label: frozenset(names) for label, names in taken.items()}, *_summed(counts)
+        left,
+        {label: frozenset(names) for label, names in taken.items()},
+        effected,
+        refused,
+        len(integer_census(node for graph in model.graphs for node in graph.nodes).in_integers),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fusionc.disk.load import load
-from fusionc.inspect import integers, kernels, recurrences, sizes, weights
+from fusionc.inspect import integers, kernels, quantized, recurrences, sizes, weights
 from fusionc.inspect.dry_run import dry_run
 from fusionc.inspect.finding import Finding
 from fusionc.report.model_info import information
@@ -39,6 +39,7 @@ def inspect(path: Path) -> Inspection:
     dry = dry_run(path)
     found = (
         *kernels.findings(model, dry),
+        *quantized.findings(model, dry, path),
         *integers.findings(model, dry),
         *recurrences.findings(model),
         *weights.findings(model, dry),

@@ -28,8 +28,9 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "convolutions in float32 and quantize the products of matrices only",
             tuple(slow),
         )
+    # a pass that takes one puts another QuantizeLinear of the same name in its place
     if signed := [
-        node.label() for node in nodes if _makes_signed(node) and dry.keeps(node.label())
+        node.label() for node in nodes if _makes_signed(node) and node.label() not in dry.taken
     ]:
         yield Finding(
             "signed activations",

@@ -15,11 +15,18 @@ from fusionc.attempt.running import running
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
 from fusionc.errors import UsageError, advice, quote
+from fusionc.model.graph import Model
 from fusionc.options import Options
 from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Pass
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import PassNames
+from fusionc.why.dequantizations import (
+    DEQUANTIZATION,
+    Dequantization,
+    concerned_passes,
+    dequantizations,
+)
 from fusionc.why.expected_fusions import ExpectedOperator, expected_operators, makers_of
 from fusionc.why.first_reason import named
 from fusionc.why.pass_answer import PassAnswer, answer_of, state_of
@@ -44,6 +51,7 @@ class Answer:
     passes: tuple[PassAnswer, ...] = ()  # of that name
     expected: tuple[ExpectedAnswer, ...] = ()  # for each operator that was expected
     node: tuple[str, ...] = ()  # sentences on the node in question
+    dequantizations: tuple[Dequantization, ...] = ()  # those that are left
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -54,15 +62,19 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
     """Why the passes of this name do not fire, at all or at this node.
 
     With the result of another optimizer: why its fusions were not made, by the passes of this name,
-    or by all that could make them. Raises UsageError if the pass, the node or the model does not
-    exist.
+    or by all that could make them. The name DequantizeLinear asks why each of these stays. Raises
+    UsageError if the pass, the node or the model does not exist.
     """
     with running(options) as plog:
         registry = load_passes(options.custom_passes)
-        asked = list(registry) if name is None else passes_called(name, registry)
+        asked = _passes_in_question(name, registry)
         plan = plan_of(options, plog)
         enabled = {p.name for p in plan.passes}
         state = partial(state_of, enabled=enabled, pattern_fusion_pass=options.pattern_fusion_pass)
+        if name == DEQUANTIZATION:
+            done = converted(plan, registry, [])
+            stays = dequantizations(done, asked, _nodes_in_question(done, node))
+            return Answer(node=_said_of_node(done, node), dequantizations=tuple(stays))
         if expected is None:
             done = converted(plan, registry, asked)
             near = _nodes_in_question(done, node)
@@ -71,11 +83,23 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         done = converted(plan, registry, [p for p in asked if p.name in enabled])
         near = _nodes_in_question(done, node)
         other = typed_model(load(expected), os.fspath(expected.parent), options.target)
-        operators = expected_operators(done.before, done.after, other)
-        if near is not None:
-            operators = [one for one in operators if not near.isdisjoint(one.nodes)]
+        operators = _operators_in_question(done, other, near)
         answers_of = tuple(_expected_answer(one, asked, done, state) for one in operators)
         return Answer((), answers_of, _said_of_node(done, node))
+
+
+def _passes_in_question(name: str | None, registry: Sequence[Pass]) -> list[Pass]:
+    if name is None:
+        return list(registry)
+    return concerned_passes(registry) if name == DEQUANTIZATION else passes_called(name, registry)
+
+
+def _operators_in_question(
+    done: Converted, other: Model, near: set[str] | None
+) -> list[ExpectedOperator]:
+    """What the other optimizer made and this conversion did not, of nodes in `near`."""
+    operators = expected_operators(done.before, done.after, other)
+    return [one for one in operators if near is None or not near.isdisjoint(one.nodes)]
 
 
 def _nodes_in_question(done: Converted, node: str | None) -> set[str] | None:

@@ -319,7 +319,8 @@ def test_convolutions_of_integers(tmp_path: Path) -> None:
         "agraph (uint8[1,3,8,8] x) => (int32[1,4,6,6] y) { y = ConvInteger (x, W) }",
     )
     model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 3, 3, 3), np.int8), "W"))
-    (found,) = inspected(model, tmp_path).findings
+    quantized, found = inspected(model, tmp_path).findings
+    assert quantized.topic == "quantized"
     assert found.topic == "convolutions of integers" and found.places == ("ConvInteger:y",)
 
 
@@ -327,7 +328,8 @@ def test_convolutions_of_integers(tmp_path: Path) -> None:
 def test_activations_with_a_sign(kind: str, expected: list[str], tmp_path: Path) -> None:
     model = parse(f"""agraph (float[2,4] x, float[2,4] z) => (float[2,4] y) <float s = {{0.25}}, {kind} o = {{0}}> {{
         q = QuantizeLinear (x, s, o) d = DequantizeLinear (q, s, o) y = Add (d, z) }}""")
-    assert topics(model, tmp_path) == expected
+    in_float = ["quantized", "dequantized and computed in float32"]
+    assert topics(model, tmp_path) == [*in_float, *expected]
 
 
 def test_what_the_passes_leave_is_not_promised(tmp_path: Path) -> None:
@@ -356,5 +358,5 @@ def test_a_model_that_cannot_be_converted_is_looked_over_all_the_same(
 def test_what_is_in_a_function_that_is_inlined_is_still_there(tmp_path: Path) -> None:
     graph = "agraph (uint8[1,1,8,8] x) => (int32[1,1,1,1] y) { y = my.F (x) }"
     model = with_function(graph, "F", "y = ConvInteger (x, x)")
-    (found,) = inspected(model, tmp_path).findings
+    _, found = inspected(model, tmp_path).findings
     assert found.topic == "convolutions of integers" and "1 ConvInteger" in found.text

@@ -1,0 +1,87 @@
+"""The operators of a model that have to do with integers: how they are written, and which of them
+onnxruntime computes in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fusionc.integer_groups.float_fallback import (
+    data_integers,
+    dequantized_weights,
+    is_in_integers,
+    is_result_quantized,
+    reason_for_float,
+)
+from fusionc.model.graph import Edge, Node
+from fusionc.operators.integer_operators import DEQUANTIZE, QUANTIZE
+from fusionc.operators.signedness import kernel_of
+
+QDQ = "between DequantizeLinear and QuantizeLinear (QDQ)"
+INPUTS_ONLY = "with QDQ on inputs only"
+QOPERATOR = "on integers with a quantized result (QOperator)"
+INTEGER_PRODUCT = "on integers with a result of int32 or float (dynamic quantization)"
+WEIGHTS_ONLY = "with only the weights dequantized"
+
+
+@dataclass
+class IntegerCensus:
+    """The operators that read integers, dequantized or not."""
+
+    writings: dict[str, list[Node]] = field(default_factory=dict)  # by the way they are written
+    in_integers: dict[Node, None] = field(default_factory=dict)
+    # operators that read dequantized data and are computed in floating point, with the reason
+    in_float: dict[Node, str] = field(default_factory=dict)
+    data: set[int] = field(default_factory=set)  # types of integers that are computed
+    weights: dict[Edge, None] = field(default_factory=dict)  # constant integers
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All of the operators."""
+        return [node for nodes in self.writings.values() for node in nodes]
+
+    def note(self, node: Node) -> None:
+        """Count an operator if it reads integers."""
+        weights = dequantized_weights(node)
+        if weights is not None:
+            self.weights[weights] = None
+        if node.operator in QUANTIZE | DEQUANTIZE:
+            return
+        if kernel_of(node.operator, len(node.inputs)) is not None:
+            self._note_integer_operator(node)
+        elif data := data_integers(node):
+            self._note_dequantized(node, data)
+        elif weights is not None:
+            self.writings.setdefault(WEIGHTS_ONLY, []).append(node)
+
+    def _note_integer_operator(self, node: Node) -> None:
+        kernel = kernel_of(node.operator, len(node.inputs))
+        assert kernel is not None
+        writing = INTEGER_PRODUCT if kernel.result_zero is None else QOPERATOR
+        self.writings.setdefault(writing, []).append(node)
+        self.in_integers[node] = None
+        for operand in kernel.operands:
+            value = node.inputs[operand.value]
+            if value is not None and value.is_constant:
+                self.weights[value] = None
+            elif value is not None:
+                self.data.add(value.elem_type)
+
+    def _note_dequantized(self, node: Node, data: Sequence[Edge]) -> None:
+        self.data.update(value.elem_type for value in data)
+        writing = QDQ if is_result_quantized(node) else INPUTS_ONLY
+        self.writings.setdefault(writing, []).append(node)
+        if is_in_integers(node):
+            self.in_integers[node] = None
+        else:
+            self.in_float[node] = reason_for_float(node)
+
+
+def integer_census(nodes: Iterable[Node]) -> IntegerCensus:
+    """Count the operators that read integers."""
+    census = IntegerCensus()
+    for node in nodes:
+        if node.function is None:
+            census.note(node)
+    return census

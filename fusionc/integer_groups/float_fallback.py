@@ -1,0 +1,102 @@
+"""Why onnxruntime computes an operator in floating point although it reads dequantized integers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from onnx import TensorProto
+
+from fusionc.integer_groups.group_parts import (
+    dequantized_from,
+    grade,
+    is_core,
+    way_to_quantizer,
+)
+from fusionc.integer_groups.wiring import Wiring
+from fusionc.model.graph import Edge, Node
+from fusionc.operators.integer_operators import (
+    BETWEEN,
+    BYTES,
+    DEQUANTIZE,
+    PASSED,
+    QUANTIZE,
+    WEIGHTED,
+)
+
+_AS_IT_IS = Wiring()
+
+
+def data_integers(node: Node) -> list[Edge]:
+    """The integers that are computed while a model runs and that an operator reads dequantized.
+    Empty for operators that only move values, quantize or dequantize.
+    """
+    if node.operator in QUANTIZE | DEQUANTIZE or (node.domain == "" and node.op in PASSED):
+        return []
+    integers = [dequantized_from(value, _AS_IT_IS) for value in node.inputs if value is not None]
+    return [value for value in integers if value is not None and not value.is_constant]
+
+
+def dequantized_weights(node: Node) -> Edge | None:
+    """The constant integers that a product or convolution reads dequantized as its weights; None
+    if it reads none.
+    """
+    is_weighted = node.domain == "" and node.op in WEIGHTED | {"ConvTranspose"}
+    weights = node.inputs[1] if is_weighted and len(node.inputs) > 1 else None
+    integers = None if weights is None else dequantized_from(weights, _AS_IT_IS)
+    return integers if integers is not None and integers.is_constant else None
+
+
+def integers_around(node: Node) -> list[Edge]:
+    """The integers that an operator reads dequantized, and those that its result becomes."""
+    way = way_to_quantizer(node, _AS_IT_IS)
+    made = [value for value in way[-1].outputs if value is not None] if way else []
+    return [*data_integers(node), *made]
+
+
+def is_in_integers(node: Node) -> bool:
+    """Whether onnxruntime computes an operator between dequantizations and a quantization in
+    integers, be its result a float or not.
+    """
+    return is_core(node) and bool(grade(node, _AS_IT_IS))
+
+
+def is_result_quantized(node: Node) -> bool:
+    """Whether a QuantizeLinear takes the result of an operator, or what moves alone make of it."""
+    return bool(way_to_quantizer(node, _AS_IT_IS))
+
+
+def reason_for_float(node: Node) -> str:
+    """Why an operator that reads dequantized integers is not computed in integers; "" if it is."""
+    if is_in_integers(node):
+        return ""
+    if node.domain or node.op not in BETWEEN:
+        return "onnxruntime computes no such operator in integers"
+    places = BETWEEN[node.op]
+    read = [value for at, value in enumerate(node.inputs) if places is None or at in places]
+    return _reason_in_inputs(node, read) or _reason_in_result(node)
+
+
+def _reason_in_inputs(node: Node, read: Sequence[Edge | None]) -> str:
+    integers = [None if v is None else dequantized_from(v, _AS_IT_IS) for v in read]
+    known = [value for value in integers if value is not None]
+    if len(known) < len(integers):
+        what = "data" if integers[0] is None else "weights"
+        return f"its {what if node.op in WEIGHTED else 'operands'} are not all dequantized"
+    return _reason_in_types(node, dict.fromkeys(value.elem_type for value in known))
+
+
+def _reason_in_types(node: Node, types: Collection[int]) -> str:
+    if wide := [one for one in types if one not in BYTES]:
+        return f"it reads integers of {TensorProto.DataType.Name(wide[0]).lower()}"
+    return "its operands are of two types" if len(types) > 1 and node.op not in WEIGHTED else ""
+
+
+def _reason_in_result(node: Node) -> str:
+    way = way_to_quantizer(node, _AS_IT_IS)
+    if way:
+        return "its bias is not constant, or its result is quantized to another type"
+    result = node.outputs[0] if node.outputs else None
+    if result is None or _AS_IT_IS.is_output(result):
+        return "its result is an output of the graph and not quantized"
+    users = sorted({user.op for user in _AS_IT_IS.users(result)})
+    return f"its result goes to {', '.join(users)} and is not quantized"
