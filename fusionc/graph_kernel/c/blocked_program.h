@@ -96,6 +96,7 @@ typedef struct gb_call {
   /* rows and columns to clear around the images at `whole`, or in a chain around those at `out` */
   ptrdiff_t halo;
   float *whole;
+  int has_tiles; /* products of narrow numbers may use the tiles of the processor */
   /* all bits of a lane are set if the last block has a channel there */
   int32_t lanes[16];
 } gb_call;
