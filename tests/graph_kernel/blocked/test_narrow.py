@@ -11,14 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from areas import session
 from interpreter import NARROW, CProgram, Interpreter, programs_in, to_bfloat16
+from kernels_run import call_of
 from networks import MICROSOFT, Array, Found, Network, difference, only_area, wanted
+from onnx import TensorProto, helper, numpy_helper
 from standalone_programs import SANITIZERS, Standalone, instructions
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.kinds.narrow_convolve import NarrowConvStep
 from fusionc.graph_kernel.blocked.make_program import narrow_program_of
 from fusionc.graph_kernel.c.source import source
+from fusionc.graph_kernel.library.build_library import build
 
 WIDEST = 2  # the number of vectors of 16 floats
 TILES, VECTORS, NONE = "", "amx", "amx bf16"  # what the processor does without
@@ -209,3 +213,32 @@ def test_memory_is_kept(tmp_path: Path) -> None:
         tensors = one.tensors(NETWORKS[name]().feeds({"N": 1, "H": 3, "W": 5}))
         for without in (TILES, VECTORS):
             programs.run(one.area, tensors, WIDEST, without)
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_the_tiles_of_onnxruntime() -> None:
+    """Products of integers, which use the same tiles, stay right in the same thread."""
+    found = narrowed(rows(64, 64))
+    library = build([found.area]).library
+    tensors = found.tensors(rows(64, 64).feeds({"N": 4, "H": 32}))
+    kernel = session(call_of(found), library, threads=1)
+    feeds = {n: t for n, t in zip(found.area.inputs, tensors, strict=True) if n in found.images}
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 256, (96, 128)).astype(np.uint8)
+    b = rng.integers(-128, 128, (128, 64)).astype(np.int8)
+    x = helper.make_tensor_value_info("a", TensorProto.UINT8, [96, 128])
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, [96, 64])
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["a", "b"], ["y"])],
+        "integers",
+        [x],
+        [y],
+        [numpy_helper.from_array(b, "b")],
+    )
+    integers = session(helper.make_model(graph, ir_version=10), None, threads=1)
+    (first,) = kernel.run(None, feeds)
+    for _ in range(3):
+        (product,) = integers.run(None, {"a": a})
+        assert np.array_equal(product, a.astype(np.int32) @ b.astype(np.int32))
+        assert np.array_equal(kernel.run(None, feeds)[0], first)
