@@ -14,10 +14,11 @@ from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep, MatrixKind
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep, tile_points
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
+from fusionc.graph_kernel.blocked.narrow_images import is_narrow_product, with_narrow_images
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
 from fusionc.graph_kernel.blocked.program import NOTHING, Buffer, Program, ProgramStep, Storage
-from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind, block_of
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
@@ -31,15 +32,30 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area. Raises UnfitOperator for operators that no step computes."""
-    return _Maker(area).program()
+    """The program of an area, of float32 alone. Raises UnfitOperator for operators that no step
+    computes.
+    """
+    return _Maker(area, is_narrow=False).program()
+
+
+def narrow_program_of(area: Area) -> MadeProgram | None:
+    """The program of an area for processors with bfloat16; None for an area of float32 alone, or
+    if no step is of bfloat16.
+    """
+    if KernelKind.NARROW not in area.kind:
+        return None
+    made = _Maker(area, is_narrow=True).program()
+    return made if any(map(is_narrow_product, made.operations)) else None
 
 
 class _Maker:
-    def __init__(self, area: Area) -> None:
+    def __init__(self, area: Area, *, is_narrow: bool) -> None:
         self._area = area
         operations = Operations(area)
-        self._places = Places(operations)
+        items = operations.items
+        if is_narrow:
+            items = with_narrow_images(operations.images, items)
+        self._places = Places(operations.images, items)
         self._images = operations.images
         self._unknown = operations.unknown
         self._tables: dict[object, np.ndarray] = {}
@@ -63,9 +79,7 @@ class _Maker:
             list(lives.values()), [self._floats(value, halos[value]) for value in lives]
         )
         storages = tuple(
-            Storage(
-                slot, halos[value], self._images.images[value[0]].channels, self._is_rows(value[0])
-            )
+            self._storage(value, slot, halos[value])
             for slot, value in zip(slots, lives, strict=True)
         )
         program = Program(
@@ -82,12 +96,18 @@ class _Maker:
     def _is_rows(self, name: str) -> bool:
         return self._images.is_value(name) and self._images.is_rows(name)
 
+    def _storage(self, value: Value, slot: int, halo: int) -> Storage:
+        image = self._images.images[value[0]]
+        return Storage(slot, halo, image.channels, self._is_rows(value[0]), image.element_bytes)
+
     def _floats(self, value: Value, halo: int) -> int:
+        """How much memory images take, in units of 4 bytes."""
         image = self._images.images[value[0]]
         height, width = (
             size.about(self._unknown) + 2 * halo for size in (image.height, image.width)
         )
-        channels = image.channels if value[1] else -(-image.channels // BLOCK) * BLOCK
+        block = block_of(image.element_bytes)
+        channels = image.channels if value[1] else -(-image.channels // block) * BLOCK
         return channels * height * width
 
     def _step(self, operation: Operation) -> ProgramStep:

@@ -11,6 +11,7 @@ from functools import cache
 from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
 from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
 from fusionc.graph_kernel.blocked.program import Program, ProgramStep
+from fusionc.graph_kernel.blocked.step_kind import BLOCK
 from fusionc.graph_kernel.c.assembled_sums import assembled_sums
 from fusionc.graph_kernel.c.blocked_kinds import (
     family_of_file,
@@ -23,7 +24,15 @@ from fusionc.graph_kernel.c.blocked_kinds import (
 from fusionc.graph_kernel.c.headers import header
 
 STRASSEN = "strassen"  # the family of products by this algorithm
-_SHARED = ("blocked_tiles.h",)
+# families that are compiled for vectors of 16 floats alone
+_OF_WIDEST = frozenset(kind.family for kind in step_kinds() if kind.is_of_widest_vectors)
+_SHARED = ("blocked_tiles.h", "blocked_narrow.h")
+_RUNNING = (
+    "blocked_instructions.h",
+    "blocked_run.h",
+    "blocked_strassen_plan.h",
+    "blocked_units.h",
+)
 _AFTER_ASSEMBLED = ("blocked_sums.h", "blocked_places.h")
 _SUMS = (("blocked_near_sums.h",), ("blocked_far_sums.h",))
 
@@ -78,6 +87,7 @@ class _Width:
             "GB_LONGEST": max(self.tile, *self.by_lane),
             "GB_STEP": self.step,
             "GB_NEAR": self.near,
+            "GB_IF_WIDEST(...)": "__VA_ARGS__" if n == BLOCK else "",
             "GB_FUSED": int(self.is_fused),
             "GB_MADD(a, b, c)": f"((GB(vec))gb_madd_{n}(a, b, c))"
             if has_own
@@ -139,9 +149,14 @@ def width_texts(needed: Collection[str]) -> list[str]:
     bodies = [
         *("".join(map(header, names)) for names in _SUMS),
         header("blocked_activations.h") + _kind_headers(""),
-        *(_family_text(family) for family in families() if family in needed),
+        *(_family_text(family) for family in sorted(set(needed) - _OF_WIDEST)),
     ]
-    return [_width_text(width, body) for width in (*reversed(_X86), _OTHER) for body in bodies]
+    widest = [
+        _width_text(_X86[-1], _family_text(family))
+        for family in sorted(_OF_WIDEST.intersection(needed))
+    ]
+    widths = (*reversed(_X86), _OTHER)
+    return [*widest, *(_width_text(width, body) for width in widths for body in bodies)]
 
 
 def _kind_headers(family: str) -> str:
@@ -169,7 +184,7 @@ def running_text(needed: Collection[str]) -> str:
             width_lists(needed),
             header("vector_instructions.h"),
             *widths,
-            *map(header, ("blocked_run.h", "blocked_strassen_plan.h", "blocked_units.h")),
+            *map(header, _RUNNING),
             kind_table(),
             *map(header, ("blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h")),
         ]

@@ -4,6 +4,7 @@ or not.
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -113,9 +114,11 @@ class Standalone:
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         assert not made.returncode, made.stderr
 
-    def run(self, area: Area, tensors: Sequence[Array], width: int = 0) -> list[Array]:
-        """The outputs of an area for these inputs. Raises AssertionError with what the program
-        says.
+    def run(
+        self, area: Area, tensors: Sequence[Array], width: int = 0, without: str = "amx bf16"
+    ) -> list[Array]:
+        """The outputs of an area for these inputs, `without` some instructions for narrow numbers.
+        Raises AssertionError with what the program says.
         """
         given = {
             name: np.asarray(t, helper.tensor_dtype_to_np_dtype(area.values[name].dtype))
@@ -123,7 +126,11 @@ class Standalone:
         }
         call = standalone.call(self.numbers[area.name], area, given)
         done = subprocess.run(
-            [*self._command, str(width)], input=call, capture_output=True, check=False
+            [*self._command, str(width)],
+            input=call,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "FUSIONC_KERNELS_WITHOUT": without},
         )
         assert not done.returncode, (
             f"exit code {done.returncode}: {done.stderr.decode(errors='replace')[:1500]}"
@@ -137,17 +144,17 @@ def widths() -> list[int]:
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return [0]
-    return [0, 1, 2] if {"avx2", "fma"} <= _instructions() else [0, 2]
+    return [0, 1, 2] if {"avx2", "fma"} <= instructions() else [0, 2]
 
 
 def has_512() -> bool:
     """Whether the processor has vectors of 16; those that are emulated round products before they
     add.
     """
-    return {"avx512f", "avx512dq", "avx512vl"} <= _instructions()
+    return {"avx512f", "avx512dq", "avx512vl"} <= instructions()
 
 
 @cache
-def _instructions() -> frozenset[str]:
+def instructions() -> frozenset[str]:
     known = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     return frozenset(known.partition("flags")[2].partition("\n")[0].split())
