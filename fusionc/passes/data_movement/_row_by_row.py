@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.passes._shared.constants import shape_of
-from fusionc.passes._shared.elementwise_operators import is_of_one, is_of_several
+from fusionc.passes._shared.elementwise_operators import (
+    is_broadcasting_elementwise,
+    is_unary_elementwise,
+)
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import axes_of
@@ -27,10 +30,10 @@ def carriers(node: Node, axis: int) -> Carriers | None:
     """
     if not _has_one_plain_output(node):
         return None
-    if is_of_one(node):
+    if is_unary_elementwise(node):
         return {0: axis}
     shape = shape_of(node.outputs[0])
-    if is_of_several(node):
+    if is_broadcasting_elementwise(node):
         return _aligned(node.inputs, axis, shape)
     rule = _RULES.get(node.op)
     first = shape_of(node.inputs[0]) if rule is not None else None

@@ -10,7 +10,10 @@ import numpy as np
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.same_everywhere import is_same_everywhere
 from fusionc.passes._shared.constants import array_of, shape_of, would_double
-from fusionc.passes._shared.elementwise_operators import is_of_one, is_of_several
+from fusionc.passes._shared.elementwise_operators import (
+    is_broadcasting_elementwise,
+    is_unary_elementwise,
+)
 from fusionc.passes._shared.transpose_and_reshape import order_of, transposed
 from fusionc.rewrite import Match, Result, Tape, find_each, refuse
 from fusionc.rewrite.match import Find
@@ -100,12 +103,12 @@ def _is_one(value: Edge) -> bool:
 
 
 def _is_elementwise(node: Node) -> bool:
-    return is_of_one(node) or is_of_several(node) or _quantizes(node)
+    return is_unary_elementwise(node) or is_broadcasting_elementwise(node) or _quantizes(node)
 
 
 def _operands(node: Node) -> tuple[Edge | None, ...]:
     """The inputs that an elementwise operator reads element by element."""
-    return node.inputs if is_of_several(node) else node.inputs[:1]
+    return node.inputs if is_broadcasting_elementwise(node) else node.inputs[:1]
 
 
 def _quantizes(node: Node) -> bool:
@@ -167,7 +170,7 @@ def between_transposes(is_wanted: Accepts) -> Find:
 def joined_transposes(graph: Graph, is_wanted: Accepts) -> Iterator[Match]:
     """f(Transpose(a), Transpose(b), …) where the Transposes are used nowhere else."""
     for root in graph.ordered() if len(graph.of_operator("Transpose")) > 1 else ():
-        if root.is_in_graph and is_of_several(root):
+        if root.is_in_graph and is_broadcasting_elementwise(root):
             sunk = _Sunk(graph)
             is_found = sunk.add(root.outputs[0]) and sunk.is_movable and len(sunk.private()) > 1
             if is_found and is_wanted(sunk.nodes):

@@ -9,7 +9,7 @@ import numpy as np
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import to_array
 from fusionc.operators.same_everywhere import is_same_everywhere
-from fusionc.passes._shared.elementwise_operators import is_of_several
+from fusionc.passes._shared.elementwise_operators import is_broadcasting_elementwise
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
 
@@ -22,7 +22,9 @@ def _find(graph: Graph) -> Iterator[Match]:
     for source in [node for name in _SOURCES for node in graph.of_operator(name)]:
         (repeated,) = source.outputs
         for user in () if repeated is None or source.has_references else list(repeated.outputs):
-            if user.graph is graph and is_of_several(user) and user.inputs.count(repeated) == 1:
+            if user.graph is not graph or user.inputs.count(repeated) != 1:
+                continue
+            if is_broadcasting_elementwise(user):
                 yield Match(graph, (user,), user.outputs, {"source": source, "user": user})
 
 

@@ -42,7 +42,7 @@ class LayerNormFusionPass(Pass):
         (axis,) = axes
         addend = m.offset
         if addend is not None and not same_shape(addend.shape, m.x.shape[axis:]):
-            refuse("scale or offset has another shape than what is normalized")
+            refuse("scale or offset does not have the shape of the normalized axes")
         factor = scale_or_ones(m, new, axis)
         return new.LayerNormalization(
             m.x, factor, addend, axis=axis - m.x.rank, epsilon=epsilon_of(m)

@@ -62,7 +62,7 @@ STAYS = [
     Stays(
         "a scale for each row",
         graph(x="float[2,3,4] x", g="float[3,4] g"),
-        "scale or offset has another shape than what is normalized",
+        "scale or offset does not have the shape of the normalized axes",
     ),
     Stays(
         "epsilon for each column",
