@@ -40,7 +40,7 @@ class DimensionComputePass(Pass):
     before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), Size(x), if the dimensions that are
              taken are known
     after    a constant
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    a dimension that is only declared, if onnx knows the operator and does not infer it
     algebra  an inferred dimension holds for every input
     source   CANN's DimensionComputePass and ShapeOperateOpRemovePass

@@ -19,8 +19,8 @@ class IdempotentOpPass(Pass):
     before   Relu(Relu(x)), Abs, Ceil, Floor, Round, Sign likewise; Neg(Neg(x)), Not(Not(x)),
              BitwiseNot likewise
     after    Relu(x) …; x
-    refuses  nothing of its own; ClipFusionPass handles Clip(Clip(x)), and Reciprocal(Reciprocal(x))
-             is not exact
+    refuses  only what every pass refuses; ClipFusionPass handles Clip(Clip(x)), and
+             Reciprocal(Reciprocal(x)) is not exact
     algebra  f(f(x)) = f(x) for projections; f(f(x)) = x for involutions, bit by bit
     source   the passes of onnx-optimizer for consecutive idempotent operators
     """

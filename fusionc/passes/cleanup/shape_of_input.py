@@ -81,7 +81,7 @@ class ShapeOfInputPass(Pass):
              same dimensions
     after    Shape(input), Gather(Shape(input), j): equal ones become one, and parts that only
              shapes kept separate, such as the heads of an attention, can be fused
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    by default: if a tensor has no elements, a 0 among the computed sizes of a Reshape
              means a dimension of its input, which may have another size; a Shape from which other
              dimensions are taken as well; inside functions, which do not see the inputs of the

@@ -57,7 +57,7 @@ class ZeroInitialStatePass(Pass):
     before   LSTM, GRU or RNN with an initial state of zeros, which are constant, or computed by
              ConstantOfShape, Expand of 0, and operators that move, cast or join such values
     after    the same without it: by the standard it is zeros then
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    −0
     algebra  the definition of these operators, bit by bit
     source   onnxsim omits them; torch's exporter computes them from the sizes of the input

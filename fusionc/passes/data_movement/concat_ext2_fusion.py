@@ -89,7 +89,7 @@ class ZConcatExt2FusionPass(Pass):
     before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2,
              5))
     after    Concat(x, cd); x; Slice(x, 0, 5), or x if that is all of it
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    an empty first input, if all others may be empty and have other sizes: the result then
              has its sizes; constants of more than 1 MiB, or large ones that are used elsewhere or
              twice; slices with a step; sizes that are not known before the model runs

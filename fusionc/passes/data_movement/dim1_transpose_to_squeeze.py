@@ -24,7 +24,7 @@ class Dim1TransposeToSqueezePass(Pass):
 
     before   Transpose(x[N, 1, 12, 64]) to [N, 12, 1, 64]
     after    Reshape(x, [−1, 12, 1, 64])
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    more than one dimension that is not known before the model runs
     algebra  axes of size 1 do not change the order of the elements
     source   CANN's Dim1TransposeToSqueezePass: a Reshape copies nothing

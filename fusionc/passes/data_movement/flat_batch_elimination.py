@@ -99,7 +99,7 @@ class FlatBatchEliminationPass(Pass):
              into [batch · heads, …], the outer one undoes it, and f is made of MatMul, Softmax over
              the last axis, and Transposes that keep the first one
     after    f(a, b, …)
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    leading axes that are not known to be the same, or to be joined and split again;
              broadcasting
     algebra  each matrix of a batch is computed on its own, whatever axes the batch has

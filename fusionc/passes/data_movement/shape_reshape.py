@@ -72,7 +72,7 @@ class ShapeReshapePass(Pass):
              likewise
     after    Reshape(x, [0, 12, −1, 64]): 0 for a dimension that x has on the same axis, −1 for at
              most one other; Expand(x, [1, 8]): 1 for a dimension that x has on the same axis
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    two dimensions that x does not have on the same axis, or one with allowzero. A tensor
              without elements can be reshaped only if no −1 is needed, as in the model that
              onnxruntime makes itself

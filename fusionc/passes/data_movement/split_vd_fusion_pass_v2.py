@@ -56,7 +56,7 @@ class ZSplitVDFusionPassV2(Pass):
 
     before   Slice(x, 0, 2), Slice(x, 2, 5), Slice(x, 5, 6) along an axis of 6
     after    Split(x, [2, 3, 1])
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    pieces that overlap, leave a gap or are not known before the model runs; Gathers of
              single elements, which would become one node more (onnxruntime does it when it loads
              the model, if it is faster)

@@ -234,7 +234,7 @@ class UpstreamGatherPass(Pass):
              Softmax, products (with the rows on either side), Transpose, Reshape, …: a classifier
              that reads one token
     after    Squeeze(f(Gather(x, [0], axis 1), c))
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    more than half of the rows; a move that would not save work; values that are also used
              elsewhere; operands that are not known to have either one row or as many as the result
     algebra  these operators compute each row of the result from the same row of some operands and

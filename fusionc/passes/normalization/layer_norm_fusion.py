@@ -38,7 +38,7 @@ class LayerNormFusionPass(Pass):
         m.x.require_type(np.float32, np.float16)  # others would be rounded: it computes in float32
         axes = {trailing_axis(node, m.x) for node in (m.mean, m.mean_of_square, m.variance)}
         if len(axes) > 1:
-            refuse("not the same axes are reduced")
+            refuse("the reductions have different axes")
         (axis,) = axes
         addend = m.offset
         if addend is not None and not same_shape(addend.shape, m.x.shape[axis:]):

@@ -52,7 +52,7 @@ STAYS = [
         graph()
         .replace("ReduceMean (s, ax)", "ReduceMean (s, two_axes)")
         .replace("float two", "int64[2] two_axes = {1, 2}, float two"),
-        "not the same axes are reduced",
+        "the reductions have different axes",
     ),
     Stays(
         "to a power that is almost 2",
