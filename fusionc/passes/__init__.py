@@ -31,11 +31,11 @@ _ORDER = (
     "cleanup.subnormal_to_zero",  # after folding, which makes weights
     "cleanup.remove_same_const",
     "cleanup.prune",
-    # activations that are written out: before other passes change their operators
+    # activations: formulas that are written out, before other passes change their operators
     "activations.softmax_small_op_fusion",
     "activations.stable_softmax_fusion",
     "activations.gelu_fusion",
-    # normalizations that are written out
+    # normalization: formulas that are written out
     # before LayerNorm, whose formula is the same over two trailing axes
     "normalization.instance_norm_fusion",
     "normalization.layer_norm_fusion",
