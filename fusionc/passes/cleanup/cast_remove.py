@@ -54,9 +54,9 @@ class CastRemovePass(Pass):
     before   Cast(x) to the type of x; Cast(Cast(x)), if the inner type holds every number of the
              type of x; Cast(ConstantOfShape(s))
     after    x; the outer Cast of x; ConstantOfShape(s) with its value in the other type
-    refuses  an unknown type; an inner Cast to a type of smaller range or precision; two Casts of
-             which the last one writes text; a value of ConstantOfShape that is NaN, infinite or too
-             large for an integer type, or whose type numpy lacks
+    refuses  an unknown type; an inner Cast to a type of smaller range or precision; a Cast
+             to text after a Cast to another type; a value of ConstantOfShape that is NaN, infinite
+             or too large for an integer type, or whose type numpy lacks
     algebra  a number that a wider type holds is the same number there
     source   CANN's CastRemovePass
     """
