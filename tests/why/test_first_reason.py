@@ -408,7 +408,7 @@ MISSES = [
         SPLITS,
         "Split <axis = 0> (w, t)",
         "Split <axis = 0> (x, t)",
-        "Split ‹o›: its input is not a piece of a Split",
+        "Split ‹o›: the input is not an output of a Split",
     ),
     Miss(
         SPLITS, "p, q = Split <axis = 0>", "p, q = Split <axis = 1>", "Split ‹o›: the axes differ"
@@ -442,7 +442,7 @@ MISSES = [
         GATHER,
         "(float[8,128,256] x)",
         "(float[8,1,256] x)",
-        "Gather ‹y›: not at least one and at most half of the rows are taken",
+        "Gather ‹y›: the number of selected rows is 0, or more than half of all rows",
     ),
     Miss(
         PRODUCT_SPLIT,
