@@ -20,8 +20,8 @@ class FlashAttentionFusionV2(Pass):
              rounds float16 between its steps; batches or heads that are not known to be the same;
              one head, because the operator computes each head on one thread (1.6 to 1.9 of the time
              with two threads); a scale that is not positive
-    never    keeps: rows of scores with NaN or +∞, which the guard makes zero and the operator NaN;
-             empty tensors, which onnxruntime's operator rejects
+    never    the same result for rows of scores with NaN or +∞, which the guard makes zero and the
+             operator NaN, and for empty tensors, which onnxruntime's operator rejects
     algebra  the definition of Attention. CPU time with onnxruntime 1.31.1, relative to the written
              form, S = 1 / 16 / 64 / 128 / 384 / 1024: 0.4 / 0.67 / 0.73 / 0.86 / 0.91 / 0.94; if no
              Reshape splits the heads: 0.91 to 1.08; with the guard, S = 128 / 384: 0.72 / 0.65; if

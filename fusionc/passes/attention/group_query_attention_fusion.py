@@ -134,7 +134,8 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
              more than one query, for which the operator has its own rules
     never    by default: an empty batch ends the process (onnxruntime 1.31.1), and compared with
              RepeatedMatMulUbFusionPass, a Llama gains 3 to 6 % with a prompt and loses as much with
-             one query; keeps: the values that MultiHeadAttentionFusionPass does not keep
+             one query. Results may change for the same values as with
+             MultiHeadAttentionFusionPass
     algebra  the definition of attention; keys and values are read several times instead of being
              repeated. CPU time of a whole Llama of 4 layers with its rotary embeddings, onnxruntime
              1.31.1, S = 16 / 128 / 384: 0.99 / 0.99 / 0.89; 8 heads of size 64 with 2 heads of

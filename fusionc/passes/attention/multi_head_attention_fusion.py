@@ -136,8 +136,8 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
              whole row by −∞; heads that are merged in an unknown way; one query and repeated keys,
              for which RepeatedMatMulUbFusionPass is faster; filled-in numbers that may not hide a
              key; a lower bound that may change visible scores
-    never    keeps: rows of scores with NaN or +∞, which the guard makes zero and the operator NaN;
-             NaN or +∞ in a score that Where replaces
+    never    the same result for rows of scores with NaN or +∞, which the guard makes zero and the
+             operator NaN, and for NaN or +∞ in a score that Where replaces
     algebra  the definition of attention; rounding absorbs any score that is added to a number far
              below zero; a row without visible keys is NaN, or has equal weights, as before. Time
              with onnxruntime 1.31.1, 12 heads of size 64, one thread, relative to the written form,

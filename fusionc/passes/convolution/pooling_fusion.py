@@ -117,8 +117,8 @@ class PoolingFusionPass(Pass):
              without a kernel
     never    the mean of a value that does not come from a Conv, directly or through activations,
              pools and sums, for which GlobalAveragePool takes 1.3 to 2.4 times as long; means
-             without keepdims. keeps: the maximum of a window with NaN, and the padding of an image
-             without rows or columns
+             without keepdims. Results may change for the maximum of a window with NaN, and for the
+             padding of an image without rows or columns
     algebra  AveragePool pads with zeros and can count them; padding below all numbers does not
              change a maximum. onnxruntime's pools read its blocked layout, but Pad and ReduceMean
              do not. Its GlobalAveragePool rounds more than ReduceMean: for 112 · 112 positive
