@@ -1,3 +1,3 @@
-"""Facts on operators: what they compute, what they check, and what onnxruntime makes of them, as
+"""Facts about operators: what they compute and check, and how onnxruntime treats them. They are
 data and rules that need no graph.
 """

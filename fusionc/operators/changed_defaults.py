@@ -1,4 +1,4 @@
-"""Attributes whose default changed in a newer opset, with the default before."""
+"""Attributes whose default value changed in a newer opset, with the old default."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ _UNKNOWN = TensorProto.UNDEFINED
 
 @dataclass(frozen=True)
 class ChangedDefault:
-    """A node of this operator that lacks the attribute meant `before` below the opset `since`."""
+    """Below the opset `since`, a node without the attribute used the default `before`."""
 
     op: str
     since: int
     attribute: str
     before: int | float | str
-    of: tuple[
-        int, ...
-    ] = ()  # element types of the first two inputs for which it matters, if not all
+    # element types of the first two inputs for which it matters; all types if empty
+    of: tuple[int, ...] = ()
 
 
-# The axis of Softmax, LogSoftmax and Hardmax changes as well, and their meaning with it:
-# target_opset writes these anew.
+# The axis of Softmax, LogSoftmax and Hardmax changed, too, but so did its meaning: target_opset
+# rewrites these nodes.
 CHANGED_DEFAULTS = (
-    # From opset 21 on it computes in float; the definition of opset 18 does so for the smaller
-    # types only.
+    # From opset 21 on it computes in float32. By the definition of opset 18, only types smaller
+    # than float32 do.
     ChangedDefault(
         "GroupNormalization", 21, "stash_type", TensorProto.DOUBLE, (TensorProto.DOUBLE,)
     ),
-    # It divided float16 in float, whatever the type of the scale; from opset 23 on it does so in
-    # that type.
+    # It divided float16 in float32, whatever the type of the scale. From opset 23 on, it divides in
+    # the type of the scale.
     ChangedDefault(
         "QuantizeLinear", 23, "precision", 1, (_UNKNOWN, TensorProto.FLOAT16, TensorProto.BFLOAT16)
     ),
     ChangedDefault("Resize", 11, "coordinate_transformation_mode", "asymmetric"),
-    # a Resize by then
+    # Upsample has become Resize by then
     ChangedDefault("Upsample", 11, "coordinate_transformation_mode", "asymmetric"),
     ChangedDefault("RoiAlign", 16, "coordinate_transformation_mode", "output_half_pixel"),
     ChangedDefault("Selu", 6, "alpha", 1.6732),

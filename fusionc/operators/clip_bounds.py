@@ -1,4 +1,4 @@
-"""The bounds of a Clip: attributes at first, inputs since opset 11."""
+"""The bounds of a Clip: attributes before opset 11, inputs since then."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from fusionc.operators.disputed_shapes import NodeLike
 
 
 def clip_bounds(clip: NodeLike, largest: float) -> list[float | None]:
-    """The lower and the upper bound; None for one that is not one known number. If one is left out
-    it is `-largest` or `largest`.
+    """The lower and the upper bound; None for a bound that is not one known number. An omitted
+    bound is `-largest` or `largest`.
     """
     if clip.graph.opset < 11:
         return [float(clip.attr("min", -largest)), float(clip.attr("max", largest))]
     bounds: list[float | None] = [-largest, largest]
-    for at, value in enumerate(clip.inputs[1:3]):
+    for index, value in enumerate(clip.inputs[1:3]):
         if value is not None:
             array = value.constant()
-            bounds[at] = float(array.item()) if array is not None and array.size == 1 else None
+            bounds[index] = float(array.item()) if array is not None and array.size == 1 else None
     return bounds

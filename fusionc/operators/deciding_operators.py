@@ -1,9 +1,8 @@
-"""Operators that decide by the last bit of a number, and those that hand a last bit on to them.
+"""Operators for which the last bit of a number decides, and operators that pass such a bit on.
 
-On one side of a limit they give one result and on the other side another one: Round at every half,
-a comparison if both are equal, a division if the divisor changes its sign. Numbers that a
-quantization has made, or integers, lie on such limits again and again: half a step is a number like
-any other there.
+A deciding operator has different results on the two sides of a limit: Round at every half, a
+comparison at equal operands, a division where the divisor changes its sign. Integers and quantized
+numbers often are exactly on such a limit, because they are multiples of a step.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ SIGN_DECIDES = places_of(Trait.SIGN_DECIDES)
 ZERO_DECIDES = places_of(Trait.ZERO_DECIDES)
 TURNS = places_of(Trait.TURNS)
 SUMS = names_with(Trait.SUMS)
-# What keeps a number that lies on a limit on a limit, from the strictest set to the widest.
+# Operators that map a number on a limit to a number on a limit, from the smallest set to the
+# largest.
 MOVES = names_with(Trait.MOVES)
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES)
 ARITHMETIC = STRAIGHT | names_with(Trait.ARITHMETIC)
@@ -32,5 +32,5 @@ _FLOATS = frozenset(
 
 
 def is_real(elem_type: int) -> bool:
-    """Whether operations round elements of a type; unknown types may be such."""
+    """Whether operations round elements of this type. An unknown type may be such a type."""
     return elem_type in _FLOATS or elem_type == TensorProto.UNDEFINED

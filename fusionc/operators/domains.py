@@ -1,4 +1,4 @@
-"""The domains of onnxruntime's operators other than the standard one, which is ""."""
+"""The domains of onnxruntime's operators other than the standard domain ""."""
 
 MICROSOFT = "com.microsoft"
 TRADITIONAL = "ai.onnx.ml"  # trees, scalers, encoders

@@ -1,5 +1,5 @@
-"""Standard operators that onnxruntime has in opsets that do not know them yet, with the same
-meaning.
+"""Standard operators that onnxruntime supports in opsets before their introduction, with the same
+definition.
 """
 
-EARLY = {"LayerNormalization": 17}  # the first opset that knows it
+EARLY = {"LayerNormalization": 17}  # the opset that introduced the operator

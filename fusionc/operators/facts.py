@@ -1,7 +1,7 @@
-"""What is known of operators: one row for each, with its traits.
+"""Facts about operators: one row for each operator, with its traits.
 
-Rooms derive their sets of operators from this table. A set that differs from a trait on purpose
-says why at its place. An operator that is not in the table has no trait.
+Other modules derive their sets of operators from this table. If a set differs from a trait on
+purpose, a comment there gives the reason. An operator without a row has no trait.
 """
 
 from __future__ import annotations
@@ -14,93 +14,95 @@ from types import MappingProxyType
 from fusionc.operators.domains import MICROSOFT, TRADITIONAL
 
 Operator = tuple[str, str]  # domain and name
-Places = tuple[int, ...] | None  # inputs by number, None for all of them
+Places = tuple[int, ...] | None  # positions of inputs; None for all inputs
 
 
 class Trait(StrEnum):
-    """A property of an operator, or of those of its inputs that a row names after "@"."""
+    """A property of an operator, or of those inputs that its row lists after "@"."""
 
     # -- kinds
-    # each element from the one at its place in the first input; other inputs are parameters
+    # each element depends on one element of the first input; other inputs are parameters
     UNARY = "unary"
-    ACTIVATION = "activation"  # unary, and used between the layers of a network
-    # each element from one element of each input, broadcast to one shape
+    ACTIVATION = "activation"  # unary, and an activation function of networks
+    # each element depends on one element of each input, broadcast to one shape
     BROADCASTS = "broadcasts"
-    # except that Max and Min of −0 and +0 are the first or the last one
+    # except that for −0 and +0, the result of Max and Min depends on the order
     COMMUTATIVE = "commutative"
-    # before opset 7 broadcasts only if an attribute says so, perhaps from an axis on
+    # before opset 7, broadcasts only if the attribute broadcast says so, and from the attribute
+    # axis on
     LEGACY_AXIS = "legacy-axis"
     COMPARES = "compares"
     CASTS = "casts"
-    DIVIDES = "divides"  # with whole numbers, a divisor of 0 ends the process
-    # hands the elements of these inputs on as they are; which ones and where to may depend on them
+    DIVIDES = "divides"  # an integer division by 0 ends the process
+    # returns elements of these inputs unchanged; the inputs may decide which elements, and where
     MOVES = "moves"
-    SELECTS = "selects"  # each output holds elements of the first input and no others
-    RESHAPES = "reshapes"  # keeps all elements in their order
-    READS_SHAPE = "reads-shape"  # the result depends on the shape of the input alone
+    SELECTS = "selects"  # each output consists of elements of the first input only
+    RESHAPES = "reshapes"  # keeps all elements in order
+    READS_SHAPE = "reads-shape"  # the result depends only on the shape of the input
     REDUCES = "reduces"
-    FINDS_INDEX = "finds-index"  # that of the largest or the smallest element
-    KEEPS_ONE = "keeps-one"  # reduces a single number to itself
-    KEEPS_WHOLE = "keeps-whole"  # reduces whole numbers to a whole number
+    FINDS_INDEX = "finds-index"  # returns the index of the largest or smallest element
+    KEEPS_ONE = "keeps-one"  # the reduction of a single number is that number
+    KEEPS_WHOLE = "keeps-whole"  # the reduction of integers is an integer
     WINDOW_POOL = "window-pool"
     GLOBAL_POOL = "global-pool"
     CONVOLUTION = "convolution"
     MATRIX_PRODUCT = "matrix-product"
-    # adds products of data and weights, in floating point: linear in either of them
+    # sums floating-point products of data and weights: linear in each of them
     WEIGHTED_SUMS = "weighted-sums"
     RECURRENT = "recurrent"
     ATTENTION = "attention"
     SOFTMAX = "softmax"
     NORM = "norm"
-    ROW_NORM = "row-norm"  # normalizes each row by itself, with a scale
+    ROW_NORM = "row-norm"  # normalizes each row separately, with a scale
     CONTROL = "control"  # runs subgraphs
     QUANTIZES = "quantizes"
     DEQUANTIZES = "dequantizes"
     RANDOM = "random"
-    STATEFUL = "stateful"  # has a state, or draws random numbers inside
+    STATEFUL = "stateful"  # has a state, or draws random numbers internally
 
-    # -- numbers, and the last bit of them
-    # the last bit of these inputs may move the result by a whole step; NaN is such a step
+    # -- rounding and the last bit of numbers
+    # the last bit of these inputs may change the result by a whole step, or to NaN
     JUMPS = "jumps"
-    SORTS = "sorts"  # the order of nearly equal elements decides all that follows
-    # the sign of a number near 0 in these inputs decides; of a power only for some exponents
+    SORTS = "sorts"  # the order of nearly equal elements determines the whole result
+    # the sign of a number near 0 in these inputs determines the result; for Pow, of some exponents
     SIGN_DECIDES = "sign-decides"
-    # the sign of a zero in these inputs decides, as between ∞ and −∞; of a power for exponents
-    # below 0
+    # the sign of a zero in these inputs determines the result, as between ∞ and −∞; for Pow, with
+    # negative exponents
     ZERO_DECIDES = "zero-decides"
-    # after a quotient it is an angle: if the numerator is 0, the last bit decides between π and −π
+    # an angle after a quotient: if the numerator is 0, the last bit decides between π and −π
     TURNS = "turns"
-    SUMS = "sums"  # numbers that nearly cancel leave their rounding errors
-    # a few operations for each element: numbers of few digits stay numbers of few digits
+    SUMS = "sums"  # if operands nearly cancel, their rounding errors remain
+    # a few operations per element: numbers with few digits keep few digits
     SCALES = "scales"
-    ARITHMETIC = "arithmetic"  # the same with a few more digits
-    # computes an element from one element of each input, or the mean or sum of a few, without jumps
+    ARITHMETIC = "arithmetic"  # like SCALES, but with a few more digits
+    # computes an element without jumps from one element of each input, or from the mean or sum of
+    # few
     CONTINUOUS = "continuous"
-    KEEPS_ZERO = "keeps-zero"  # turns a zero into a zero, of the same or the other sign
-    UNIFORM = "uniform"  # a result depends on its operands, not on the place of the element
-    APPROXIMATED = "approximated"  # no standard says how it rounds: kernels differ
-    GRID = "grid"  # its results lie on a grid, which an equivalent model has as well
-    WHOLE_LIMITS = "whole-limits"  # jumps at whole numbers, not at halves
-    GRID_INSIDE = "grid-inside"  # rounds its first input to a grid before it computes
-    NEVER_NEGATIVE = "never-negative"  # nor −0, whatever the operands are
-    AT_LEAST_ZERO = "at-least-zero"  # but perhaps −0
-    KEEPS_SIGN = "keeps-sign"  # is never negative if these inputs never are
-    IDEMPOTENT = "idempotent"  # applied twice it does the same as once
-    INVOLUTION = "involution"  # applied twice it changes nothing
+    KEEPS_ZERO = "keeps-zero"  # maps 0 to 0, perhaps with the other sign
+    UNIFORM = "uniform"  # the result does not depend on the position of the element
+    APPROXIMATED = "approximated"  # no standard defines its rounding, so kernels differ
+    GRID = "grid"  # the results are multiples of a step, which an equivalent model has, too
+    WHOLE_LIMITS = "whole-limits"  # jumps at integers, not at halves
+    GRID_INSIDE = "grid-inside"  # rounds its first input to multiples of a step before it computes
+    NEVER_NEGATIVE = "never-negative"  # neither negative nor −0, for all operands
+    AT_LEAST_ZERO = "at-least-zero"  # not negative, but perhaps −0
+    KEEPS_SIGN = "keeps-sign"  # never negative if these inputs never are
+    IDEMPOTENT = "idempotent"  # a second application changes nothing
+    INVOLUTION = "involution"  # a second application restores the input
 
-    # -- rewrites of onnxruntime when it loads a model
-    # is computed in integers if these inputs are dequantized and the result is quantized
+    # -- rewrites by onnxruntime when it loads a model
+    # computed in integers if these inputs are dequantized and the result is quantized
     IN_INTEGERS = "in-integers"
-    FLOAT_RESULT = "float-result"  # has a form on integers with a floating-point result
-    PASSES_INTEGERS = "passes-integers"  # is moved to the other side of a (de)quantization
-    UNSIGNED = "unsigned"  # constants of int8 in these inputs may become uint8
+    FLOAT_RESULT = "float-result"  # has an integer form with a floating-point result
+    PASSES_INTEGERS = "passes-integers"  # moves past a QuantizeLinear or DequantizeLinear
+    UNSIGNED = "unsigned"  # int8 constants in these inputs may become uint8
     JOINS_CONV = "joins-conv"  # becomes the activation of a FusedConv
     JOINS_GEMM = "joins-gemm"  # becomes the activation of a FusedGemm
 
     # -- the values of inputs
     COUNTS = "counts"  # sizes, counts or divisors: at least 1
-    OFFSETS = "offsets"  # axes, positions in a short sequence or offsets: 0 is always right
-    # the value of these inputs comes out again, perhaps with another added to it
+    OFFSETS = "offsets"  # axes, positions in a short sequence or offsets: 0 is always valid
+    # the value of these inputs is returned, perhaps with another value added
     PASSES_VALUE = "passes-value"
     POSITIVE = "positive"  # variances, scales or probabilities: positive numbers
 
@@ -352,15 +354,17 @@ def operators_with(*traits: Trait) -> frozenset[Operator]:
 @cache
 def names_with(*traits: Trait, domain: str = "") -> frozenset[str]:
     """The names of the operators of a domain that have at least one of these traits."""
-    return frozenset(name for of, name in operators_with(*traits) if of == domain)
+    return frozenset(
+        name for operator_domain, name in operators_with(*traits) if operator_domain == domain
+    )
 
 
-def holds_at(trait: Trait, operator: Operator, place: int) -> bool:
-    """Whether an operator has a trait at that of its inputs."""
+def holds_at(trait: Trait, operator: Operator, position: int) -> bool:
+    """Whether an operator has a trait for the input at this position."""
     places = FACTS.get(operator, {}).get(trait, ())
-    return places is None or place in places
+    return places is None or position in places
 
 
 def places_of(trait: Trait) -> dict[Operator, Places]:
-    """For each operator with a trait, the inputs for which it holds."""
+    """Each operator with this trait, and the positions of the inputs that have it."""
     return {operator: row[trait] for operator, row in FACTS.items() if trait in row}

@@ -1,7 +1,7 @@
 """Operators that onnxruntime computes in integers between DequantizeLinear and QuantizeLinear.
 
-Found with onnxruntime 1.32 from the models that it makes at load, for each operator, type and tail;
-tests hold the table to it.
+The table was derived from the models that onnxruntime 1.32 makes at load, for each operator, type
+and following operator; tests compare it with onnxruntime.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from onnx import TensorProto
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with, operators_with, places_of
 
-# DynamicQuantizeLinear is none of a group: its scale is known only when the model runs.
+# DynamicQuantizeLinear is not part of a group, because its scale is unknown before the model runs.
 QUANTIZE = operators_with(Trait.QUANTIZES) - {("", "DynamicQuantizeLinear")}
 DEQUANTIZE = operators_with(Trait.DEQUANTIZES)
 BYTES = frozenset({TensorProto.UINT8, TensorProto.INT8, TensorProto.UNDEFINED})
 
-# By name, the inputs that have to be dequantized, None for all.
+# By name, the positions of the inputs that must be dequantized; None for all inputs.
 BETWEEN = {name: places for (_, name), places in places_of(Trait.IN_INTEGERS).items()}
-# Those that have a form with a floating-point result as well.
+# Operators that also have an integer form with a floating-point result.
 PRODUCTS = names_with(Trait.FLOAT_RESULT)
-# Those whose operands may have two types: the second one holds weights.
+# Operators whose two operands may have different types: the second one holds weights.
 WEIGHTED = PRODUCTS | {"Conv"}
-# What dequantized elements, or those to be quantized, pass through.
+# Operators that onnxruntime moves past a DequantizeLinear or QuantizeLinear.
 PASSED = names_with(Trait.PASSES_INTEGERS)
 
-FLOAT_RESULT = 1  # of a product of integers
-INTEGERS = 2
-# The operators on integers that passes make, and what their results are.
+FLOAT_RESULT = 1  # the result is floating-point
+INTEGERS = 2  # the result is integers
+# The operators on integers that passes create, and the kind of their results.
 MADE = {
     (MICROSOFT, name): FLOAT_RESULT for name in names_with(Trait.FLOAT_RESULT, domain=MICROSOFT)
 }

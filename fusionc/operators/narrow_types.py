@@ -1,4 +1,6 @@
-"""Types in which weights are stored in few bits, to be cast when the model is loaded."""
+"""Types in which models store weights in few bits. The weights are cast when the model is
+loaded.
+"""
 
 from __future__ import annotations
 

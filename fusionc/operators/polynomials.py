@@ -1,7 +1,7 @@
-"""Sizes of dimensions as polynomials: sums of products of symbols, with whole numbers as factors.
+"""Sizes of dimensions as polynomials: sums of products of symbols, with integer factors.
 
 An atom is a symbol, another hashable name of an unknown size, or a minimum or a quotient of
-polynomials. Equal polynomials have equal values whatever the atoms are.
+polynomials. Equal polynomials have equal values for all values of the atoms.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Product = tuple[Atom, ...]  # sorted; the empty product is 1
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A sum of products; a monomial if it has at most one."""
+    """A sum of products; a monomial if it has at most one term."""
 
-    terms: tuple[tuple[Product, int], ...] = ()  # sorted, each with its factor, which is not 0
+    terms: tuple[tuple[Product, int], ...] = ()  # sorted pairs of a product and its nonzero factor
 
     def __add__(self, other: Polynomial) -> Polynomial:
         return _sum((*self.terms, *other.terms))
@@ -28,26 +28,26 @@ class Polynomial:
 
     def __mul__(self, other: Polynomial) -> Polynomial:
         return _sum(
-            (tuple(sorted((*one, *two), key=repr)), factor * times)
-            for one, factor in self.terms
-            for two, times in other.terms
+            (tuple(sorted((*first, *second), key=repr)), factor * second_factor)
+            for first, factor in self.terms
+            for second, second_factor in other.terms
         )
 
     def __str__(self) -> str:
-        """The sum as an expression of C or Python."""
+        """The sum as an expression in C or Python."""
         ordered = sorted(self.terms, key=lambda term: tuple(map(str, term[0])))
         return " + ".join(_text(product, factor) for product, factor in ordered) or "0"
 
     @property
     def number(self) -> int | None:
-        """The value if it depends on no atom, else None."""
+        """The value if the polynomial has no atoms, else None."""
         if not self.terms:
             return 0
         product, factor = self.terms[0]
         return factor if len(self.terms) == 1 and not product else None
 
     def atoms(self) -> Iterator[Atom]:
-        """The symbols and unknown sizes that it depends on."""
+        """The symbols and unknown sizes in the polynomial."""
         for product, _ in self.terms:
             for atom in product:
                 if isinstance(atom, Least):
@@ -59,8 +59,8 @@ class Polynomial:
                     yield atom
 
     def over(self, other: Polynomial) -> Polynomial | None:
-        """The quotient if nothing is left over whatever the atoms are, which are not 0; None if
-        that is not known.
+        """The quotient if the division is exact for all nonzero values of the atoms; None if that
+        is not known.
         """
         if len(other.terms) != 1:
             return None
@@ -78,11 +78,11 @@ class Polynomial:
         return _sum(terms)
 
     def value(self, sizes: Mapping[Atom, int]) -> int | None:
-        """The number for these sizes; None if one is missing or a divisor is 0."""
+        """The value for these sizes; None if a size is missing or a divisor is 0."""
         return self.replaced(sizes).number
 
     def replaced(self, sizes: Mapping[Atom, int]) -> Polynomial:
-        """The polynomial with numbers for some atoms."""
+        """The polynomial with these atoms replaced by numbers."""
         total = ZERO
         for product, factor in self.terms:
             part = number(factor)
@@ -94,7 +94,7 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Least:
-    """The smaller one of a number and a polynomial."""
+    """The minimum of a number and a polynomial."""
 
     limit: int
     of: Polynomial
@@ -102,7 +102,7 @@ class Least:
 
 @dataclass(frozen=True)
 class Quotient:
-    """A polynomial divided by another one and rounded down."""
+    """A polynomial divided by another one, rounded down."""
 
     of: Polynomial
     divisor: Polynomial
@@ -112,12 +112,12 @@ ZERO = Polynomial()
 
 
 def number(value: int) -> Polynomial:
-    """A number alone."""
+    """A number as a polynomial."""
     return Polynomial((((), value),)) if value else ZERO
 
 
 def symbol(atom: Atom) -> Polynomial:
-    """An atom alone."""
+    """An atom as a polynomial."""
     return Polynomial((((atom,), 1),))
 
 
@@ -125,7 +125,7 @@ ONE = number(1)
 
 
 def product(sizes: Iterable[Polynomial]) -> Polynomial:
-    """All sizes multiplied; 1 for none."""
+    """The product of all sizes; 1 if there are none."""
     result = ONE
     for size in sizes:
         result *= size
@@ -133,12 +133,12 @@ def product(sizes: Iterable[Polynomial]) -> Polynomial:
 
 
 def least(limit: int, of: Polynomial) -> Polynomial:
-    """min(limit, of)"""
+    """The polynomial min(limit, of)."""
     return number(min(limit, of.number)) if of.number is not None else symbol(Least(limit, of))
 
 
 def floored(of: Polynomial, divisor: Polynomial) -> Polynomial:
-    """of // divisor, which has no value if the divisor is 0."""
+    """The polynomial of // divisor. It has no value if the divisor is 0."""
     if of.number is not None and divisor.number:
         return number(of.number // divisor.number)
     return symbol(Quotient(of, divisor))

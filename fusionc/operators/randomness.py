@@ -1,7 +1,7 @@
-"""Operators whose second run may give another answer, or that change something outside the graph.
+"""Operators whose result may differ in a second run, or that have a side effect.
 
-Nothing of these is ever folded, merged or removed. Dropout and BatchNormalization depend on an
-attribute or input: see `is_pure` in `model.operators`.
+No pass folds, merges or removes these operators. For Dropout and BatchNormalization, an attribute
+or input decides: see `is_pure` in `model.operators`.
 """
 
 from fusionc.operators.domains import MICROSOFT

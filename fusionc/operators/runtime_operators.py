@@ -1,9 +1,9 @@
-"""Types and shapes of the outputs of onnxruntime's own operators, and of the few standard ones for
-which onnx infers nothing.
+"""Types and shapes of the outputs of onnxruntime's own operators, and of the few standard operators
+for which onnx infers nothing.
 
-The element types are those of onnxruntime's definitions: each output has the type of an input, or
-always the same one. A rule gives a shape only if onnxruntime refuses all inputs that would lead to
-another one, or if it follows from an attribute; `benchmarks/enforced_sizes.py` tests these, too.
+The element types are those of onnxruntime's definitions: each output has the type of an input, or a
+fixed type. A rule gives a shape only if it follows from an attribute, or if onnxruntime rejects all
+inputs that would lead to another shape. `benchmarks/enforced_sizes.py` tests these rules, too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fusionc.operators.broadcast_shapes import broadcast
 from fusionc.operators.domains import MICROSOFT, TRADITIONAL
 
 Shape = tuple["int | str | None", ...]
-# element type, 0 for an unknown one, and shape of each output
-Made = list[tuple[int, Shape | None]]
+# element type (0 if unknown) and shape of each output
+OutputTypes = list[tuple[int, Shape | None]]
 
 
 class TypedLike(Protocol):
@@ -32,7 +32,7 @@ class TypedLike(Protocol):
 
 
 class CallLike(Protocol):
-    """What the rules need of a call."""
+    """The part of a call that the rules read."""
 
     @property
     def op(self) -> str: ...
@@ -46,8 +46,8 @@ class CallLike(Protocol):
     def attr(self, name: str, default: Any = None) -> Any: ...
 
 
-# For each output the input that has its element type, or the type that it always has, or "-" if it
-# is not that simple.
+# For each output: the position of the input with the same element type, or a fixed type, or "-" if
+# neither holds.
 _FIRST = """
     BiasAdd BiasGelu BiasSoftmax BiasSplitGelu CDist ComplexMul ComplexMulConj
     ConvTransposeWithDynamicPads CropAndResize DynamicQuantizeMatMul ExpandDims FastGelu FusedMatMul
@@ -93,19 +93,16 @@ ELEMENT_TYPES: dict[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-def runtime_types(call: CallLike) -> Made | None:
-    """What is known of the outputs of a call of such an operator; None for other operators."""
+def runtime_types(call: CallLike) -> OutputTypes | None:
+    """The known types and shapes of the outputs of such an operator; None for other operators."""
     types = ELEMENT_TYPES.get(call.operator)
     if types is None:
         return None
     rule = _SHAPES.get(call.operator)
     try:
         shapes = list(rule(call)) if rule is not None else []
-    except (
-        IndexError,
-        TypeError,
-        AttributeError,
-    ):  # an input is left out, of another rank or unknown
+    # an input is omitted, or has an unknown shape or another rank
+    except (IndexError, TypeError, AttributeError):
         shapes = []
     shapes += [None] * len(types)
     return [
@@ -120,16 +117,16 @@ def _element_type(call: CallLike, source: str) -> int:
     return 0 if source == "-" else int(TensorProto.DataType.Value(source.upper()))
 
 
-def _shape(call: CallLike, at: int) -> Shape:
+def _shape(call: CallLike, index: int) -> Shape:
     """The shape of an input. Raises TypeError if it is unknown."""
-    return tuple(call.inputs[at].shape)
+    return tuple(call.inputs[index].shape)
 
 
-def _as_first(call: CallLike) -> list[Shape | None]:
+def _first_shape(call: CallLike) -> list[Shape | None]:
     return [_shape(call, 0)]
 
 
-def _skipping(call: CallLike) -> list[Shape | None]:
+def _skip_norm_shapes(call: CallLike) -> list[Shape | None]:
     x = _shape(call, 0)
     return [x, None, None, x]
 
@@ -145,7 +142,7 @@ def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
 
 
 def _columns(call: CallLike) -> list[Shape | None]:
-    """The weights are packed: an attribute says how many columns they have."""
+    """The weights are packed; the attribute N is the number of their columns."""
     return [(*_shape(call, 0)[:-1], call.attr("N"))]
 
 
@@ -155,7 +152,7 @@ def _gathered(call: CallLike) -> list[Shape | None]:
     axis = call.attr("gather_axis", 0)
     axis %= len(data)
     last = data[-1]
-    # two in each byte
+    # a byte holds two elements
     if call.inputs[0].elem_type == TensorProto.UINT8 and call.attr("bits", 4) == 4:
         last = 2 * last if isinstance(last, int) else None
     data = (*data[:-1], last)
@@ -176,19 +173,19 @@ def _attention(call: CallLike) -> list[Shape | None]:
     return [(*x[:2], sizes[2] if sizes else width)] if len(x) == 3 else [None]
 
 
-def _like_first(*ops: str) -> dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]]:
-    return {(MICROSOFT, op): _as_first for op in ops}
+def _with_first_shape(*ops: str) -> dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]]:
+    return {(MICROSOFT, op): _first_shape for op in ops}
 
 
 _SHAPES: dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]] = {
-    **_like_first(
+    **_with_first_shape(
         "BiasGelu", "FastGelu", "Gelu", "Inverse", "QMoE", "QuickGelu", "RotaryEmbedding", "Trilu"
     ),
-    **_like_first(
+    **_with_first_shape(
         "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"
     ),
     **dict.fromkeys(
-        ((MICROSOFT, f"Skip{op}LayerNormalization") for op in ("", "Simplified")), _skipping
+        ((MICROSOFT, f"Skip{op}LayerNormalization") for op in ("", "Simplified")), _skip_norm_shapes
     ),
     **dict.fromkeys(
         (
@@ -216,10 +213,10 @@ _SHAPES: dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]] = {
     (MICROSOFT, "QLinearWhere"): lambda call: [
         broadcast(_shape(call, 0), _shape(call, 1), _shape(call, 4))
     ],
-    **{(TRADITIONAL, op): _as_first for op in ("Normalizer", "Scaler", "Imputer")},
+    **{(TRADITIONAL, op): _first_shape for op in ("Normalizer", "Scaler", "Imputer")},
     **{
-        ("", op): _as_first
+        ("", op): _first_shape
         for op in ("GroupNormalization", "LayerNormalization", "MeanVarianceNormalization")
     },
-    ("", "SimplifiedLayerNormalization"): _as_first,
+    ("", "SimplifiedLayerNormalization"): _first_shape,
 }

@@ -1,10 +1,10 @@
-"""Elementwise operators whose result depends on its operands alone, not on where the element lies.
+"""Elementwise operators whose result does not depend on the position of the element.
 
-onnxruntime computes Log, Softplus, Pow and others as polynomials: one for elements that fill a
-vector, another for the rest of a row; or, as Pow does, one for a scalar operand and another for a
-tensor. Which operators these are depends on the processor. Arithmetic is the same everywhere: each
-result is the number nearest to the exact one. Max and Min are not: of two zeros they take the first
-or the second one, by which of them is repeated.
+onnxruntime computes Log, Softplus, Pow and others by polynomials. It uses one polynomial for
+elements that fill a vector and another for the rest of a row; Pow uses one for a scalar operand and
+another for a tensor. Which operators these are depends on the processor. Arithmetic is the same at
+every position, because each result is the number nearest to the exact one. Max and Min are not: for
+−0 and +0, the result depends on which operand is broadcast.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNIFORM = names_with(Trait.UNIFORM)
 
 
 def is_same_everywhere(operator: str, elem_type: int) -> bool:
-    """Whether an operator computes elements of a type in the same way wherever they lie; integers
-    always are the same.
+    """Whether an operator computes elements of this type in the same way at every position. For
+    integers, all operators do.
     """
     return operator in _UNIFORM or not is_real(elem_type)

@@ -1,15 +1,15 @@
-"""Which signedness of 8-bit operands onnxruntime's CPU kernels for products are fast with.
+"""The signedness of 8-bit operands for which onnxruntime's CPU kernels of products are fast.
 
-Measured with onnxruntime 1.32 on processors with VNNI, one thread. Times in ms of a product of
-128 × 512 by 512 × 512, or a convolution of 64 by 64 channels on 56 × 56 pixels; the letters are
-the data and the weights, u for uint8 and s for int8:
+Measured with onnxruntime 1.32 on processors with VNNI and one thread, in ms: products of 128 × 512
+by 512 × 512, and convolutions of 64 by 64 channels on 56 × 56 pixels. The two letters are the types
+of the data and of the weights, u for uint8 and s for int8:
 
     QLinearConv 3×3   uu 1.89  us 0.44  ss 7.18        QLinearMatMul  uu 0.40  us 0.06  ss 2.06
     ConvInteger 3×3   uu 1.74  us 8.13  su 0.52  ss 8.08
     MatMulInteger     uu 0.37  us 0.04  su 2.03  ss 2.12
     QGemm             uu 0.39  us 0.06  ss 2.03
 
-ConvInteger has its operands the other way round: the weights are the left one of its product.
+ConvInteger exchanges its operands: its product has the weights as the left operand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnx import TensorProto
 from fusionc.operators.domains import MICROSOFT
 
 _Array = np.ndarray[Any, Any]
-_HALF = 128  # of the range of 8 bits
+_HALF = 128  # half of the range of 8-bit integers
 UNSIGNED = int(TensorProto.UINT8)
 SIGNED = int(TensorProto.INT8)
 OPPOSITE = {UNSIGNED: SIGNED, SIGNED: UNSIGNED}
@@ -31,21 +31,21 @@ OPPOSITE = {UNSIGNED: SIGNED, SIGNED: UNSIGNED}
 
 @dataclass(frozen=True)
 class Operand:
-    """An integer operand: the inputs that hold it and its zero point, and the type that is fast."""
+    """An integer operand: its input, the input of its zero point, and its fast type."""
 
-    value: int
-    zero: int
-    fast: int = 0  # 0 if both types take the same time
+    value: int  # position of the input
+    zero: int  # position of the input with the zero point
+    fast: int = 0  # the element type for which the kernel is fast; 0 if both types are equal
 
 
 @dataclass(frozen=True)
 class IntegerKernel:
-    """An operator on 8-bit integers, each with a zero point."""
+    """An operator on 8-bit integers with zero points."""
 
     operands: tuple[Operand, ...]
-    # the input that holds the zero point of the result; None if the result has no zero point
+    # position of the input with the zero point of the result; None if the result has none
     result_zero: int | None = None
-    # how many operands, the first ones, must have one type, which the result with a zero point has
+    # this number of first operands must have one type, which is also that of a quantized result
     alike: int = 0
 
 
@@ -56,7 +56,7 @@ def _product(
     return IntegerKernel(operands, result_zero, alike=1)
 
 
-_RESULT_OF_QGEMM = 8  # the input that holds the zero point of its result
+_RESULT_OF_QGEMM = 8  # position of the input with the zero point of the result
 _ONE_OPERAND = IntegerKernel((Operand(0, 2),), result_zero=4, alike=1)
 _WEIGHTS_OF_LSTM = (Operand(1, 9, SIGNED), Operand(2, 11, SIGNED))
 
@@ -79,15 +79,15 @@ KERNELS: dict[tuple[str, str], IntegerKernel] = {
     (MICROSOFT, "QLinearSoftmax"): _ONE_OPERAND,
     (MICROSOFT, "QLinearWhere"): IntegerKernel((Operand(1, 3), Operand(4, 6)), 8, alike=2),
 }
-# Operators that give other integers, as their zero points take part in sums of float32, and the
-# input that holds the zero point of their result: of 4 million numbers 11 of products and 19 of
-# sums differed, and more of averages that lie between two integers.
+# Operators whose integers change with the signedness, because the zero points take part in float32
+# sums, and the position of the input with the zero point of the result. Of 4 million elements, 11
+# of products and 19 of sums differed, and more of averages halfway between two integers.
 KEPT: dict[tuple[str, str], int] = {
     (MICROSOFT, "QLinearAdd"): 7,
     (MICROSOFT, "QLinearMul"): 7,
     (MICROSOFT, "QLinearAveragePool"): 4,
 }
-# Operators that move integers or compare them: the inputs that hold them.
+# Operators that move or compare integers, and the positions of the inputs with these integers.
 CARRIED: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(
         (
@@ -105,16 +105,16 @@ CARRIED: dict[str, tuple[int, ...] | None] = {
 
 
 def kernel_of(operator: tuple[str, str], inputs: int) -> IntegerKernel | None:
-    """What is known of an operator with that many inputs, if it knows zero points."""
+    """The kernel of an operator on integers with this number of inputs; None for others."""
     if operator == (MICROSOFT, "QLinearConcat"):
-        operands = tuple(Operand(place, place + 2) for place in range(2, inputs, 3))
+        operands = tuple(Operand(position, position + 2) for position in range(2, inputs, 3))
         return IntegerKernel(operands, result_zero=1, alike=len(operands))
-    if operator == (MICROSOFT, "QGemm") and inputs <= _RESULT_OF_QGEMM:  # the result is float32
+    if operator == (MICROSOFT, "QGemm") and inputs <= _RESULT_OF_QGEMM:  # the result is a float
         return IntegerKernel(KERNELS[operator].operands)
     return KERNELS.get(operator)
 
 
 def opposite(array: _Array, elem_type: int) -> _Array:
-    """Elements or zero points of this type in the other signedness."""
-    by = _HALF if elem_type == SIGNED else -_HALF
-    return (array.astype(np.int16) + by).astype(np.uint8 if elem_type == SIGNED else np.int8)
+    """Elements or zero points of this type, shifted to the opposite signedness."""
+    shift = _HALF if elem_type == SIGNED else -_HALF
+    return (array.astype(np.int16) + shift).astype(np.uint8 if elem_type == SIGNED else np.int8)

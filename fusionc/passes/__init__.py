@@ -1,7 +1,7 @@
 """The registry of passes, and the order in which they run: one line for each pass.
 
-A pass is a module named after its class; the switch file, the command line, the documentation, the
-templates and the tests all read it from here.
+A pass is the only `Pass` class of its module. The switch file, the command line, the documentation,
+the templates and the tests all read the passes from here.
 """
 
 from importlib import import_module
@@ -9,7 +9,7 @@ from importlib import import_module
 from fusionc.rewrite import Pass
 
 _ORDER = (
-    # cleanup: the later passes see only what the model really computes
+    # cleanup: first, so that the later passes see only the operators that the model needs
     "cleanup.rank_question",
     "cleanup.switch_dead_branch_elimination",
     "cleanup.function_inline",
@@ -24,19 +24,19 @@ _ORDER = (
     "cleanup.idempotent_op",
     "cleanup.where_not",
     "cleanup.dimension_compute",
-    "cleanup.shape_of_input",  # after the one that makes constants: it takes the rest
+    "cleanup.shape_of_input",  # after DimensionCompute, which makes constants of known dimensions
     "cleanup.constant_folding",  # after the removals, which make more values constant
-    # after folding: equal constants have been folded away
+    # after folding, which removes the subexpressions of constants
     "cleanup.common_subexpression_elimination",
     "cleanup.subnormal_to_zero",  # after folding, which makes weights
     "cleanup.remove_same_const",
     "cleanup.prune",
-    # activations: written-out forms, while they are as the exporter wrote them
+    # activations: formulas that are written out, before other passes change their operators
     "activations.softmax_small_op_fusion",
     "activations.stable_softmax_fusion",
     "activations.gelu_fusion",
-    # normalization: written-out forms, too
-    # before LayerNorm, which would take the same over two trailing axes
+    # normalization: formulas that are written out
+    # before LayerNorm, whose formula is the same over two trailing axes
     "normalization.instance_norm_fusion",
     "normalization.layer_norm_fusion",
     "normalization.rms_norm_fusion",
@@ -44,7 +44,7 @@ _ORDER = (
     "normalization.group_norm_fusion",
     # activations
     "activations.clip_fusion",
-    "activations.hard_sigmoid_fusion",  # after ClipFusion, which makes one Clip
+    "activations.hard_sigmoid_fusion",  # after ClipFusion, which joins two limits into one Clip
     "activations.hard_swish_fusion",
     "activations.softplus_fusion",
     "activations.mish_fusion",
@@ -53,15 +53,15 @@ _ORDER = (
     # data_movement: blocks of pixels
     "data_movement.depth_to_space_fusion",
     "data_movement.space_to_depth_fusion",
-    # matmul: written as Einsum
+    # matmul: products that are written as Einsum
     "matmul.einsum",
-    # signal: transforms, which become products and convolutions
+    # signal: transforms become products and convolutions
     "signal.stft_to_conv",
     "signal.dft_to_mat_mul",
-    # convolution: first the passes that uncover a Conv or its padding; then those that move later
-    # operators into a Conv, before those that move earlier ones into the next Conv, because these
-    # have to be exact at its borders; then those that join Convs.
-    # before Pad: it leaves a Pad before the Conv
+    # convolution: first the passes that uncover a Conv or its padding; then the passes that fold
+    # later operators into the Conv before them; then those that fold earlier operators into the
+    # next Conv, which must be exact at its borders; last the passes that join Convs.
+    # before PadConv2d, because its result is a Pad before the Conv
     "convolution.space_to_batch_conv2d_batch_to_space",
     "convolution.pad_conv2d_fusion",
     "convolution.pooling_fusion",
@@ -69,33 +69,34 @@ _ORDER = (
     "convolution.conv2d_transpose_batchnorm_fusion",
     "convolution.conv_scale_fusion",
     "convolution.conv2d_squeeze_biasadd_fusion",
-    "convolution.biasadd_conv_fusion",  # after those that make a bias
+    "convolution.biasadd_conv_fusion",  # after the passes that make a bias
     "convolution.conv2d_mul_fusion",
     "convolution.batchnorm_conv_fusion",
-    "convolution.batch_norm_to_scale",  # for a BatchNormalization that no Conv takes
-    "convolution.conv1x1_reassociation",  # after the biases: it wants nothing between two Convs
+    "convolution.batch_norm_to_scale",  # for a BatchNormalization that no Conv has absorbed
+    "convolution.conv1x1_reassociation",  # after the bias passes: nothing may be between the Convs
     "convolution.conv_to_fully_connection_fusion",
     "convolution.split_conv2d_concat",
     "convolution.conv_concat_fusion",
     "convolution.same_input_conv2d",  # after ConvConcat, which needs no Split
-    # matmul: first the passes that move a bias or a scale to its product, then those that join them
+    # matmul: first the passes that move a bias or a scale to its product, then those that join
+    # products
     "matmul.mat_mul_reshape_bias_add_fusion",
     "matmul.batch_mat_mul_v2_reshape_fusion",
     "matmul.mat_mul_bias_add_fusion",
     "matmul.batch_mat_mul_fusion",
     "matmul.gemm_scale_fusion",
     "matmul.mat_mul_reassociation",
-    "matmul.same_weights_mat_mul",  # before the one for equal inputs
+    "matmul.same_weights_mat_mul",  # before SameInputMatMul
     "matmul.same_input_mat_mul",
     # data_movement
     "data_movement.cast_relu_cast_fusion",
-    "data_movement.sequence_elimination",  # before the Slices that it makes are merged
+    "data_movement.sequence_elimination",  # before its new Slices are merged
     "data_movement.strided_slice_merge",
     "data_movement.concatv2d_fusion",
-    "data_movement.concat_ext2_fusion",  # after the merge: it wants all pieces in one Concat
+    "data_movement.concat_ext2_fusion",  # after the merge: all pieces must be in one Concat
     "data_movement.split_vd_fusion",
     "data_movement.split_vd_fusion_pass_v2",
-    # after the merges: it wants all pieces of one Split in one Concat
+    # after the merges: all pieces of one Split must be in one Concat
     "data_movement.split_concat_fusion",
     "data_movement.concat_tile_fusion",
     "data_movement.gather_fusion",  # after the Slices that become a Split
@@ -105,12 +106,12 @@ _ORDER = (
     "data_movement.dim1_transpose_to_squeeze",
     "data_movement.shape_reshape",
     "data_movement.expand_elimination",
-    "data_movement.flat_batch_elimination",  # before attention, which wants batch and heads apart
-    # attention: once the shapes of heads are constants, repeated transpositions are joined, and
-    # Slices are Splits
+    "data_movement.flat_batch_elimination",  # before attention, which needs batch and heads apart
+    # attention: after the shapes of heads have become constants, repeated Transposes have been
+    # joined, and Slices have become Splits
     "attention.rotary_embedding_fusion",
     "attention.flash_attention_fusion_v2",
-    "attention.flash_attention_fusion_v1",  # the one with a mask
+    "attention.flash_attention_fusion_v1",  # attention with a mask
     # arithmetic
     "arithmetic.arithmetic_simplify",
     "arithmetic.reduce_sum_fusion",
@@ -122,42 +123,43 @@ _ORDER = (
     "arithmetic.arithmetic_inexact",
     # convolution: after the constants have been joined
     "convolution.squeeze_excite_residual",
-    # The operators of onnxruntime come after all portable passes, which do not know them.
-    # quantization: before activations go into convolutions of floats
+    # From here on, passes may emit onnxruntime's own operators, which portable passes do not know.
+    # quantization: before activations are fused into float convolutions
     "quantization.quantized_activation",
     # attention
     "attention.rotary_embedding_ub_fusion",
-    "attention.group_query_attention_fusion",  # before the one that takes repeated keys
+    # before MultiHeadAttention, which accepts repeated keys, too
+    "attention.group_query_attention_fusion",
     "attention.multi_head_attention_fusion",
-    "attention.repeated_mat_mul_ub_fusion",  # for the attentions that remain
-    # data_movement: for the attentions that remain
+    "attention.repeated_mat_mul_ub_fusion",  # for attention that is still written out
+    # data_movement: for attention that is still written out
     "data_movement.unpack_transpose",
-    # data_movement: for what no attention has taken
+    # data_movement: for Transposes that no attention has absorbed
     "data_movement.image_transpose",
     # quantization: normalizations
     "quantization.add_rms_norm_dynamic_quant_fusion",
-    "quantization.add_rms_norm_quant_fusion",  # those of a longer chain first
+    "quantization.add_rms_norm_quant_fusion",  # longer chains first
     "quantization.rms_norm_quant_fusion",
     # normalization: together with the sum before it
     "normalization.add_cast_rms_norm_cast_fusion",
     "normalization.add_rms_norm_fusion",
-    "normalization.embed_layer_norm_fusion",  # before the one that takes every sum
+    "normalization.embed_layer_norm_fusion",  # before AddLayerNorm, which takes any sum
     "normalization.add_layer_norm_fusion",
-    "normalization.residual_sum",  # for the sums that no operator has taken
-    "normalization.rms_norm_ub_fusion",  # for those that no operator has taken
+    "normalization.residual_sum",  # for sums that no operator has absorbed
+    "normalization.rms_norm_ub_fusion",  # for normalizations that no operator has absorbed
     # convolution
     "convolution.pad_channels",
-    "convolution.scale_shift_to_conv",  # for the constants that no Conv has taken
+    "convolution.scale_shift_to_conv",  # for constants that no Conv has absorbed
     "convolution.conv_split",
     "convolution.squeeze_excite_scale",  # before the activations become operators of onnxruntime
     "convolution.conv_double_in_fusion",
     "convolution.conv_elemwise_fusion",
-    "convolution.conv1d_to_conv2d",  # with the activations that the Conv has by now
-    "convolution.few_channels_conv",  # likewise
+    "convolution.conv1d_to_conv2d",  # after activations have been fused into the Conv
+    "convolution.few_channels_conv",  # after activations have been fused into the Conv
     # quantization: products
-    "quantization.grouped_conv_integer",  # before the change of its types
+    "quantization.grouped_conv_integer",  # before the passes that change integer types
     "quantization.quantized_signedness",
-    "quantization.dynamic_conv_signedness",  # of weights that are uint8 by then
+    "quantization.dynamic_conv_signedness",  # after the pass that makes weights uint8
     "quantization.inference_qbmm_add_fusion",
     # matmul
     "matmul.inference_matmul_split_fusion",
@@ -165,15 +167,15 @@ _ORDER = (
     # activations
     "activations.fast_gelu_fusion",  # before BiasGelu; it is off by default
     "activations.bias_gelu_fusion",
-    "activations.inference_swiglu_fusion",  # before QuickGelu, which would take two of its factors
+    "activations.inference_swiglu_fusion",  # before QuickGelu, which would match two of its factors
     "activations.quick_gelu_fusion",
-    "activations.softmax_reshape",  # after those that look for a Softmax
+    "activations.softmax_reshape",  # after the passes that match a Softmax
     # matmul
-    "matmul.transpose_scale_mat_mul_fusion",  # after those that look for plain products
-    "matmul.mat_mul_all_reduce",  # never matches: it has a name only, as the next one
+    "matmul.transpose_scale_mat_mul_fusion",  # after the passes that match plain products
+    "matmul.mat_mul_all_reduce",  # never matches, like the next one: only the name is supported
     # quantization
     "quantization.inference_qbmm_allreduce_add_fusion",
-    # areas: what no other pass has taken
+    # areas: operators that no other pass has fused
     "areas.blocked_convolution_fusion",
     "areas.blocked_mat_mul_fusion",
     "areas.winograd_convolution",

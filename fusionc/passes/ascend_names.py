@@ -1,14 +1,13 @@
-"""Pass names of CANN and MindSpore: a switch file that names them loads, whether fusionc has the
-pass or not.
+"""Pass names of CANN and MindSpore. A switch file may contain them even if fusionc lacks the pass.
 
-The lists are those of CANN's documents "Graph Fusion and UB Fusion Patterns", of its passes that
-cannot be switched off, and of MindSpore's appendix of fusion passes. A name that the registry has
-too is the registry's.
+The names come from CANN's document "Graph Fusion and UB Fusion Patterns", from CANN's list of
+passes that cannot be switched off, and from MindSpore's appendix of fusion passes. If the registry
+has a pass of the same name, the switch controls that pass.
 """
 
 from __future__ import annotations
 
-# Graph fusion, documented.
+# Documented graph fusion passes.
 _GRAPH_FUSION = """
 AABiasaddConvFusion AAMatMulNzToNdFusionPass AConv2dMulFusion AddLayerNormDynamicQuantFusionPass
 AddLayerNormFusionPass AddNFusionPass AddRmsNormDynamicQuantFusionPass AddRmsNormFusionGraphPass
@@ -56,7 +55,7 @@ ZSplitFusionPassV2 ZSplitVDFusionPass ZSplitVDFusionPassV2 ZSplitVFusionPass
 ZZConfusionTransposeNdFusionPass ZZMatMulToMatmulV3FusionPass
 """
 
-# Cannot be switched off in CANN, or only at a risk.
+# Passes that CANN does not switch off, or only at a risk.
 _KEPT_ON = """
 ADeformableConv2dPass ADepthwiseFusionPass ALSTMFusionPass AReduceMeanFusionPass
 ArgMaxWithFusionPass AvgPool3DFusionPass AvgPool3DGradFusionPass AvgPoolFusionPass
@@ -84,7 +83,7 @@ TransdataCastFusionPass UnpackFusionPass V100NotRequantFusionPass V200NotRequant
 YoloV2DetectionOutputPass YoloV3DetectionOutputV2Pass ZConcatDFusionPass
 """
 
-# UB fusion, documented.
+# Documented UB fusion passes.
 _UB_FUSION = """
 AddLayerNormV3FusionPass ATbeMatMulElemwiseFusionPass ATbeMatmulElemwiseFusionPass AutomaticUbFusion
 BatchMatmulConfusiontransposeUbFusion BatchmatmulDropOutDoMaskV3D
@@ -109,7 +108,7 @@ TbeFullyconnectionElemwiseDequantFusionPass TbeMultiOutputFusionPass TbePool2dQu
 TbeQuantConv2DElemWiseFusionPass TbeReadSelectEltwiseFusionPass TbeReduceElemwiseFusionPass
 """
 
-# Clean-up passes of GE, which --optimization_switch knows.
+# Cleanup passes of GE, CANN's graph engine, which its option --optimization_switch accepts.
 _GE = """
 AddNPass AlgebraicSimplificationPass CastRemovePass CommonSubexpressionEliminationPass
 ConstantFoldingPass ConstantFuseSamePass Dim1TransposeToSqueezePass DimensionComputePass DropOutPass
@@ -121,7 +120,7 @@ TransOpSymmetryEliminationPass UnchangedTransposeRemovePass UnusedConstPass
 UselessBinaryOpRemovePass
 """
 
-# Seen in switch files, in the built-in configuration and in older documents.
+# Names in switch files, in CANN's built-in configuration and in older documents.
 _OTHER = """
 A_MomentumLossscaleFusionPass AdamApplyOneFusionPass BatchmatmulFusionPass BatchnormFusionPass
 ExtremumGradFusionPass GroupConv2DFusionPass LayerNormGradFusionPass

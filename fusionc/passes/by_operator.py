@@ -1,4 +1,4 @@
-"""The passes that look for an operator."""
+"""Find the passes that match an operator."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fusionc.runtime.cpu_kernels import has_operator
 
 
 def operators_of(pattern: Pattern) -> set[str]:
-    """The operators that a pattern looks for, `Slice` or `com.microsoft.Gelu`; empty if it looks
-    for any.
+    """The operators in a pattern, for example `Slice` or `com.microsoft.Gelu`; empty if the pattern
+    matches any operator.
     """
     parts = [part for formula in pattern.formulas for part in walk(formula)]
     named = [pair for part in parts if isinstance(part, OpFormula) for pair in part.operators]
@@ -22,10 +22,9 @@ def operators_of(pattern: Pattern) -> set[str]:
 
 
 def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, list[Pattern]]]:
-    """The passes that look for an operator, each with the patterns that do, in the order of
-    `passes`.
+    """The passes that match an operator, each with its patterns that do, in the order of `passes`.
 
-    An operator without a domain is the one of that name in any domain.
+    An operator without a domain matches the name in any domain.
     """
     wanted = _plain(operator)
     pairs = [
@@ -36,7 +35,7 @@ def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, lis
 
 
 def operator_names(passes: Iterable[Pass]) -> set[str]:
-    """The operators of ONNX, and any others that these passes look for."""
+    """The operators of ONNX and all other operators in the patterns of these passes."""
     standard = {qualified(schema.name, schema.domain) for schema in onnx.defs.get_all_schemas()}
     return _spellings(
         standard.union(*(operators_of(pattern) for p in passes for pattern in p.patterns))
@@ -44,7 +43,7 @@ def operator_names(passes: Iterable[Pass]) -> set[str]:
 
 
 def is_operator(name: str, passes: Iterable[Pass]) -> bool:
-    """Whether an operator exists: in ONNX, in the patterns of these passes, or in the installed
+    """Whether an operator exists in ONNX, in the patterns of these passes, or in the installed
     onnxruntime.
     """
     plain = _plain(name)

@@ -59,7 +59,7 @@ def test_what_takes_too_much_on_the_way_is_refused(text: str, operator: str, rea
 
 
 def test_many_products_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constant_folding, "_MOST_TOGETHER", 5000)
+    monkeypatch.setattr(constant_folding, "_MAX_TOTAL_WORK", 5000)
     products = " ".join(f"c{i} = MatMul (a, b) d{i} = Add (x, c{i})" for i in range(7))
     model = parse(
         f"agraph (float[10,10] x) => (float[10,10] y) <float[10,10] a, float[10,10] b> {{ {products} "
@@ -72,7 +72,7 @@ def test_many_products_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_gigabytes_that_no_shape_foretells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        constant_folding, "_MOST_BYTES", 1 << 40
+        constant_folding, "_MAX_BYTES", 1 << 40
     )  # once the first nodes are folded, a shape tells
     zeros = ", ".join(["0"] * 21)
     model = parse(
@@ -100,10 +100,8 @@ def test_a_product_just_below_the_bound_is_computed(size: int, left: bool) -> No
 
 def test_a_fold_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "_SECONDS", 0.5)
-    monkeypatch.setattr(
-        constant_folding, "_MOST_WORK", 1 << 60
-    )  # of which this pooling needs hours
-    monkeypatch.setattr(constant_folding, "_MOST_TOGETHER", 1 << 60)
+    monkeypatch.setattr(constant_folding, "_MAX_WORK", 1 << 60)  # of which this pooling needs hours
+    monkeypatch.setattr(constant_folding, "_MAX_TOTAL_WORK", 1 << 60)
     model = parse(
         "agraph (float[N] x) => (float[N] y) <float[1] a, int64[4] s = {1, 1, 3001, 3001}> { c = ConstantOfShape (s) "
         "d = LpPool <kernel_shape = [3001, 3001], pads = [1500, 1500, 1500, 1500]> (c) m = ReduceMax <keepdims = 0> (d) "

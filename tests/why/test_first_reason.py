@@ -375,13 +375,13 @@ MISSES = [
         SPLIT_CONV,
         "s = Conv (p,",
         "s = Conv (q,",
-        f"Concat ‹y›: {UNMET}: each piece of the Split has one Conv, in the order of the pieces",
+        f"Concat ‹y›: {UNMET}: one Conv reads each output of the Split, in order",
     ),
     Miss(
         CONV_CONCAT,
         "b = Conv (x, W)",
         "z = Neg (x) [b] b = Conv (z, W)",
-        f"Concat ‹y›: {UNMET}: the Convs have one input and are alike except for their weights",
+        f"Concat ‹y›: {UNMET}: the Convs read one value and differ only in their weights",
     ),
     Miss(
         CONV_CONCAT,
@@ -393,8 +393,8 @@ MISSES = [
         GROUPED,
         "j2 = Expand",
         "j2 = Mul",
-        f"Reshape ‹y›: {UNMET}: Unsqueeze, Expand and Reshape repeat key and value, or the one "
-        "query has its heads in groups that share a key",
+        f"Reshape ‹y›: {UNMET}: several heads of the query share a key: Unsqueeze, Expand "
+        "and Reshape repeat key and value, or the heads of a single query are in groups",
     ),
     # of several patterns, the one that gets furthest
     Miss(
@@ -408,7 +408,7 @@ MISSES = [
         SPLITS,
         "Split <axis = 0> (w, t)",
         "Split <axis = 0> (x, t)",
-        "Split ‹o›: its input is not a piece of a Split",
+        "Split ‹o›: the input is not an output of a Split",
     ),
     Miss(
         SPLITS, "p, q = Split <axis = 0>", "p, q = Split <axis = 1>", "Split ‹o›: the axes differ"
@@ -442,7 +442,7 @@ MISSES = [
         GATHER,
         "(float[8,128,256] x)",
         "(float[8,1,256] x)",
-        "Gather ‹y›: not at least one and at most half of the rows are taken",
+        "Gather ‹y›: the number of selected rows is 0, or more than half of all rows",
     ),
     Miss(
         PRODUCT_SPLIT,

@@ -1,1 +1,1 @@
-"""What passes of several topics share."""
+"""Helpers that passes of several topics share."""

@@ -1,4 +1,4 @@
-"""BatchNormalization in inference: a factor and an addend for each channel."""
+"""BatchNormalization in inference mode as a factor and an addend for each channel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 
 
 def batchnorm_of(x: Formula) -> OpFormula:
-    """BatchNormalization of a formula with constant statistics, captured as `affine` needs it."""
+    """BatchNormalization of a formula with constant statistics, with the captures that `affine`
+    reads.
+    """
     return op.BatchNormalization(x, *map(const, ("scale", "offset", "mean", "variance")), _as="bn")
 
 
 def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
     """Factor and addend of each channel, in float64: bn(x) = x·factor + addend.
 
-    Refuses training mode, and statistics that are not one number for each channel.
+    Refuses training mode, and statistics that do not have exactly one number for each channel.
     """
     if not _is_inference(m.bn, m.opset):
         refuse("batch normalization in training mode")
@@ -35,9 +37,9 @@ def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
 
 
 def _is_inference(bn: Node, opset: int) -> bool:
-    """Whether a BatchNormalization of any version uses its stored statistics."""
+    """Whether a BatchNormalization of any opset version uses its stored statistics."""
     if opset < 7:
         return bool(bn.attr("is_test"))
-    if opset < 14:  # further outputs ask for training mode
+    if opset < 14:  # more than one output means training mode
         return sum(output is not None for output in bn.outputs) == 1
     return not bn.attr("training_mode")

@@ -1,17 +1,17 @@
-"""Casts: whether one element type holds all numbers of another."""
+"""Cast: whether it changes anything, and whether one element type holds all numbers of another."""
 
 from onnx import TensorProto
 
 from fusionc.rewrite import Match
 
-# the bits of mantissa and exponent
+# the bits of mantissa and exponent of each type
 _FLOATS: dict[int, tuple[int, int]] = {
     TensorProto.FLOAT16: (10, 5),
     TensorProto.BFLOAT16: (7, 8),
     TensorProto.FLOAT: (23, 8),
     TensorProto.DOUBLE: (52, 11),
 }
-# the bits of the number, and whether it has a sign
+# the bits of each type, and whether it is signed
 _INTEGERS: dict[int, tuple[int, bool]] = {
     TensorProto.INT8: (8, True),
     TensorProto.INT16: (16, True),
@@ -25,12 +25,12 @@ _INTEGERS: dict[int, tuple[int, bool]] = {
 
 
 def casts_nothing(m: Match) -> bool:
-    """Whether x has the type already."""
+    """Whether x already has the type of the Cast."""
     return bool(m.x.elem_type == m.cast.attr("to"))
 
 
 def holds(wide: int, narrow: int) -> bool:
-    """Whether every number of the type `narrow` is one of the type `wide`."""
+    """Whether the type `wide` can represent every number of the type `narrow`."""
     if wide == narrow:
         return True
     if narrow == TensorProto.BOOL:
@@ -43,7 +43,7 @@ def holds(wide: int, narrow: int) -> bool:
 
 
 def _holds_integers(wide: int, bits: int, is_signed: bool) -> bool:
-    if wide in _FLOATS:  # the largest number needs size − 1 bits after the leading one
+    if wide in _FLOATS:  # the leading 1 of the mantissa is not stored
         mantissa, exponent = _FLOATS[wide]
         return bits - is_signed <= mantissa + 1 and bits <= 2 ** (exponent - 1)
     wide_bits, is_wide_signed = _INTEGERS.get(wide, (0, False))

@@ -1,4 +1,4 @@
-"""Limits: Clip, Relu, Min and Max as one interval."""
+"""Clip, Relu, Min and Max as one interval of limits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from fusionc.rewrite import refuse, require_known
 
 @dataclass(frozen=True)
 class Interval:
-    """Limits of each element; the lower one is applied first, as Clip does."""
+    """Lower and upper limit of each element. The lower one is applied first, as in Clip."""
 
     low: float = -math.inf
     high: float = math.inf
 
     def then(self, other: Interval) -> Interval:
-        """This interval, then another one. Refuses if the order of the limits would matter."""
+        """This interval followed by another one. Refuses an interval whose lower limit is above its
+        upper one: the order of the limits would matter.
+        """
         if self.low > self.high or other.low > other.high:
             refuse("a lower limit above the upper one")
         low, high = (min(max(limit, other.low), other.high) for limit in (self.low, self.high))
@@ -27,10 +29,10 @@ class Interval:
 
 
 def interval_of(node: Node, limit: Edge | None = None) -> Interval:
-    """The interval of Relu, of Clip, or of Min or Max with the constant `limit`. Refuses unknown
-    limits.
+    """The interval of Relu, of Clip, or of Min or Max with the constant `limit`. Refuses limits
+    that are not constant.
 
-    A limit that Clip leaves out is the largest finite number: it makes infinities finite.
+    A limit that Clip omits is the largest finite number, so Clip makes infinities finite.
     """
     if node.op == "Relu":
         return Interval(low=0.0)
@@ -42,7 +44,7 @@ def interval_of(node: Node, limit: Edge | None = None) -> Interval:
 
 
 def largest_of(value: Edge | None) -> float:
-    """The largest number of a value's element type; infinity for integers, which need no limit."""
+    """The largest finite number of a value's element type; infinity for integer types."""
     dtype = require_known(None if value is None else value.dtype, "the element type")
     return math.inf if dtype.kind in "iu" else float(float_info(dtype).max)
 

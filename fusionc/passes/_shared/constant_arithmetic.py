@@ -1,7 +1,7 @@
 """Arithmetic with constants.
 
-Constants are combined in float64 and rounded once. Integers are combined in their own type, in
-which they wrap around as they do when the model runs.
+Floating-point constants are combined in float64 and rounded once. Integers are combined in their
+own type, where they wrap around as they do when the model runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOO_SMALL = "a constant would be too small for its type"
 
 
 def is_everywhere(value: Edge, number: float) -> bool:
-    """Whether a constant has elements, and all of them are this number."""
+    """Whether a constant is not empty and all its elements equal this number."""
     array = value.constant()
     if array is None or not array.size or array.dtype.kind in "OSU":
         return False
@@ -32,7 +32,7 @@ def is_everywhere(value: Edge, number: float) -> bool:
 
 
 def c_is(number: float) -> Callable[[Match], bool]:
-    """The `where` of a pattern: whether the constant m.c is this number in all of its elements."""
+    """A `where` condition for patterns: whether all elements of the constant m.c equal `number`."""
 
     def where(m: Match) -> bool:
         return is_everywhere(m.c, number)
@@ -42,7 +42,7 @@ def c_is(number: float) -> Callable[[Match], bool]:
 
 
 def is_zero(value: Edge, sign: float) -> bool:
-    """Whether a constant is a zero of this sign everywhere.
+    """Whether all elements of a constant are zeros of this sign (1.0 or −1.0).
 
     The sign matters because −0 + 0 is 0, not −0. Integers have only one zero, which fits both
     signs.
@@ -54,14 +54,14 @@ def is_zero(value: Edge, sign: float) -> bool:
 
 
 def check_fits(constant: Edge, x: Edge) -> None:
-    """Refuse a constant that may give the result a larger shape than x has."""
+    """Refuse a constant that may broadcast x to a larger shape."""
     if not broadcasts_into(array_of(constant).shape, x.shape):
         refuse("the constant may enlarge the result")
 
 
 def drop_one(m: Match, new: Tape) -> Result:
-    """Replace x · c by x if c is 1 everywhere. Refuses a c that may enlarge the result, or is the
-    scale of a norm.
+    """Replace x · c by x. Refuses a c that may enlarge the result, or that is the scale of a
+    normalization.
     """
     check_fits(m.c, m.x)
     keep_scale(m.x, m.c)
@@ -69,8 +69,8 @@ def drop_one(m: Match, new: Tape) -> Result:
 
 
 def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
-    """The only element of a constant, or `default` without a constant. Refuses a constant that has
-    several elements, or may enlarge x.
+    """The only element of a constant, or `default` if `constant` is None. Refuses a constant that
+    has several elements, or that may enlarge x.
     """
     if constant is None:
         return default
@@ -81,10 +81,9 @@ def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float
 
 
 def require_attribute(number: float | None, x: Edge) -> None:
-    """Refuse a number that an attribute cannot hold exactly, if x may be of doubles.
+    """Refuse a number that an attribute cannot hold exactly, if x may be float64.
 
-    An attribute is a float32. In the body of a function the type of x is unknown, so x may be of
-    doubles.
+    Attributes are float32. In a function body, the type of x is unknown and may be float64.
     """
     may_be_double = x.elem_type in (TensorProto.DOUBLE, TensorProto.UNDEFINED)
     if number is not None and may_be_double and float(np.float32(number)) != number:
@@ -92,18 +91,18 @@ def require_attribute(number: float | None, x: Edge) -> None:
 
 
 def is_integer(array: Array) -> bool:
-    """Whether the elements are integers, which wrap around."""
+    """Whether the element type is an integer type, whose arithmetic wraps around."""
     return array.dtype.kind in "iu"
 
 
 def numbers(constant: Edge) -> Array:
-    """The elements to compute with: integers as they are, all others in float64."""
+    """The elements of a constant for arithmetic: integers unchanged, all others in float64."""
     array = array_of(constant)
     return array if is_integer(array) else array.astype(np.float64)
 
 
 def product(a: Array, b: Array) -> Array:
-    """The products of the elements. Refuses if a product of two numbers other than 0 is 0."""
+    """The elementwise product. Refuses if a product of two nonzero numbers underflows to 0."""
     result = np.asarray(a * b)
     if not is_integer(result) and ((result == 0) & (a != 0) & (b != 0)).any():
         refuse(_TOO_SMALL)
@@ -111,29 +110,31 @@ def product(a: Array, b: Array) -> Array:
 
 
 def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
-    """One factor in place of two by which x is multiplied one after the other.
+    """The single factor that replaces two: x · first · second becomes x · result.
 
-    Refuses if x times the first factor may overflow although the result is an ordinary number. For
-    example, 1e30 and then 1e-30 turn every x above 3e8 into infinity. Also refuses if x times the
-    first factor may become too small before the second one makes it large. `like` has the
-    constants: their types say when a number overflows.
+    Refuses if x · first may overflow although the result is an ordinary number. For example, 1e30
+    followed by 1e-30 turns every x above 3e8 into infinity. Also refuses if x · first may underflow
+    before the second factor makes it large. `like` are the two constants: their types determine
+    when a number overflows.
     """
     result = product(first, second)
     if is_integer(result):
         return result
     largest = float(min(float_info(array_of(constant).dtype).max for constant in like))
-    far = largest**0.25
-    size = np.abs(first)
-    whole = np.maximum(np.abs(result), 1)
-    if (np.isfinite(first) & (size > far * whole)).any():
+    limit = largest**0.25
+    magnitude = np.abs(first)
+    result_magnitude = np.maximum(np.abs(result), 1)
+    if (np.isfinite(first) & (magnitude > limit * result_magnitude)).any():
         refuse("the first constant alone may make a number infinite")
-    if ((size < 1) & (np.abs(second) > far)).any():
+    if ((magnitude < 1) & (np.abs(second) > limit)).any():
         refuse("the first constant alone may make a number too small")
     return result
 
 
 def inverse(a: Array) -> Array:
-    """One over each element. Refuses integers, and infinities: x/∞ is NaN if x is infinite, too."""
+    """1 / a for each element. Refuses integers, and infinities, because x/∞ is NaN for infinite
+    x.
+    """
     if is_integer(a):
         refuse("the elements are not floating-point numbers")
     if np.isinf(a).any():
@@ -142,11 +143,11 @@ def inverse(a: Array) -> Array:
 
 
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
-    """A new constant that replaces those of `like`, in their element type.
+    """A new constant that replaces the constants `like`, in their element type.
 
     Refuses infinities and numbers below the smallest normal one. Also refuses if the new constant
-    has more elements than the largest of `like`, or if it is large and the largest of `like` stays
-    in the model because other nodes use it.
+    has more elements than the largest of `like`. Refuses as well if it is large and other nodes use
+    the largest of `like`, which would therefore stay in the model.
     """
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:
@@ -165,7 +166,7 @@ def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
 
 
 def negated(new: Tape, constant: Edge) -> Constant:
-    """The constant with the opposite signs; integers wrap around."""
+    """The constant with opposite signs. Integers wrap around."""
     array = array_of(constant)
     if would_double(constant, array.size):
         refuse("a large constant is used elsewhere")
@@ -175,7 +176,9 @@ def negated(new: Tape, constant: Edge) -> Constant:
 
 
 def zeros(new: Tape, x: Edge) -> Edge:
-    """Zeros in the type and the shape of x. They do not read x if the shape is known."""
+    """Zeros with the type and shape of x. If the shape is known, the result does not depend on
+    x.
+    """
     dtype = x.require_type()
     shape = x.shape
     size = new.const(np.array(shape, np.int64)) if is_static(shape) else new.Shape(x)
@@ -184,16 +187,16 @@ def zeros(new: Tape, x: Edge) -> Edge:
 
 
 def check_zeros(m: Match) -> None:
-    """Refuse if a later division depends on the sign of a zero in the result."""
+    """Refuse if a later division depends on the sign of a zero in an output of the match."""
     if any(decider_of(value, SIGN) for value in m.outputs):
-        refuse("a division by a zero follows, which depends on its sign")
+        refuse("a later division depends on the sign of a zero")
 
 
 def check_power(m: Match) -> None:
-    """Refuses if m.x ^ m.c is not a product of the elements of x.
+    """Refuse if m.x ^ m.c is not the same as a product of x with itself.
 
     Refuses a c that may enlarge x. Also refuses integers if x may be a single number or if c has
-    several exponents: onnxruntime may then compute the power in double.
+    several exponents, because onnxruntime may then compute the power in float64.
     """
     check_fits(m.c, m.x)
     dtype = m.x.require_type()
@@ -203,9 +206,9 @@ def check_power(m: Match) -> None:
 
 
 def square(m: Match, new: Tape) -> Result:
-    """m.x ^ m.c as a product, for a constant c of 2."""
+    """x · x in place of m.x ^ m.c with c = 2. Refuses a square whose mean is taken."""
     check_power(m)
     (result,) = m.outputs
     if any(user.op == "ReduceMean" for user in result.outputs):
-        refuse("the mean of squares")  # runtimes recognize normalizations by the power
+        refuse("the mean of squares")  # runtimes recognize normalizations by this Pow
     return new.Mul(m.x, m.x)

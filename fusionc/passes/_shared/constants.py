@@ -1,4 +1,4 @@
-"""Constants: their elements, whether other nodes need them, and factors that move into them."""
+"""Constants: their elements and shapes, whether other nodes use them, and how to scale them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fusionc.model.graph import Constant, Edge, Shape
 from fusionc.model.tensors import Array, byte_size, float_info, numpy_type, to_array
 from fusionc.rewrite import Match, Tape, refuse
 
-_WIDEST = 40  # powers of two
-COPIED = 1024  # elements; a constant up to this size may be stored once more
-LARGE = 1 << 20  # bytes; smaller weights may be shared because equal ones have become one
+_MAX_EXPONENT = 40  # exponent of two: larger factors may leave the range of float32 or float16
+COPIED = 1024  # elements; a second copy of a constant up to this size is acceptable
+LARGE = 1 << 20  # bytes; a second copy of weights up to this size is acceptable
 SHARED = "large weights are used elsewhere: the model would grow"
 
 
@@ -31,11 +31,11 @@ def dims_of(constant: Edge) -> tuple[int, ...]:
 
 
 def bits_of(constant: Edge) -> Array:
-    """The elements of a constant, to look at their bits. Those in a file are mapped, not read into
-    memory.
+    """The elements of a constant, for bitwise inspection. Elements in an external file are mapped,
+    not read into memory.
 
-    Do not compute with them: they may begin at an odd address, from which numpy sums in another
-    order.
+    Do not compute with them: a mapped array may be unaligned, and numpy sums unaligned arrays in
+    another order.
     """
     data = constant.data if isinstance(constant, Constant) else None
     if not isinstance(data, TensorProto) or data.data_location != TensorProto.EXTERNAL:
@@ -55,7 +55,7 @@ def bits_of(constant: Edge) -> Array:
 
 
 def shape_of(value: Edge | None) -> Shape | None:
-    """The shape of a value; of a constant also in a function body, whose types are unknown."""
+    """The shape of a value. In a function body, where types are unknown, a constant has a shape."""
     if value is None:
         return None
     shape = value.shape
@@ -64,14 +64,14 @@ def shape_of(value: Edge | None) -> Shape | None:
 
 
 def would_double(constant: Edge, size: int) -> bool:
-    """Whether a constant of that many elements, made from this one, would be stored in addition to
-    it: other nodes need the original.
+    """Whether replacing a constant by a new one of `size` elements would store both, because other
+    nodes use the original.
     """
     return size > COPIED and constant.use_count > 1
 
 
 def require_own(m: Match, *weights: Edge | None) -> None:
-    """Refuse to replace large weights that stay because other nodes use them."""
+    """Refuse to replace large weights that stay in the model because other nodes use them."""
     nodes = set(m.nodes)
     for weight in weights:
         if weight is None or array_of(weight).nbytes <= LARGE:
@@ -85,16 +85,16 @@ def require_own(m: Match, *weights: Edge | None) -> None:
 
 
 def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
-    """Weights times a factor that broadcasts into them. Refuses a factor that the weights cannot
-    take.
+    """Weights times a factor that broadcasts into them. Refuses a factor that would make the scaled
+    weights inexact.
 
-    Weights that are computed from constants (`known`) are multiplied by a new Mul, so that the
-    model stays small.
+    Weights that are computed from constants when the model runs are scaled by a new Mul instead, so
+    that the file stays small.
     """
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
-    largest = np.abs(factor).max(initial=0)  # the small ones are those of dead channels
-    if largest and abs(np.log2(largest)) > _WIDEST:
+    largest = np.abs(factor).max(initial=0)  # small factors are harmless: dead channels have them
+    if largest and abs(np.log2(largest)) > _MAX_EXPONENT:
         refuse(
             "the factor is so large or so small that intermediate results may leave the range of "
             "their type"
@@ -109,29 +109,26 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
         exact = array.astype(np.float64)
         exact *= factor
     product = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
-    if _is_coarse(product.values, exact):
+    if _loses_precision(product.values, exact):
         refuse("the scaled weights are too small for their type")
     return product if array is not None else new.Mul(weight, product)
 
 
 def require_range(weights: Array) -> None:
-    """Refuses weights that are so large that a sum of products may overflow before they change, but
-    not after.
-    """
+    """Refuse large weights, whose sum of products may overflow before the rewrite but not after."""
     sizes = np.abs(weights)
-    if sizes.max(where=_where(np.isfinite(sizes)), initial=0) > 2.0**_WIDEST:
+    if sizes.max(where=_mask_or_true(np.isfinite(sizes)), initial=0) > 2.0**_MAX_EXPONENT:
         refuse(
             "the weights are so large that intermediate results may leave the range of their type"
         )
 
 
-def _is_coarse(rounded: Array, exact: Array) -> bool:
-    """Whether rounding cost more than the type's precision, as it does below its smallest normal
-    number.
+def _loses_precision(rounded: Array, exact: Array) -> bool:
+    """Whether rounding lost more than the type's precision, as it does for subnormal numbers.
 
-    Only an error that is large compared with the largest element counts.
+    Only an error that is large relative to the largest element counts.
     """
-    where = _where(np.isfinite(exact))
+    where = _mask_or_true(np.isfinite(exact))
     error = rounded.astype(np.float64)
     error -= exact
     worst = np.abs(error, out=error).max(where=where, initial=0)
@@ -139,6 +136,6 @@ def _is_coarse(rounded: Array, exact: Array) -> bool:
     return bool(worst > float(float_info(rounded.dtype).eps) * largest)
 
 
-def _where(mask: Array) -> Array | bool:
-    """The mask, or True if it is true everywhere, with which numpy takes a fifth of the time."""
+def _mask_or_true(mask: Array) -> Array | bool:
+    """The mask, or True if all of it is true: numpy then takes a fifth of the time."""
     return True if mask.all() else mask

@@ -1,4 +1,4 @@
-"""Operators that compute element by element, past which others may move."""
+"""Elementwise operators, which commute with operators that move elements."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from fusionc.operators.facts import Trait, names_with
 
 _UNARY = names_with(Trait.UNARY)
 _BROADCASTS = names_with(Trait.BROADCASTS)
-BROADCASTING = 8  # the opset since which all of them broadcast like numpy
+BROADCASTING = 8  # the opset from which all elementwise operators broadcast like numpy
 
 
-def is_of_one(node: Node) -> bool:
-    """Whether the operator computes each element from one element of its first input."""
+def is_unary_elementwise(node: Node) -> bool:
+    """Whether each output element depends on one element of the first input only."""
     return node.domain == "" and node.op in _UNARY and not node.has_references
 
 
-def is_of_several(node: Node) -> bool:
-    """Whether the operator computes each element from one element of each of its inputs,
-    broadcast.
-    """
-    is_one = node.domain == "" and node.op in _BROADCASTS and not node.has_references
-    return is_one and node.graph.opset >= BROADCASTING and not has_legacy_axis(node)
+def is_broadcasting_elementwise(node: Node) -> bool:
+    """Whether each output element depends on one element of each input, with broadcasting."""
+    is_broadcasting = node.domain == "" and node.op in _BROADCASTS and not node.has_references
+    return is_broadcasting and node.graph.opset >= BROADCASTING and not has_legacy_axis(node)

@@ -1,4 +1,4 @@
-"""Shapes that are written differently, but are equal whenever their values can be combined."""
+"""Symbolic shapes that differ in form, but are equal whenever their values can be broadcast."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from fusionc.shapes.expressions import Element, limited
 
 
 def all_meet(a: Shape, b: Shape) -> bool:
-    """Whether the shapes of two addends are equal in every run of the model."""
+    """Whether the shapes of two addends are equal in every run that does not fail."""
     if len(a) != len(b):
         return False
     return all(x is not None and y is not None and meets(x, y) for x, y in zip(a, b, strict=True))
 
 
 def meets(a: Element, b: Element) -> bool:
-    """Whether two dimensions are equal whenever they broadcast: one may be the other with a limit
-    above 1.
+    """Whether two dimensions are equal in every run in which they broadcast.
+
+    One may be the other with an upper limit above 1.
     """
     limits = (limited(a), limited(b))
     return a == b or any(

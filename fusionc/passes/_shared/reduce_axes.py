@@ -1,4 +1,4 @@
-"""Reduce operators: their axes, two of them as one, and making them anew."""
+"""Reduce operators: their axes, how to join two of them, and how to create one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Result, Tape, not_constant, op, refuse, require_known, rest, var
 from fusionc.rewrite.pattern import OpFormula
 
-# Reduce operators that leave a single number as it is.
-_OF_ONE_NUMBER = tuple(sorted(names_with(Trait.KEEPS_ONE)))
+# Reduce operators that return the element unchanged when they reduce a single element.
+_KEEPING_ONE_ELEMENT = tuple(sorted(names_with(Trait.KEEPS_ONE)))
 
 
 def known_axes(node: Node, rank: int) -> list[int] | None:
-    """The axes that a Reduce operator reduces, not negative, in order; None if they are unknown."""
+    """The reduced axes, sorted and counted from the front; None if they are unknown."""
     axes = axes_of(node)
     if axes is None and any(node.inputs[1:]):
         return None
@@ -27,14 +27,14 @@ def known_axes(node: Node, rank: int) -> list[int] | None:
 
 
 def reduced_axes(node: Node, rank: int | None) -> list[int]:
-    """The `known_axes` of a Reduce operator. Refuses unknown ones."""
+    """The reduced axes as in `known_axes`. Refuses unknown axes."""
     axes = known_axes(node, require_known(rank, "the rank"))
     return refuse(not_constant("the axes")) if axes is None else axes
 
 
 def trailing_axis(node: Node, x: Edge) -> int:
-    """The first of the axes of a Reduce operator, which reduces all from there to the last and
-    keeps them.
+    """The first axis of a Reduce operator over trailing axes: it reduces all axes from there to the
+    last, with keepdims.
 
     Refuses other Reduce operators.
     """
@@ -48,8 +48,8 @@ def trailing_axis(node: Node, x: Edge) -> int:
 
 
 def one_axis(node: Node, x: Edge) -> int:
-    """The only axis of a Reduce operator that keeps it; as it is written if the rank of x is
-    unknown.
+    """The only axis of a Reduce operator with keepdims. If the rank of x is unknown, the axis is
+    returned as written.
 
     Refuses other Reduce operators.
     """
@@ -62,15 +62,17 @@ def one_axis(node: Node, x: Edge) -> int:
 
 
 def reduce_twice(name: str) -> OpFormula:
-    """The formula of a Reduce of a Reduce of the same kind, captured as `join_reduces` needs it."""
+    """The formula of two nested Reduce operators of one kind, with the captures of
+    `join_reduces`.
+    """
     return op[name](op[name](var("x"), rest("first"), _as="inner"), rest("second"), _as="outer")
 
 
 def join_reduces(m: Match, new: Tape) -> Result:
-    """Reduce(Reduce(x)) as one Reduce. Refuses if the order of the operations matters."""
-    # Integers wrap around in any order; runtimes lose a NaN in some orders.
+    """Reduce(Reduce(x)) as one Reduce. Refuses if the order of the reductions matters."""
+    # Integers wrap around in any order. Floats do not: some runtimes lose a NaN in some orders.
     if m.x.require_type().kind not in "iu":
-        refuse("the order of the operations matters for floating-point numbers")
+        refuse("the order of the reductions matters for floating-point numbers")
     rank = m.x.require_rank()
     first = reduced_axes(m.inner, rank)
     is_kept = bool(m.inner.attr("keepdims"))
@@ -85,20 +87,20 @@ def join_reduces(m: Match, new: Tape) -> Result:
     return new_reduce(new, m.outer.op, m.x, axes, keepdims=keeps, like=m.outer)
 
 
-def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
-    """The formula of a Reduce, captured as `reduces_nothing` and `drop_reduce` need it."""
+def reduce_once(names: Sequence[str] = _KEEPING_ONE_ELEMENT) -> OpFormula:
+    """The formula of a Reduce, with the captures of `reduces_nothing` and `drop_reduce`."""
     return op[tuple(names)](var("x"), rest("axes"), _as="reduce")
 
 
 def reduces_nothing(m: Match) -> bool:
     """Whether all axes that a Reduce reduces are known to have one element."""
-    shape = m.x.shape  # once: after a new inference it may be unknown
+    shape = m.x.shape  # read once: a new shape inference may lose it
     axes = None if shape is None else known_axes(m.reduce, len(shape))
     return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
 def drop_reduce(m: Match, new: Tape) -> Result:
-    """x in place of a Reduce that reduces nothing, squeezed if the Reduce drops axes."""
+    """x in place of a Reduce that reduces nothing. Without keepdims, x is squeezed."""
     axes = reduced_axes(m.reduce, m.x.rank)
     if m.reduce.attr("keepdims") or not axes:
         return m.x
@@ -114,7 +116,7 @@ def new_reduce(
     keepdims: bool = True,
     like: Node | None = None,
 ) -> Edge:
-    """A Reduce operator as the opset writes it."""
+    """A Reduce operator in the form of the graph's opset: axes as an attribute or an input."""
     if new.graph.opset < (13 if name == "ReduceSum" else 18):
         return new.node(name, [x], like=like, axes=list(axes), keepdims=int(keepdims))
     return new.node(

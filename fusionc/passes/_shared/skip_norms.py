@@ -1,4 +1,4 @@
-"""A sum and its normalization: onnxruntime has one operator for both."""
+"""A residual sum and its normalization, which onnxruntime computes in one operator."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ SUM = op.Add(var("x"), var("skip"), _as="sum")
 
 
 def rms_norm(value: Formula) -> Formula:
-    """The root mean square normalization of a value, as an operator or written out, as needed below
-    opset 23.
+    """Root mean square normalization of a value: RMSNormalization, or written out as it must be
+    below opset 23.
     """
     return either(op.RMSNormalization(value, gamma, _as="norm"), root_mean_square(value) * gamma)
 
 
 def layer_norm(value: Formula) -> OpFormula:
-    """The layer normalization of a value, captured as `joined` needs it."""
+    """Layer normalization of a value, with the captures that `joined` reads."""
     return op.LayerNormalization(value, gamma, maybe(var("beta")), _as="norm")
 
 
 def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pattern, Pattern]:
-    """One pattern for a sum that is used elsewhere, too, and so is a second result; and one for any
-    other sum.
+    """Two patterns: one for a sum that other nodes use too, so that the rewrite has two results,
+    and one for a sum that only the normalization uses.
     """
     return (
         Pattern(f"{name}AndSum", (formula, sum_), where=_is_shared),
@@ -55,19 +55,19 @@ def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pat
 
 
 def _is_private(m: Match) -> bool:
-    """Whether the sum has no other users."""
+    """Whether only the match uses the sum."""
     return not _is_shared(m)
 
 
 def _is_shared(m: Match) -> bool:
-    """Whether the sum has other users, too."""
+    """Whether nodes outside the match use the sum, too."""
     value = m.sum.outputs[0]
     inside = set(m.nodes)
     return value.is_output or any(user not in inside for user in value.outputs)
 
 
 def epsilon_of_last(m: Match) -> float:
-    """The epsilon of the captured normalization. Refuses one of more than the last axis."""
+    """The epsilon of the captured normalization. Refuses a normalization over several axes."""
     value: Edge = m.sum.outputs[0]
     rank = value.require_rank()
     norm = m.norm
@@ -91,11 +91,12 @@ def epsilon_of_last(m: Match) -> float:
 def joined(
     m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], epsilon: float
 ) -> Result:
-    """The sum and its normalization as one operator; if the sum is needed, it is the fourth output.
+    """The sum and its normalization as one operator. If other nodes use the sum, it becomes the
+    fourth output.
 
-    `vectors` are its inputs along the last axis: the scale and the addends.
+    `vectors` are the inputs along the last axis: scale, bias and the like. None is an omitted one.
     """
-    whole, other = _operands(m)
+    whole, other = _ordered_addends(m)
     present = [value for value in vectors if value is not None]
     if {value.elem_type for value in (whole, other, *present)} not in _TYPES:
         refuse("the elements are not all float32 or all float16")
@@ -114,10 +115,8 @@ def joined(
     return [first, total]
 
 
-def _operands(m: Match) -> tuple[Edge, Edge]:
-    """The addends: first the one that is as large as the sum, then the other one, which may be
-    smaller.
-    """
+def _ordered_addends(m: Match) -> tuple[Edge, Edge]:
+    """The two addends. The first has the shape of the sum; the second may be smaller."""
     total: Shape | None = m.sum.outputs[0].shape
     for whole, other in ((m.x, m.skip), (m.skip, m.x)):
         shape = require_known(shape_of(whole), "the rank")
@@ -125,12 +124,12 @@ def _operands(m: Match) -> tuple[Edge, Edge]:
         if len(shape) not in (2, 3) and len(shape) >= len(small):
             refuse("the rank is not 2 or 3")
         is_total = small == shape or total is None or all_meet(shape, total)
-        if is_total and _can_add(small, shape):
+        if is_total and _accepts_addend(small, shape):
             return whole, other
     refuse("the shapes are not known to be equal")
 
 
-def _can_add(small: Shape, shape: Shape) -> bool:
-    """Whether the kernel adds a value of the shape `small`, which it can repeat for each batch."""
+def _accepts_addend(small: Shape, shape: Shape) -> bool:
+    """Whether the kernel accepts an addend of shape `small`, which it can repeat for each batch."""
     is_row = len(shape) == 3 and (small == shape[1:] or all_meet(small, (1, *shape[1:])))
     return is_row or all_meet(small, shape)

@@ -1,4 +1,6 @@
-"""Slice, Split and Concat: what they cut or join along an axis, and how to make them."""
+"""Slice, Split and Concat: which elements they cut or join along an axis, and how to create
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +15,33 @@ from fusionc.rewrite import Match, Tape
 from fusionc.shapes.elements import FAR
 from fusionc.shapes.equality import same_shape
 
-_LAST = 1 << 62  # written for it, and for any larger bound
+_END_OF_AXIS = 1 << 62  # the end that is written for "up to the last element"
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What a Slice does along one axis."""
+    """The part that a Slice takes along one axis."""
 
-    axis: int  # may count from the end
+    axis: int  # negative: counted from the end
     start: int
     end: int
     step: int = 1
 
     @property
     def is_forward(self) -> bool:
-        """Whether nothing counts from the end of an axis and the step is one."""
+        """Whether the step is one and both bounds are counted from the front."""
         return self.step == 1 and self.start >= 0 and self.end >= 0
 
     @property
     def is_single(self) -> bool:
-        """Whether at most one element is taken, however long the axis is."""
+        """Whether the Slice takes at most one element, whatever the length of the axis."""
         if (self.start >= 0) == (self.end >= 0):
             return self.end == self.start + 1
         return self.start == -1 and self.end > FAR
 
 
 def cuts_of(node: Node) -> list[Cut] | None:
-    """What a Slice does, by attributes or inputs; None if it is not known before the model runs."""
+    """The cuts of a Slice, one for each axis; None if they are unknown before the model runs."""
     starts, ends, axes, steps = (
         _sliced_by_attributes(node) if node.graph.opset < 10 else _sliced_by_inputs(node)
     )
@@ -47,19 +49,19 @@ def cuts_of(node: Node) -> list[Cut] | None:
         return None
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
-    # No runtime takes another Slice, but it may lie in a part of the model that never runs.
+    # No runtime accepts a Slice with other counts, but it may be in a branch that never runs.
     if not len(axes) == len(starts) == len(ends) == len(steps):
         return None
     return [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
 
 
 def _sliced_by_attributes(node: Node) -> list[list[int] | None]:
-    """Starts, ends, axes and steps."""
+    """Starts, ends, axes and steps of a Slice before opset 10."""
     return [*map(node.attr, ("starts", "ends", "axes")), None]
 
 
 def _sliced_by_inputs(node: Node) -> list[list[int] | None]:
-    """Starts, ends, axes and steps; all None if one of them is not constant."""
+    """Starts, ends, axes and steps of a Slice since opset 10; all None if one is not constant."""
     vectors = [*node.inputs[1:], None, None, None][:4]
     arrays = [None if vector is None else vector.constant() for vector in vectors]
     if any(v is not None and a is None for v, a in zip(vectors, arrays, strict=True)):
@@ -68,11 +70,11 @@ def _sliced_by_inputs(node: Node) -> list[list[int] | None]:
 
 
 def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
-    """A Slice as the opset writes it."""
+    """A Slice in the form of the graph's opset: cuts as attributes or inputs."""
     axes = [c.axis for c in cuts]
-    starts = [min(c.start, _LAST) for c in cuts]
-    # If the step is negative, onnxruntime takes only the largest end for the front.
-    ends = [c.end if c.step < 0 else min(c.end, _LAST) for c in cuts]
+    starts = [min(c.start, _END_OF_AXIS) for c in cuts]
+    # With a negative step, onnxruntime reads only INT64_MAX as "up to the front".
+    ends = [c.end if c.step < 0 else min(c.end, _END_OF_AXIS) for c in cuts]
     steps = [c.step for c in cuts]
     if new.graph.opset < 10:
         return new.Slice(x, axes=axes, starts=starts, ends=ends)
@@ -83,7 +85,7 @@ def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
 
 
 def slices_nothing_off(m: Match) -> bool:
-    """Whether the shape is known to stay, and the steps are 1."""
+    """Whether the Slice keeps the shape, and all steps are 1."""
     steps = (
         m.options[3].constant() if len(m.options) > 3 and m.options[3] is not None else np.ones(0)
     )
@@ -93,8 +95,8 @@ def slices_nothing_off(m: Match) -> bool:
 
 
 def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
-    """What a Slice of one axis with step 1 and known bounds cuts, the axis, and start and end
-    counted from the front; None for another Slice.
+    """Input, axis, start and end of a Slice along one axis with step 1 and known bounds; None for
+    any other node. Start and end are counted from the front.
     """
     if node is None or not node.is_op("Slice") or node.has_references or node.inputs[0] is None:
         return None
@@ -111,10 +113,11 @@ def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
 
 
 def axis_of(node: Node, rank: int | None) -> int | None:
-    """The axis of a Split or Concat, counted from the front; None if that needs an unknown rank, or
-    the axis does not exist.
+    """The axis of a Split or Concat, counted from the front; None if the axis does not exist, or if
+    it is negative and the rank is unknown.
 
-    onnx cuts an axis to 32 bits before it checks it, so a model that loads may have one of -2⁶³.
+    onnx truncates an axis to 32 bits before it checks it, so a loaded model may have an axis of
+    -2⁶³.
     """
     axis = int(node.attr("axis", node.op == "Concat"))  # 1 for a Concat before opset 4
     if rank is None:
@@ -123,7 +126,7 @@ def axis_of(node: Node, rank: int | None) -> int | None:
 
 
 def joins_all_inputs(concat: Node) -> bool:
-    """Whether each input of a Concat counts along its axis: onnxruntime overlooks empty ones."""
+    """Whether each input of a Concat adds its length. onnxruntime ignores some empty inputs."""
     shapes = [
         value.shape for value in concat.inputs if value is not None and value.shape is not None
     ]
@@ -133,7 +136,7 @@ def joins_all_inputs(concat: Node) -> bool:
 
 
 def sizes_of(split: Node) -> list[int] | None:
-    """The sizes of the pieces; None if they are not known before the model runs."""
+    """The sizes of the outputs of a Split; None if they are unknown before the model runs."""
     written = split.attr("split")
     vector = split.inputs[1] if len(split.inputs) > 1 else None
     if not written and vector is None:
@@ -146,7 +149,7 @@ def sizes_of(split: Node) -> list[int] | None:
 
 
 def _equal_sizes(split: Node) -> list[int] | None:
-    """The sizes of the pieces of a Split that names none."""
+    """The sizes of the outputs of a Split that does not specify them."""
     whole = split.inputs[0]
     shape = None if whole is None else whole.shape
     axis = None if shape is None else axis_of(split, len(shape))
@@ -154,13 +157,13 @@ def _equal_sizes(split: Node) -> list[int] | None:
     if not isinstance(total, int):
         return None
     count = len(split.outputs)
-    piece = -(-total // count)  # the last piece is smaller if it does not divide (opset 18)
+    piece = -(-total // count)  # since opset 18, the last piece may be smaller than the others
     last = total - piece * (count - 1)
     return None if last < 0 else [piece] * (count - 1) + [last]
 
 
 def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> tuple[Value, ...]:
-    """A Split of these sizes as the opset writes it; returns its outputs."""
+    """The outputs of a new Split with these sizes, in the form of the graph's opset."""
     if new.graph.opset < 13:
         return new.node("Split", [x], outputs=len(sizes), axis=axis, split=list(sizes))
     return new.node(
@@ -169,7 +172,7 @@ def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> tuple[Valu
 
 
 def are_all_pieces(pieces: Sequence[Edge | None], split: Node) -> bool:
-    """Whether these are all outputs of the Split, in their order."""
+    """Whether `pieces` are all outputs of the Split, in order."""
     return len(pieces) == len(split.outputs) and all(
         p is o for p, o in zip(pieces, split.outputs, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What the target runtime can do."""
+"""Element types and kernels that the target runtime supports."""
 
 from onnx import TensorProto
 
@@ -6,27 +6,27 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, refuse, unknown
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
-# the types for which runtimes have kernels
+# the floating-point types for which runtimes have kernels of most operators
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
 def require_floats(value: Edge) -> None:
-    """Refuses elements that are not floating-point numbers, or of a type with few kernels."""
+    """Refuse elements that are not float32, float64 or float16."""
     if value.elem_type not in FLOATS:
         refuse("the elements are not floating-point numbers")
 
 
 def require_onnxruntime(m: Match) -> None:
-    """Refuses other targets: the gain is measured for onnxruntime only."""
+    """Refuse other targets than onnxruntime, because the gain was measured for onnxruntime only."""
     if not m.graph.model.is_for_onnxruntime:
         refuse(f"for target {m.graph.model.target} no gain is known")
 
 
 def require_kernel(m: Match, name: str) -> None:
-    """Refuses a standard operator if the target lacks a kernel of it for the elements of x.
+    """Refuse if the target lacks a kernel of a standard operator for the element type of x.
 
-    The tape asks this for new operators, except for float16; it does not ask for an operator that
-    stays and gets other elements.
+    The tape checks this for new nodes, except for float16. It does not check an existing node whose
+    element type changes.
     """
     elem_type = m.x.elem_type
     if not elem_type:

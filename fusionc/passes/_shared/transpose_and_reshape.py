@@ -1,5 +1,5 @@
-"""Transpose, Reshape, Squeeze and Unsqueeze: their axes, two of them as one, and how to make
-them.
+"""Transpose, Reshape, Squeeze and Unsqueeze: their axes, how to join two of them, and how to
+create one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAY_COPY = "the second shape may copy dimensions of the first"
 
 
 def order_of(node: Node) -> list[int]:
-    """The order of axes of a Transpose; empty if it is unknown."""
+    """The permutation of a Transpose; empty if it is unknown."""
     perm = node.attr("perm")
     if perm:
         return [int(axis) for axis in perm]
@@ -26,20 +26,20 @@ def order_of(node: Node) -> list[int]:
 
 
 def swaps_last_axes(transpose: Node) -> bool:
-    """Whether a Transpose exchanges the last two axes, and no others."""
+    """Whether a Transpose exchanges the last two axes and keeps all others in place."""
     order = order_of(transpose)
     rank = len(order)
     return rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def transposed(new: Tape, x: Edge, order: Sequence[int]) -> Edge:
-    """x with its axes in this order; x itself if they are so already."""
+    """x with its axes in this order, by a Transpose unless the order is the identity."""
     return x if list(order) == sorted(order) else new.Transpose(x, perm=list(order))
 
 
 def axes_of(node: Node) -> list[int] | None:
-    """The axes of a Squeeze, Unsqueeze or Reduce as written, by attribute or input; None if
-    unknown.
+    """The axes of a Squeeze, Unsqueeze or Reduce as written, from the attribute or the input; None
+    if unknown.
     """
     written = node.attr("axes")
     if written is not None:
@@ -50,14 +50,14 @@ def axes_of(node: Node) -> list[int] | None:
 
 
 def new_unsqueeze(new: Tape, x: Edge, axes: Sequence[int], op: str = "Unsqueeze") -> Edge:
-    """An Unsqueeze (or Squeeze) as the opset writes it."""
+    """An Unsqueeze (or Squeeze) in the form of the graph's opset: axes as attribute or input."""
     if new.graph.opset < 13:
         return new.node(op, [x], axes=list(axes))
     return new.node(op, [x, new.const(np.array(axes, np.int64))])
 
 
 def transpose_transpose(m: Match, new: Tape) -> Result:
-    """Transpose of Transpose as one.
+    """Two Transposes in a row as one.
 
     y = T₂(T₁(x)): axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x.
     """
@@ -73,23 +73,23 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
 
 
 def reshape_reshape(m: Match, new: Tape) -> Result:
-    """Reshape of Reshape as one. Refuses a second shape that copies a dimension which x may not
-    have at that place.
+    """Two Reshapes in a row as one. Refuses if a 0 in the second shape copies a dimension that x
+    may not have at that axis.
     """
     middle = m.second.inputs[0]
     target = m.shape.constant()
-    others = [at for at in _may_be_copied(m) if not _is_same(m.x, middle, at)]
+    others = [at for at in _possibly_copied(m) if not _have_same_dimension(m.x, middle, at)]
     if not others:
         return new.Reshape(m.x, m.shape, like=m.second)
     if target is None:
         refuse(_MAY_COPY)
     return new.Reshape(
-        m.x, new.const(_written_out(target, others, middle.shape), like=m.shape), like=m.second
+        m.x, new.const(_without_copies(target, others, middle.shape), like=m.shape), like=m.second
     )
 
 
-def _may_be_copied(m: Match) -> list[int]:
-    """The places where the second shape may have a zero, which copies what the first one made."""
+def _possibly_copied(m: Match) -> list[int]:
+    """The axes at which the second shape may be 0, which copies a dimension of the first result."""
     sizes = elements(m.shape)
     rank = m.second.outputs[0].rank
     if m.second.attr("allowzero"):
@@ -104,9 +104,9 @@ def _may_be_copied(m: Match) -> list[int]:
     ]
 
 
-def _written_out(target: Array, copied: Sequence[int], shape: Shape | None) -> Array:
-    """The target with numbers in place of the dimensions that it copies; −1 for an unknown one, if
-    no zeros remain.
+def _without_copies(target: Array, copied: Sequence[int], shape: Shape | None) -> Array:
+    """The target shape with numbers in place of its copied dimensions. An unknown dimension becomes
+    −1 if the target then has no 0 and no other −1.
     """
     known = dict(enumerate(shape or ()))
     sizes = {
@@ -120,8 +120,8 @@ def _written_out(target: Array, copied: Sequence[int], shape: Shape | None) -> A
     return wanted
 
 
-def _is_same(x: Edge, middle: Edge | None, axis: int) -> bool:
-    """Whether two values have the same dimension at this place, in any run of the model."""
+def _have_same_dimension(x: Edge, middle: Edge | None, axis: int) -> bool:
+    """Whether two values have the same dimension at this axis in every run of the model."""
     if middle is None or x.rank is None or middle.rank is None or axis >= min(x.rank, middle.rank):
         return False
     return dimension(x, axis) == dimension(middle, axis)

@@ -1,4 +1,4 @@
-"""GELU that is written out: its formula, and its factor ½, which must stay."""
+"""GELU that is written out: its formulas, and the factor ½, which must stay in place."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SLOPE = math.sqrt(2 / math.pi)
 
 
 def written_gelu(x: Formula) -> Formula:
-    """x · (1 + Erf(x / √2)) / 2, associated in any way."""
+    """x · (1 + Erf(x / √2)) / 2, with its factors in any order."""
     erf = op.Erf(either(x / math.sqrt(2), x * math.sqrt(0.5)))
     return either(_half_product(x, erf + 1.0), x * (_half(erf) + 0.5))
 
 
 def written_tanh_gelu(x: Formula) -> Formula:
-    """x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, associated in any way."""
+    """x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, with its factors in any order."""
     cube = either(x**3.0, x * (x * x), x * (x**2.0))
     cubic = either(
         cube * _CUBIC, (x * _CUBIC) * (x * x), x * ((x * x) * _CUBIC), x * (x * (x * _CUBIC))
@@ -37,12 +37,12 @@ def written_tanh_gelu(x: Formula) -> Formula:
 
 
 def any_gelu(x: Formula) -> Formula:
-    """Gelu without Tanh: the operator, onnxruntime's own, or written out."""
+    """GELU with Erf: the ONNX operator, onnxruntime's own, or written out."""
     return either(op.Gelu(x, approximate="none"), ms.Gelu(x), written_gelu(x))
 
 
 def bias_of(m: Match) -> tuple[Edge, Edge]:
-    """The addends m.x and m.b, in this order: the rows, then one number for each column."""
+    """The addends m.x and m.b, ordered: first the rows, then one number for each column."""
     for x, bias in ((m.x, m.b), (m.b, m.x)):
         columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
         if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
@@ -51,7 +51,7 @@ def bias_of(m: Match) -> tuple[Edge, Edge]:
 
 
 def keep_gelu(x: Edge) -> None:
-    """Refuse to take the factor ½ away from Gelu: from y·(1 + erf(…)) or y·(1 + tanh(…))."""
+    """Refuse to move the factor ½ out of GELU, away from y·(1 + erf(…)) or y·(1 + tanh(…))."""
     sums = [term for factor in _operands(x, "Mul") for term in _operands(factor, "Add")]
     if any(_operands(term, "Erf") or _operands(term, "Tanh") for term in sums):
         refuse("runtimes recognize Gelu by its factor")
@@ -66,6 +66,6 @@ def _half_product(x: Formula, value: Formula) -> Formula:
 
 
 def _operands(value: Edge, name: str) -> list[Edge]:
-    """The inputs of the operator that makes a value, if it has this name."""
+    """The inputs of the producer of a value, if the producer is this operator; else none."""
     node = value.producer
     return [] if node is None or node.op != name else [v for v in node.inputs if v is not None]

@@ -1,4 +1,4 @@
-"""Normalizations that are written out: their formulas, and questions to what these capture."""
+"""Normalizations that are written out: their formulas, and checks of the captured values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fusionc.rewrite import Match, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.equality import same_shape
 
-LAYER_NORMALIZATION = 17  # the opset from which on it is an operator
+LAYER_NORMALIZATION = 17  # the opset that introduced LayerNormalization
 scale = var("scale")
 _x = var("x")
 _epsilon = const("epsilon")
 
 
 def _centred(name: str) -> OpFormula:
-    """x − mean(x), which exporters write once, or again for each use."""
+    """x − mean(x). Exporters write it once, or once for each use."""
     return op.Sub(_x, op.ReduceMean(_x, rest(f"{name}_axes"), _as=name))
 
 
 def _inverse_root(value: Formula, numerator: Formula) -> Formula:
-    """numerator / √value in the ways in which exporters write it."""
+    """numerator / √value, in all forms that exporters write."""
     root = op.Sqrt(value)
     inverse = either(op.Reciprocal(root), 1.0 / root, op.Pow(value, -0.5))
     return either(numerator / root, numerator * inverse)
@@ -37,8 +37,8 @@ _variance = op.ReduceMean(
 )
 # (x − mean(x)) / √(variance(x) + epsilon)
 NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
-_MAX_ONES = 1 << 16  # elements of a scale that a pass may add
-_SECOND = slice(1, 2)
+_MAX_ONES = 1 << 16  # elements; a pass may add a scale of ones up to this size
+_SECOND_INPUT = slice(1, 2)
 
 
 def root_mean_square(value: Formula) -> Formula:
@@ -48,7 +48,7 @@ def root_mean_square(value: Formula) -> Formula:
 
 
 def is_plain(m: Match) -> bool:
-    """Whether no constant scales the result of the formula: it would belong to the
+    """Whether no constant multiplies the result. Such a constant would be the scale of the
     normalization.
     """
     users = [node for value in m.outputs for node in value.outputs if node.op == "Mul"]
@@ -58,17 +58,16 @@ def is_plain(m: Match) -> bool:
 
 
 def keep_scale(x: Edge, scale: Edge) -> None:
-    """Refuse to take the scale of each element away from x / √(mean(x²) + epsilon), in whatever
-    form.
+    """Refuse to move the scale away from any form of x / √(mean(x²) + epsilon).
 
-    Layer normalization may lose it at opsets that have the operator: it is recognized without its
-    scale, too, and may be InstanceNormalization then.
+    Layer normalization may lose its scale at opsets that have the operator: it is recognized
+    without a scale, too, and may become InstanceNormalization.
     """
     quotients = [x, *_operands([x], "Cast")]
     factors = _operands(quotients, "Mul")
     divisors = [
-        *_operands(quotients, "Div", _SECOND),
-        *_operands(factors, "Div", _SECOND),
+        *_operands(quotients, "Div", _SECOND_INPUT),
+        *_operands(factors, "Div", _SECOND_INPUT),
         *_operands(factors, "Reciprocal"),
     ]
     squares = _operands(_operands(_operands(divisors, "Sqrt"), "Add"), "ReduceMean", slice(1))
@@ -79,7 +78,9 @@ def keep_scale(x: Edge, scale: Edge) -> None:
 
 
 def _operands(values: list[Edge], name: str, which: slice = slice(None)) -> list[Edge]:
-    """The inputs, or `which` of them, of those operators of this name that make the values."""
+    """The inputs (or the inputs `which`) of those producers of the values that are this
+    operator.
+    """
     nodes = [value.producer for value in values]
     inputs = [
         [edge for edge in node.inputs if edge is not None][which]
@@ -90,12 +91,12 @@ def _operands(values: list[Edge], name: str, which: slice = slice(None)) -> list
 
 
 def epsilon_of(m: Match) -> float:
-    """The captured epsilon."""
+    """The captured epsilon. Refuses an epsilon that is not a single constant number."""
     return float(m.epsilon.require_number("epsilon"))
 
 
 def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any]:
-    """A constant of shape [C, 1, 1] or [1, C, 1, 1] as a vector. Refuses others."""
+    """A constant of shape [C, 1, 1] or [1, C, 1, 1] as a vector. Refuses other shapes."""
     array = array_of(value)
     shape = (1,) * (rank - array.ndim) + array.shape
     if shape != (1, channels, *[1] * (rank - 2)):
@@ -104,10 +105,10 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
 
 
 def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
-    """The captured scale of everything from `axis` on, or ones if the formula has no scale."""
+    """The captured scale for the axes from `axis` on, or ones if the formula has no scale."""
     normalized = m.x.shape[axis:]
     factor = m.scale
-    # Of an empty tensor the formula makes an empty one; the operator may not.
+    # The formula maps an empty tensor to an empty one. The operator may not.
     if not all(isinstance(d, int) and d > 0 for d in normalized):
         refuse("there may be nothing to normalize")
     if factor is None:
@@ -115,6 +116,6 @@ def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
             refuse("scales would take too much memory")
         return new.const(np.ones(normalized), dtype=m.x.dtype)
     if not same_shape(factor.shape, normalized):
-        refuse("scale or offset has another shape than what is normalized")
+        refuse("scale or offset does not have the shape of the normalized axes")
     edge: Edge = factor
     return edge

@@ -1,1 +1,1 @@
-"""Activations that exporters write out, as operators."""
+"""Activations that exporters write out in several operators become one operator each."""

@@ -8,15 +8,16 @@ from fusionc.rewrite import refuse
 
 
 def softmax_axis(x: Edge, *reductions: Node) -> int:
-    """The axis of x along which all these nodes reduce, and a Softmax of x will. Refuses what
-    Softmax cannot do.
+    """The axis of x along which all the given nodes reduce, for a Softmax of x.
+
+    Refuses different axes, and axes that Softmax of the model's opset does not support.
     """
     axes = {one_axis(node, x) for node in reductions}
     if len(axes) != 1:
-        refuse("not the same axes are reduced")
+        refuse("the reductions have different axes")
     (axis,) = axes
     opset = reductions[0].graph.opset
     rank = x.rank
     if opset < 13 and (axis != rank - 1 if rank is not None else axis != -1 or opset < 11):
-        refuse("before opset 13 Softmax takes all axes from the given one on", opset=13)
+        refuse("before opset 13 Softmax normalizes over all axes from its own on", opset=13)
     return axis

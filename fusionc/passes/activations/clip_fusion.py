@@ -9,7 +9,7 @@ from fusionc.shapes.equality import broadcasts_into
 
 
 def _limited(value: Formula, name: str) -> Formula:
-    """One limit or two, set by any operator that can."""
+    """Relu, Clip, Min or Max of a value, captured under `name`."""
     return either(
         op.Relu(value, _as=name),
         op.Clip(value, rest(f"{name}_limits"), _as=name),
@@ -18,17 +18,18 @@ def _limited(value: Formula, name: str) -> Formula:
 
 
 class ClipFusionPass(Pass):
-    """Limits that follow each other become one Clip or Relu.
+    """Consecutive limits become one Clip or Relu.
 
-    before   two of Relu, Clip, Min and Max with a constant, one after the other; Max(x, 0)
+    before   two of Relu, Clip, and Min or Max with a constant, one after the other; Max(x, 0)
     after    Clip(x, low, high), or Relu(x)
-    refuses  limits that are not single known numbers, are NaN, or whose lower one is above the
-             upper one; a constant that may enlarge the result by broadcasting; types that Clip or
-             Relu of the model's opset do not take; limits of 0 for a divisor; a Clip before opset
-             6, and before opset 11, for doubles, limits that float32 cannot hold
-    algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the
-             largest finite number; of 0 and −0, Max and Min return their constant, Relu and Clip
-             the other
+    refuses  limits that are not single known numbers, or are NaN; a lower limit above the upper
+             one; a constant that may enlarge the result by broadcasting; element types that Clip or
+             Relu of the model's opset lacks; a limit of 0 if a later division depends on the sign
+             of zero; a Clip before opset 6; before opset 11, for doubles, limits that float32
+             cannot hold
+    algebra  min(max(x, a), b) with numbers a and b composes, and NaN stays NaN; a limit that Clip
+             omits is the largest finite number. Between 0 and −0, Max and Min return their
+             constant, Relu and Clip the other operand
     source   onnxscript's min_max_to_clip and fuse_relus_clips
     """
 
@@ -45,12 +46,12 @@ class ClipFusionPass(Pass):
         if limits == Interval(low=0.0):
             return new.Relu(m.x)
         if m.opset < 6:
-            refuse("before opset 6 Clip has another form")
+            refuse("before opset 6 Clip has a different form")
         return _new_clip(m.x, limits, new)
 
 
 def _limits(m: Match) -> Interval:
-    """The interval of both operators together."""
+    """The interval of both operators in a row, or of the only one."""
     limits = Interval()
     for name in ("first", "second"):
         node = getattr(m, name)
@@ -63,7 +64,7 @@ def _limits(m: Match) -> Interval:
 
 
 def _new_clip(x: Edge, limits: Interval, new: Tape) -> Edge:
-    """A Clip as the opset writes it."""
+    """A Clip in the form of the graph's opset: limits as attributes or inputs."""
     largest = largest_of(x)
     low = None if limits.low == -largest else limits.low
     high = None if limits.high == largest else limits.high

@@ -7,7 +7,7 @@ alpha = const("alpha")
 
 
 def _exp_minus_one(power: Formula) -> Formula:
-    """alpha · (Exp − 1), without alpha if it is 1."""
+    """alpha · (Exp − 1) with a constant alpha, or Exp − 1."""
     less_one = either(power - 1.0, power + -1.0)
     return either(less_one * alpha, less_one)
 
@@ -32,29 +32,29 @@ def _elu_min(m: Match, new: Tape) -> Result:
 
 def _selu(m: Match, new: Tape) -> Result:
     gamma = _number(m, "gamma")
-    # onnxruntime's Selu takes the smaller one of 0 and the product with alpha.
+    # onnxruntime computes Selu's negative part as min(0, product), which needs alpha > 0.
     if not m.elu.attr("alpha") > 0:
         refuse("alpha is not positive")
     return new.Selu(m.x, alpha=m.elu.attr("alpha"), gamma=gamma)
 
 
 def _celu(m: Match, new: Tape) -> Result:
-    size = _number(m, "alpha")
-    if size <= 0 or _number(m, "divisor") != size:
+    alpha_number = _number(m, "alpha")
+    if alpha_number <= 0 or _number(m, "divisor") != alpha_number:
         refuse("not one positive number in both places")
-    return new.Celu(m.x, alpha=size)
+    return new.Celu(m.x, alpha=alpha_number)
 
 
 class EluSeluCeluFusionPass(Pass):
     """Exponential linear units that are written out become Elu, Selu and Celu.
 
-    before   Where(x > 0, x, a · (Exp(x) − 1)), Where(x < 0 …) the other way round, also with ≥ and
-             ≤; Relu(x) + Min(0, a · (Exp(x) − 1)); Elu(x) · c; Relu(x) + Min(0, a · (Exp(x / a) −
-             1))
-    after    Elu(x), alpha = a; Selu(x), gamma = c; Celu(x), alpha = a
+    before   Elu: Where(x > 0, x, a · (Exp(x) − 1)), the same with ≥, or with < or ≤ and exchanged
+             branches; Relu(x) + Min(0, a · (Exp(x) − 1)). Selu: Elu(x) · c. Celu: Relu(x) + Min(0,
+             a · (Exp(x / a) − 1))
+    after    Elu(x) with alpha = a; Selu(x) with gamma = c; Celu(x) with alpha = a
     refuses  constants that are not single numbers, or may enlarge x; with Min and for Selu, an
              alpha that is not positive; for doubles, numbers that float32 cannot hold
-    algebra  the definitions; at 0 both branches are 0
+    algebra  the definitions of Elu, Selu and Celu; at x = 0 both branches of Where are 0
     source   CANN's Elu, Selu and Celu fusion passes
     """
 

@@ -11,13 +11,14 @@ def _tanh(m: Match, new: Tape) -> Result:
 class GeluFusionPass(Pass):
     """GELU that is written out becomes Gelu.
 
-    before   x · (1 + Erf(x / √2)) / 2 associated in any way, x · (Erf(x / √2) / 2 + 1/2);
-             x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, with x³ as Pow or Mul, x factored out
-             or not
-    after    Gelu(x); Gelu(x), approximate tanh
+    before   x · (1 + Erf(x / √2)) / 2 with its factors in any order, x · (Erf(x / √2) / 2 + 1/2);
+             x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, with x³ as Pow or Mul, and with or
+             without x factored out of the sum
+    after    Gelu(x) for Erf; Gelu(x, approximate="tanh") for Tanh
     refuses  opset below 20
     algebra  the definition of Gelu
-    source   CANN's GeluFusionPass; onnxruntime finds the first at load, but not the second
+    source   CANN's GeluFusionPass; onnxruntime itself finds the form with Erf when it loads a
+             model, but not the form with Tanh
     """
 
     numerics = "rounding"

@@ -12,41 +12,42 @@ def _number(m: Match, name: str, default: float) -> float:
     return single_number(getattr(m, name), m.x, default)
 
 
-def _slope(m: Match) -> tuple[float, float]:
-    """alpha and beta of max(0, min(1, alpha · x + beta)). Refuses limits other than 0 and the
-    divisor.
+def _alpha_and_beta(m: Match) -> tuple[float, float]:
+    """alpha and beta of HardSigmoid, max(0, min(1, alpha · x + beta)). Refuses limits that are not
+    0 and the divisor.
     """
     limits = interval_of(m.clip)
-    size = 1.0
+    scale = 1.0
     if m.c is not None:
-        size = _number(m, "c", 1.0)
-        size = size if m.last.op == "Div" else 1 / size if size else 0.0
-    if limits.low != 0 or size <= 0 or abs(limits.high / size - 1) > 1e-6:
+        scale = _number(m, "c", 1.0)
+        scale = scale if m.last.op == "Div" else 1 / scale if scale else 0.0
+    if limits.low != 0 or scale <= 0 or abs(limits.high / scale - 1) > 1e-6:
         refuse("the limits are not 0 and 1")
     divisor = _number(m, "d", 1.0)
     if divisor == 0:
         refuse("division by zero")
-    line = _number(m, "a", 1.0) / divisor / size, _number(m, "b", 0.0) / size
+    line = _number(m, "a", 1.0) / divisor / scale, _number(m, "b", 0.0) / scale
     for number in line:
         require_attribute(number, m.x)
     return line
 
 
 def _product(m: Match, new: Tape) -> Result:
-    alpha, beta = _slope(m)
+    alpha, beta = _alpha_and_beta(m)
     return new.Mul(m.x, new.HardSigmoid(m.x, alpha=alpha, beta=beta))
 
 
 class HardSigmoidFusionPass(Pass):
-    """A line between two limits becomes HardSigmoid.
+    """A linear function between two limits becomes HardSigmoid.
 
-    before   Clip(x + 3, 0, 6) / 6, · 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0, 6) / 6
-    after    HardSigmoid(x), alpha = 1/6, beta = 1/2 …; x · HardSigmoid(x)
-    refuses  other limits than 0 and the divisor; division by zero; constants that are not single
+    before   Clip(x + 3, 0, 6) / 6, or multiplied by 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0,
+             6) / 6
+    after    HardSigmoid(x) with for example alpha = 1/6 and beta = 1/2; x · HardSigmoid(x)
+    refuses  limits other than 0 and the divisor; division by zero; constants that are not single
              numbers or may enlarge x; for doubles, numbers that float32 cannot hold
     algebra  clip(x + b, 0, c) / c = max(0, min(1, x / c + b / c)) for c > 0
-    source   CANN's HardSigmoidFusionPass; onnxruntime joins HardSigmoid with the Conv before it,
-             but never Add and Clip
+    source   CANN's HardSigmoidFusionPass; onnxruntime fuses HardSigmoid into the Conv before it,
+             but not Add and Clip
     """
 
     numerics = "rounding"
@@ -63,5 +64,5 @@ class HardSigmoidFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        alpha, beta = _slope(m)
+        alpha, beta = _alpha_and_beta(m)
         return new.HardSigmoid(m.x, alpha=alpha, beta=beta)

@@ -13,10 +13,10 @@ class HardSwishFusionPass(Pass):
 
     before   x · HardSigmoid(x) with alpha 1/6 and beta 1/2
     after    HardSwish(x)
-    refuses  opset below 14; a target without a kernel (onnxruntime takes the operator apart
-             again)
+    refuses  opset below 14; a target without a HardSwish kernel: onnxruntime computes HardSwish as
+             HardSigmoid and Mul
     algebra  the definition of HardSwish
-    source   CANN's HardSwishFusionPass; HardSigmoidFusionPass finds a HardSigmoid that is
+    source   CANN's HardSwishFusionPass. HardSigmoidFusionPass first replaces a HardSigmoid that is
              written out
     """
 

@@ -7,13 +7,13 @@ _SIGMOID = op.Sigmoid(gate)
 
 
 class InferenceSwigluFusionPass(UBFusionPass):
-    """SwiGLU becomes onnxruntime's QuickGelu and one product.
+    """SwiGLU becomes onnxruntime's QuickGelu and a Mul.
 
-    before   gate · Sigmoid(gate) · up, associated in any way; gate and up may be the halves of a
-             Split, or two products
+    before   gate · Sigmoid(gate) · up, with the factors in any order; gate and up may be the halves
+             of a Split, or two products
     after    com.microsoft.QuickGelu(gate) · up, with alpha 1
-    refuses  elements other than float32 (no kernel takes them)
-    algebra  a product may be associated in any way; what gate and up come from does not matter
+    refuses  elements other than float32, for which no kernel exists
+    algebra  multiplication is associative; the producers of gate and up do not matter
     source   MindSpore's inference_swiglu_fusion
     """
 

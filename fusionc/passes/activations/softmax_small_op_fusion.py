@@ -17,11 +17,11 @@ class SoftmaxSmallOpFusionPass(Pass):
     before   e / ReduceSum(e) or e · Reciprocal(ReduceSum(e)) with e = Exp(x − ReduceMax(x));
              (x − ReduceMax(x)) − Log(ReduceSum(e))
     after    Softmax(x); LogSoftmax(x)
-    refuses  reductions of several or different axes, or that drop their axis; below opset 13
-             another axis than the last
-    never    forms that overflow: StableSoftmaxFusionPass takes them
+    refuses  reductions over several axes, over different axes, or without keepdims; below opset 13,
+             an axis other than the last
+    never    forms without the maximum, which overflow: StableSoftmaxFusionPass replaces them
     algebra  the definitions of Softmax and LogSoftmax
-    source   CANN's SoftmaxFusionPass, MindSpore's softmax_small_op_fusion; tf2onnx writes it
+    source   CANN's SoftmaxFusionPass; MindSpore's softmax_small_op_fusion; tf2onnx writes Softmax
              this way
     """
 

@@ -6,8 +6,8 @@ class SoftplusFusionPass(Pass):
 
     before   Log(Exp(x) + 1)
     after    Softplus(x)
-    refuses  nothing of its own
-    never    by default: if Exp(x) overflows, the original gives infinity, the result x
+    refuses  only what every pass refuses
+    never    by default: if Exp(x) overflows, the original gives infinity, Softplus gives x
     algebra  the definition of Softplus
     source   CANN's SoftplusFusionPass
     """

@@ -11,16 +11,16 @@ def _log_softmax(m: Match, new: Tape) -> Result:
 
 
 class StableSoftmaxFusionPass(Pass):
-    """Forms of Softmax that overflow become Softmax and LogSoftmax, which do not.
+    """Forms of Softmax that may overflow become Softmax and LogSoftmax, which do not overflow.
 
     before   Exp(x) / ReduceSum(Exp(x)), Exp(x) · Reciprocal(ReduceSum(Exp(x))); Log(Softmax(x))
     after    Softmax(x); LogSoftmax(x)
-    refuses  a reduction of several axes, or that drops its axis; below opset 13 another axis than
+    refuses  a reduction over several axes, or without keepdims; below opset 13, an axis other than
              the last
-    never    by default: if Exp overflows, the original gives NaN, and if Softmax underflows, −∞;
-             the result gives the right number
+    never    by default: where Exp overflows, the original gives NaN, and where Softmax underflows,
+             −∞; Softmax and LogSoftmax give the correct number
     algebra  exp(x) / Σ exp(x) = exp(x − c) / Σ exp(x − c) for every c
-    source   CANN's SoftmaxFusionPass without the maximum; onnx-optimizer's
+    source   CANN's SoftmaxFusionPass, for the form without the maximum; onnx-optimizer's
              fuse_consecutive_log_softmax
     """
 

@@ -6,11 +6,11 @@ x = var("x")
 _POWER = op.Exp(op.Neg(x)) + 1.0
 
 
-def _require_coarse(m: Match) -> None:
-    """Refuses if a later operator needs digits that onnxruntime's Sigmoid lacks.
+def _require_no_later_digits(m: Match) -> None:
+    """Refuse if a later operator depends on digits that onnxruntime's Sigmoid lacks.
 
-    It is 0 below −18, has few digits just above, and becomes 1 later; the written-out formula keeps
-    all digits.
+    Below −18, onnxruntime's Sigmoid is 0, and just above −18 it has few correct digits. It also
+    becomes 1 at another x than the formula, which keeps all digits.
     """
     if decider := decider_of(m.outputs[0]):
         refuse(f"{decider} follows, which decides by the last bit")
@@ -19,12 +19,12 @@ def _require_coarse(m: Match) -> None:
 
 
 def _sigmoid(m: Match, new: Tape) -> Result:
-    _require_coarse(m)
+    _require_no_later_digits(m)
     return new.Sigmoid(m.x)
 
 
 def _product(m: Match, new: Tape) -> Result:
-    _require_coarse(m)
+    _require_no_later_digits(m)
     return new.Mul(m.x, new.Sigmoid(m.x))
 
 
@@ -34,11 +34,12 @@ class SwishFusionPass(Pass):
     before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x ·
              Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
-    refuses  Swish: opset below 24; a target without a kernel (onnxruntime takes the operator apart
-             again); an alpha that may enlarge x; for doubles, one that float32 cannot hold; a
-             formula whose logarithm, inverse or root follows: below −18 onnxruntime's Sigmoid is
-             0; one that is rounded: Sigmoid reaches 1 elsewhere
-    algebra  the definitions of Sigmoid and Swish; if Exp overflows, both sides are 0
+    refuses  for Sigmoid: a formula before a logarithm, reciprocal or root, because onnxruntime's
+             Sigmoid is 0 below −18; a formula before a rounding operator, because onnxruntime's
+             Sigmoid reaches 1 at another x. For Swish: opset below 24; a target without a Swish
+             kernel (onnxruntime computes Swish as Sigmoid and Mul); an alpha that may enlarge x;
+             for doubles, an alpha that float32 cannot hold
+    algebra  the definitions of Sigmoid and Swish; if Exp overflows, formula and operator are 0
     source   CANN's SwishFusionPass
     """
 

@@ -1,1 +1,1 @@
-"""Names of CANN's automatic fusion; graph kernel fusion does the work."""
+"""Pass names of CANN's automatic fusion, which switch the kinds of areas of graph kernel fusion."""

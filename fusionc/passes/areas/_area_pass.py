@@ -1,13 +1,14 @@
-"""Passes whose work graph kernel fusion does."""
+"""The base class of passes that graph kernel fusion carries out."""
 
 from fusionc.rewrite import Pattern, UBFusionPass
 
 
 class AreaPass(UBFusionPass):
-    """A name by which graph kernel fusion counts its areas and is switched off.
+    """A pass that names a kind of areas: graph kernel fusion counts these areas under its name and
+    makes them only if it is switched on.
 
-    It runs after all other passes have finished, and only if graph kernels are enabled; in the
-    order of the registry it does not match anything.
+    Graph kernel fusion runs after all other passes, and only if graph kernels are enabled. At its
+    place in the registry, the pass matches nothing.
     """
 
     numerics = "rounding"

@@ -4,26 +4,27 @@ from fusionc.passes.areas._area_pass import AreaPass
 class BlockedMatMulFusionPass(AreaPass):
     """Products with constant matrices and the operators around them become one area of blocks.
 
-    before   MatMul and Gemm with constant weights, biases, activations, sums and products of equal
-             shapes, LayerNormalization, RMSNormalization, also as x / √(mean(x²) + epsilon) with
-             parts that are not read elsewhere, MultiHeadAttention, and Where that makes some rows
-             zero, connected; RotaryEmbedding from position 0 on, and Reshape, Transpose, Unsqueeze
-             and Expand that split keys and values into heads, and repeat these, for attention; or a
-             single MatMul or Gemm; float32, of two to four axes, attention and Where of three
-    after    one operator of the domain fusionc.gk: a model-local function, and a kernel next to the
-             model
+    before   connected float32 operators on two to four axes, at least one of them a MatMul or Gemm
+             with constant weights: biases, activations, sums and products of equal shapes,
+             LayerNormalization, RMSNormalization (also written out as x / √(mean(x²) + epsilon)),
+             MultiHeadAttention, and a Where that makes some rows zero; RotaryEmbedding from
+             position 0 on; Reshape, Transpose, Unsqueeze and Expand that split keys and values into
+             heads, or repeat the heads, for attention. Attention and Where need three axes. A
+             single MatMul or Gemm is enough
+    after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
+             next to the model
     refuses  areas that onnxruntime is estimated to compute as fast: small matrices; products alone
-             with more than 32 rows, unless rows of the operand are whole pages apart or
-             StrassenMatMulPass takes them; operators before all products
-    never    without --enable_graph_kernel; weights that are computed, or of an outer graph; Gemm
-             with alpha, beta or a transposed first operand; attention with a past, its own bias, a
-             mask by keys or one that the area computes, causal attention, further outputs, keys
-             whose heads come from outside or are needed there, heads whose channels are not a
-             multiple of 16, or of 32 if positions are embedded, batches or numbers of values that
-             are not known to be those of the queries and keys. Each processor also keeps the keys
-             and values of one head
-    algebra  the kernel computes the same as the operators, but sums in another order
-    source   measured: for few rows onnxruntime waits for memory and fills its tiles badly; for many
-             rows it computes products as fast, but passes over the results once more for each
-             activation and sum
+             with more than 32 rows, unless the rows of the operand are a multiple of the page size
+             apart, or StrassenMatMulPass handles the product; operators before the first product
+    never    without --enable_graph_kernel; computed weights, and weights of an outer graph; Gemm
+             with alpha, beta or a transposed first operand; causal attention; attention with a
+             past, a bias of its own, more than one output, a mask by keys, or a mask that the area
+             computes; keys whose heads come from outside or are used there; heads whose size is not
+             a multiple of 16, or of 32 with rotary embedding; keys, values and queries whose
+             batches are not known to be equal; keys and values whose lengths are not
+    algebra  the kernel applies the same operators, but sums in another order; during attention,
+             each core also stores the keys and values of one head
+    source   measured: for few rows, onnxruntime waits for memory and fills its tiles badly. For
+             many rows, it computes products as fast, but reads and writes the results once more for
+             each activation and sum
     """

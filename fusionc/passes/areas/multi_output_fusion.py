@@ -4,11 +4,11 @@ from fusionc.passes.areas._area_pass import AreaPass
 class TbeMultiOutputFusionPass(AreaPass):
     """Connected operators with several results become one area.
 
-    before   connected operators of any kind, with several values that are needed elsewhere
-    after    one operator of the domain fusionc.gk: a model-local function, and a kernel next to the
-             model
+    before   connected operators of any kind, if nodes outside the area use several of their results
+    after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
+             next to the model
     refuses  the same as AutomaticUbFusion
     never    without --enable_graph_kernel
-    algebra  the kernel computes the same as the operators, one element after another
+    algebra  the kernel applies the same operators, one element after another
     source   CANN's TbeMultiOutputFusionPass
     """

@@ -4,13 +4,13 @@ from fusionc.passes.areas._area_pass import AreaPass
 class TbeReduceElemwiseFusionPass(AreaPass):
     """A reduction and the operators around it become one area.
 
-    before   Reduce operators, Softmax, LayerNormalization or RMSNormalization with others; one
-             result
-    after    one operator of the domain fusionc.gk: a model-local function, and a kernel next to the
-             model
+    before   a Reduce operator, Softmax, LayerNormalization or RMSNormalization and connected
+             operators, with one result
+    after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
+             next to the model
     refuses  the same as AutomaticUbFusion
     never    without --enable_graph_kernel
-    algebra  the kernel sums in another order
+    algebra  the kernel applies the same operators, but sums in another order
     source   CANN's TbeReduceElemwiseFusionPass
     """
 

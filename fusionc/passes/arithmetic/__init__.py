@@ -1,1 +1,1 @@
-"""Formulas with constants, made shorter."""
+"""Arithmetic with constants, and algebraic identities, in fewer or cheaper operators."""

@@ -37,7 +37,9 @@ def _require_floats(build: Build) -> Build:
 
 
 def _require_no_shape_of_a(m: Match, *rest: Edge) -> None:
-    """Refuse if the value a, which no longer occurs, may have given the result its shape."""
+    """Refuse if only the value a, which the result no longer reads, may give the result its
+    shape.
+    """
     if not any(broadcasts_into(m.a.shape, value.shape) for value in rest):
         refuse("the removed value may have enlarged the result")
 
@@ -69,21 +71,23 @@ def _log_times(number: float) -> Build:
 
 
 def _constants(m: Match, new: Tape) -> Result:
-    one = numbers(m.k)
-    other = numbers(m.q)
-    joined_scale(other, one, m.k, m.q)  # either may come first
-    return new.Mul(new.Mul(m.a, m.b), rounded(new, joined_scale(one, other, m.k, m.q), m.k, m.q))
+    first = numbers(m.k)
+    second = numbers(m.q)
+    joined_scale(
+        second, first, m.k, m.q
+    )  # refuses; the constants may be multiplied in either order
+    return new.Mul(new.Mul(m.a, m.b), rounded(new, joined_scale(first, second, m.k, m.q), m.k, m.q))
 
 
 def _negative_power(m: Match, new: Tape) -> Result:
     if numbers(m.k).dtype.kind == "u":
-        refuse("the exponent has no sign")
+        refuse("the exponent is unsigned")
     return new.Mul(m.a, new.Pow(m.b, negated(new, m.k)))
 
 
 def _scale_sum(m: Match, new: Tape) -> Result:
     if numbers(m.k).size != 1:
-        refuse("not one number for all elements")
+        refuse("the scale is not one number for all elements")
     check_fits(m.k, m.a)
     total = new.node("ReduceSum", [m.a, *m.axes], like=m.sum)
     return new.node(m.inner.op, [total, new.const(np.reshape(numbers(m.k), ()), like=m.k)])
@@ -148,22 +152,24 @@ _RULES: dict[str, tuple[Formula, Build]] = {
 
 
 class ArithmeticInexactPass(Pass):
-    """Rules of graph kernel fusion that only hold for real numbers; patterns have their numbers.
+    """The inexact rules of graph kernel fusion, which hold for real numbers only; each pattern has
+    the number of its rule.
 
     before   sums and differences of products with a common factor; sums and products of a value and
-             its inverse; roots, reciprocal roots, exponentials and absolute values that are
-             multiplied or divided; quotients of quotients; logarithms of powers, roots and
-             exponentials; ReduceSum of a value that a number scales
+             its inverse; products and quotients of roots, reciprocal roots, exponentials and
+             absolute values; quotients of quotients; logarithms of powers, roots and exponentials;
+             ReduceSum of a scaled value
     after    fewer operators, or cheaper ones
     refuses  integers; exponents of another type than the base; a removed value that may have given
              the result its shape; constants whose combination would be too large or too small for
-             their type; under a ReduceSum, more than one number
-    never    2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass handle;
-             2.5, which is 2.4; 2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more
-             operators
-    algebra  right for real numbers; results may differ for overflow, 0, infinities, NaN, and
-             negative numbers under a root or a logarithm: therefore off by default
-    source   MindSpore's arithmetic_simplify; its inexact rules numbered in the order of its table
+             their type; under a ReduceSum, a scale of several numbers
+    never    rules 2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass
+             apply; rule 2.5, which is rule 2.4; rules 2.33 and 2.36, x / exp(y) and x / √y, whose
+             results need more operators in ONNX
+    algebra  correct for real numbers. Results may differ for overflow, 0, infinities, NaN, and
+             negative numbers under a root or a logarithm; the pass is therefore off by default
+    source   the inexact rules of MindSpore's arithmetic_simplify, numbered in the order of its
+             table
     """
 
     numerics = "approximate"

@@ -43,7 +43,7 @@ def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
 
 
 def _drop_zero(rule: str, formula: Formula, sign: float) -> Pattern:
-    """The rule for a zero of this sign; one of the other sign would turn an x of −0 into 0."""
+    """The rule for a zero of this sign. A zero of the other sign would turn an x of −0 into 0."""
 
     def where(m: Match) -> bool:
         return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
@@ -73,8 +73,8 @@ def _select(m: Match, new: Tape) -> Result:
 
 
 def _exact_square(m: Match, new: Tape) -> Result:
-    """x · x if onnxruntime computes the power in this way: with one exponent for several elements
-    in a row.
+    """x · x, if onnxruntime computes the power as a product: with one exponent for several elements
+    along the last axis.
     """
     last = m.x.shape[-1] if m.x.shape else 1
     is_multiplied = m.c.constant().size == 1 and isinstance(last, int) and last > 1
@@ -84,7 +84,7 @@ def _exact_square(m: Match, new: Tape) -> Result:
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether all reduced axes of a ReduceSum are known to have one element, which is not −0."""
+    """Whether a ReduceSum adds one element each, which is not −0: only −0 would become 0."""
     return reduces_nothing(m) and (_has_integers(m) or is_never_negative(m.x))
 
 
@@ -97,7 +97,7 @@ def _not(opposite: str) -> Callable[[Match, Tape], Result]:
 
 
 def _undoes(m: Match) -> bool:
-    """Whether the second Transpose undoes the first."""
+    """Whether the second Transpose is the inverse of the first."""
     first = m.first.attr("perm")
     second = m.second.attr("perm")
     if not first or not second:
@@ -113,25 +113,25 @@ _OF_ONE_ELEMENT = (
 
 
 class ArithmeticSimplifyPass(Pass):
-    """The exact rules of graph kernel fusion; every pattern has the number of its rule.
+    """The exact rules of graph kernel fusion; each pattern has the number of its rule.
 
-    before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; of
-             integers also x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)) and Not of a comparison;
-             ReduceMin and ReduceMax likewise, Reduce over axes of size 1; two Transposes or
-             Reshapes in a row, Slice of everything, Cast to the same type
+    before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; for
+             integers also x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)), and Not of a
+             comparison; ReduceMin of ReduceMin, ReduceMax of ReduceMax; Reduce over axes of size 1;
+             two Transposes or two Reshapes in a row; Slice of all elements; Cast to the same type
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
              Transpose or Reshape
-    refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers if the last
-             axis is not known to have several elements, or c has several, because onnxruntime may
-             not compute it as a product; a large constant that is used elsewhere; a square whose
-             mean is taken, or a vector of ones that scales a quotient by the root of a mean, which
-             identify normalizations for runtimes
-    never    x + 0, x − −0 and ReduceSum over axes of size 1 if x may be −0, which becomes 0; 1.6,
-             1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is not
-             faster and hides a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for
-             which ONNX lacks operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36, which is
-             1.35
-    algebra  each is an identity, also for NaN, infinities and integers that wrap around
+    refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers, if c has
+             several elements or the last axis is not known to have several, because onnxruntime may
+             then not compute a product; a large constant that is used elsewhere; a square whose
+             mean is taken, and a vector of ones that scales x / √(mean of squares), because
+             runtimes recognize normalizations by them
+    never    x + 0, x − −0 and ReduceSum over axes of size 1 if x may be −0, which would become 0;
+             rules 1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); rule
+             1.11, which is not faster and hides a normalization from onnxruntime; rules 1.17 to
+             1.20, 1.30 and 1.31, for which ONNX lacks operators; rules 1.22 and 1.24
+             (Dim1TransposeToSqueezePass); rule 1.36, which is rule 1.35
+    algebra  each rule is an identity, also for NaN, infinities and integers that wrap around
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
 

@@ -30,7 +30,7 @@ def _shifted(inner: Formula, constant: str, name: str) -> Formula:
 
 
 def _shift(node: Node, constant: Edge) -> tuple[int, Array]:
-    """A sum as sign·x + addend."""
+    """A sum or difference as sign · x + addend: the sign (1 or −1) and the addend."""
     if node.op == "Add":
         return 1, numbers(constant)
     return (
@@ -46,7 +46,7 @@ def _factors(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
     first = numbers(m.c)
     second = numbers(m.d)
-    one = inverse(first) if m.inner.op == "Div" else first  # integers are refused there
+    one = inverse(first) if m.inner.op == "Div" else first  # inverse refuses integers
     other = inverse(second) if m.outer.op == "Div" else second
     factor = joined_scale(one, other, m.c, m.d)
     if m.inner.op == m.outer.op == "Div":
@@ -60,13 +60,13 @@ def _addends(m: Match, new: Tape) -> Result:
     if outer_sign < 0:
         sign = -sign
         first = _negative(first)
-    both = np.asarray(first + second)
+    total = np.asarray(first + second)
     if (
-        not is_integer(both)
-        and (np.abs(both) < np.maximum(np.abs(first), np.abs(second)) / 4).any()
+        not is_integer(total)
+        and (np.abs(total) < np.maximum(np.abs(first), np.abs(second)) / 4).any()
     ):
-        refuse("the constants cancel")  # the first one may be meant to cut off digits of x
-    constant = rounded(new, both, m.c, m.d)
+        refuse("the constants cancel")  # adding and subtracting a number may round x on purpose
+    constant = rounded(new, total, m.c, m.d)
     return new.Add(m.x, constant) if sign > 0 else new.Sub(constant, m.x)
 
 
@@ -85,18 +85,18 @@ def _affine(m: Match, new: Tape) -> Result:
 
 
 class ConstantReassociationPass(Pass):
-    """Constants that are multiplied or added in a row become one.
+    """Constants that are multiplied or added one after the other become one constant.
 
-    before   (x·c)·d, (x/c)/d and mixed; (x + c) + d, (x − c) − d and mixed, also c − x; (x·c + d)·e
-             and the same with divisions and differences
+    before   (x·c)·d, (x/c)/d and mixed forms; (x + c) + d, (x − c) − d, also with c − x, and mixed
+             forms; (x·c + d)·e, also with divisions and differences
     after    x·cd, x/cd; x + (c + d), (c + d) − x; x·ce + de
     refuses  addends that cancel, because (x + c) − c rounds x; constants whose combination would be
-             infinite, too small for their type or larger in size; a large constant that is used
+             infinite, too small for their type, or of more elements; a large constant that is used
              elsewhere; division of integers; an e that may enlarge x; the factor ½ of Gelu
     algebra  · and + are associative, and · distributes over +: exactly for integers, which wrap
-             around, else except for rounding
-    source   CANN's TfMergeSubFusionPass; preprocessing of images, (x/255 − mean)/std, is (x·c +
-             d)·e
+             around, and except for rounding for floating-point numbers
+    source   CANN's TfMergeSubFusionPass; image preprocessing, whose (x/255 − mean)/std has the form
+             (x·c + d)·e
     """
 
     numerics = "rounding"

@@ -17,7 +17,7 @@ def _one_over(x: Formula) -> Formula:
 def _quotient(m: Match, new: Tape) -> Result:
     require_floats(m.a)
     if not broadcasts_into(m.b.shape, m.a.shape):
-        refuse("there may be more divisions than before")
+        refuse("the result may need more divisions")
     return new.Div(m.b, m.a)
 
 
@@ -41,15 +41,15 @@ class QuotientSimplifyPass(Pass):
     """Quotients that are multiplied or divided become one quotient or one product.
 
     before   (1/a)·b; (k/a)·q and (k/a)/q with constants k and q; b/(1/a); 1/(a/b); also with
-             Reciprocal for 1/…
+             Reciprocal in place of 1/…
     after    b/a; kq/a; b·a; b/a
-    refuses  integers; a b with a larger shape than a, because more numbers would be divided;
-             constants whose product would be too large or too small for their type, or larger in
-             size; a k that alone may enlarge the quotient
-    never    (k/a)·b with a k other than 1, which takes as many operators in any order
-    algebra  equal for real numbers; it rounds once instead of twice, and an intermediate quotient
-             can no longer overflow
-    source   the rules for reciprocals of other optimizers of ONNX models
+    refuses  integers; a b of larger shape than a, which would need more divisions; constants whose
+             product would be too large or too small for their type, or would have more elements; a
+             k that alone may enlarge the quotient
+    never    (k/a)·b with a k other than 1, because it takes two operators in any order
+    algebra  equal for real numbers; the new form rounds once instead of twice, and lacks an
+             intermediate quotient that could overflow
+    source   the rules for reciprocals in other ONNX optimizers
     """
 
     numerics = "rounding"

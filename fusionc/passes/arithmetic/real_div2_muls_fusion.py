@@ -11,12 +11,12 @@ c = const("c")
 
 
 def _is_exact(m: Match) -> bool:
-    """Whether the constant is a power of two everywhere."""
+    """Whether all elements of the constant are powers of two."""
     return is_power_of_two(numbers(m.c))
 
 
 def _is_rounded(m: Match) -> bool:
-    """Whether the constant is not a power of two everywhere."""
+    """Whether an element of the constant is not a power of two."""
     return not _is_exact(m)
 
 
@@ -32,10 +32,10 @@ class RealDiv2MulsFusionPass(Pass):
     before   x / c
     after    x · (1/c)
     refuses  integers; a c that is 0 or infinite, or whose reciprocal is too small for its type; a
-             quotient that Erf takes, which identifies Gelu for runtimes; a scaled matrix product,
-             which identifies attention; a large c that is used elsewhere
+             quotient that Erf reads, because runtimes recognize Gelu by it; a scaled MatMul,
+             because runtimes recognize attention by it; a large c that is used elsewhere
     algebra  bit by bit the same if c is a power of two; else 1/c is rounded once
-    source   CANN's RealDiv2MulsFusionPass, which only takes scalars
+    source   CANN's RealDiv2MulsFusionPass, which accepts scalars only
     """
 
     numerics = "rounding"
@@ -47,7 +47,7 @@ class RealDiv2MulsFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         (quotient,) = m.outputs
         if any(user.op == "Erf" for user in quotient.outputs):
-            refuse("Erf takes the quotient")
+            refuse("Erf reads the quotient")
         if m.x.producer is not None and m.x.producer.op == "MatMul":
             refuse("the scale of a matrix product")
         return new.Mul(m.x, rounded(new, inverse(numbers(m.c)), m.c))

@@ -17,7 +17,7 @@ x = var("x")
 _REDUCES = tuple(sorted(names_with(Trait.REDUCES, Trait.FINDS_INDEX)))
 
 
-def _axes(node: Node, rank: int | None) -> list[int]:
+def _axes_of_reduce(node: Node, rank: int | None) -> list[int]:
     if not node.op.startswith("Arg"):
         return reduced_axes(node, rank)
     if not rank:
@@ -26,12 +26,12 @@ def _axes(node: Node, rank: int | None) -> list[int]:
 
 
 def _set_keepdims(m: Match, new: Tape) -> Result:
-    """The Reduce with the other keepdims, if the Unsqueeze or Squeeze has its axes."""
-    moved = axes_of(m.move)
-    axes = _axes(m.reduce, m.x.rank)
-    if moved is None:
+    """The Reduce with the other keepdims, if the Unsqueeze or Squeeze has the reduced axes."""
+    squeezed = axes_of(m.move)
+    axes = _axes_of_reduce(m.reduce, m.x.rank)
+    if squeezed is None:
         refuse(not_constant("the axes"))
-    if not m.x.rank or sorted(axis % m.x.rank for axis in moved) != axes:
+    if not m.x.rank or sorted(axis % m.x.rank for axis in squeezed) != axes:
         refuse("the axes differ")
     return new.node(
         m.reduce.op, m.reduce.inputs, like=m.reduce, keepdims=int(m.move.op == "Unsqueeze")
@@ -46,18 +46,20 @@ def _drop_reduce(m: Match, new: Tape) -> Result:
 
 
 class AReduceSumFusionPass(Pass):
-    """A Reduce of nothing is removed; a Squeeze or Unsqueeze after a Reduce becomes its attribute.
+    """A Reduce over axes of size 1 is removed; a Squeeze or Unsqueeze after a Reduce becomes its
+    keepdims attribute.
 
-    before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or
-             ArgMin along the axes that it dropped, Squeeze of those that it kept;
-             ReduceMax(ReduceMax(x)) of integers, ReduceMin, ReduceSum and ReduceProd likewise
+    before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; any Reduce, ArgMax or ArgMin with
+             keepdims = 0 before an Unsqueeze of the reduced axes, or with keepdims = 1 before a
+             Squeeze of them; for integers, ReduceMax(ReduceMax(x)), and the same with ReduceMin,
+             ReduceSum and ReduceProd
     after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
-    refuses  axes that are not known; other axes; a sum or mean that may be −0 and by which
-             something is divided; two Reduces if only one keeps its dimensions; two Reduces of
-             floating-point numbers: sums would be rounded in another order, and some runtimes lose
-             a NaN
-    algebra  the sum, mean, product and maximum of one number are that number, except for the sum or
-             mean of −0, which is 0; the maximum of maxima is the maximum of all
+    refuses  axes that are unknown, or differ from the reduced ones; a sum or mean that may be −0,
+             if a later division depends on the sign of zero; two Reduces if only one has keepdims;
+             two Reduces of floating-point numbers, because sums would be rounded in another order,
+             and some runtimes lose a NaN
+    algebra  the sum, mean, product or maximum of one number is that number, except for the sum or
+             mean of −0, which is 0; the maximum of maxima is the maximum of all elements
     source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and
              Unsqueeze
     """

@@ -8,9 +8,11 @@ class SubFusionPass(Pass):
     """A value minus itself becomes zeros.
 
     before   x − x
-    after    ConstantOfShape of the shape of x if it is known; else ConstantOfShape(Shape(x))
+    after    zeros of the shape of x: a constant shape if it is known, else
+             ConstantOfShape(Shape(x))
     refuses  an unknown element type
-    algebra  x − x = 0, except for NaN and infinities, which give NaN: therefore off by default
+    algebra  x − x = 0, except for NaN and infinities, whose difference is NaN; the pass is
+             therefore off by default
     source   CANN's SubFusionPass
     """
 

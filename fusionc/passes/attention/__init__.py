@@ -1,1 +1,1 @@
-"""Attention and rotary embeddings, as operators."""
+"""Attention and rotary embeddings that are written out become one operator."""

@@ -1,4 +1,7 @@
-"""onnxruntime's own attention operators: [batch, length, heads · size], and a mask of four axes."""
+"""What onnxruntime's MultiHeadAttention and GroupQueryAttention have in common.
+
+Their operands have the shape [batch, length, heads · size], and their masks have four axes.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +45,15 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_shape
 
-# the result with its heads side by side, and keys and values joined to those of the past
-Made = tuple[Edge, Edge | None, Edge | None]
-Rewrite = Callable[[Match, Tape], Made]
+# the result [batch, length, heads · size], and the keys and values with those of the past, if any
+AttentionResult = tuple[Edge, Edge | None, Edge | None]
+Rewrite = Callable[[Match, Tape], AttentionResult]
 _KEYS = op.Concat(var("past_key"), var("new_key"), _as="keys")
 _VALUES = op.Concat(var("past_value"), var("new_value"), _as="values")
 
 
 def _repeated(value: OpFormula, name: str) -> Formula:
-    """The same heads, or each of them several times."""
+    """A value, or the value with each of its heads repeated several times."""
     wide = op.Expand(
         op.Unsqueeze(value, rest(f"{name}_axes")), var(f"{name}_wide"), _as=f"{name}_expand"
     )
@@ -60,7 +63,7 @@ def _repeated(value: OpFormula, name: str) -> Formula:
 def _masked(scores: Formula) -> Formula:
     """The scores with a mask that is added, filled in by Where, or both; or with two added masks.
 
-    A lower bound may follow.
+    A Max with a lower bound may follow.
     """
     filled = either(
         op.Where(var("shown"), scores, const("far")), op.Where(var("hidden"), const("far"), scores)
@@ -70,36 +73,38 @@ def _masked(scores: Formula) -> Formula:
 
 
 def _merged_or_single(formula: Formula) -> Formula:
-    """The heads side by side. One query for each head needs no Transpose: then `m.turn` is None."""
+    """The result with its heads merged. With one query, no Transpose is needed: `m.turn` is
+    None.
+    """
     return either(merged(formula), op.Reshape(formula, var("shape"), _as="merge"))
 
 
 def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tuple[Pattern, ...]:
-    """Attention that is written out, with its heads merged: without a mask, with one, and with one
-    that needs a guard. Those with keys and values of a past come first.
+    """Patterns of attention that is written out, with its heads merged. Each pattern with keys and
+    values of a past comes before the one without.
 
-    If the mask hides all keys of a row by −∞, the guard Where(IsNaN(weights), 0, weights) makes
-    zeros of it. The operators make NaN of such a row, so the guard moves: it becomes a Where of the
-    mask after the attention.
+    If the mask hides all keys of a row by −∞, the guard Where(IsNaN(weights), 0, weights) replaces
+    the NaN of this row by zeros. The attention operators have no guard, so the Guard pattern first
+    moves it: it becomes a Where after the attention, whose condition is computed from the mask.
     """
 
-    def alone(m: Match, new: Tape) -> Result:
+    def without_past(m: Match, new: Tape) -> Result:
         result, keys, _ = rewrite(m, new)
         if keys is not None:
-            refuse("keys and values of the past are not joined to the new ones in one place")
+            refuse("keys and values of the past are joined to the new ones in different places")
         return _as_merged(m, result, new)
 
-    def joined(m: Match, new: Tape) -> Result:
+    def with_past(m: Match, new: Tape) -> Result:
         result, keys, values = rewrite(m, new)
         if keys is None or values is None:
-            refuse("the past is not joined as the operator does it")
+            refuse("the past is not joined as in the operator")
         return [_as_merged(m, result, new), keys, values]
 
-    def unguarded(m: Match, new: Tape) -> Result:
-        rewrite(m, Tape(m.graph))  # if it refuses, the guard stays
+    def without_guard(m: Match, new: Tape) -> Result:
+        rewrite(m, Tape(m.graph))  # on another tape: if the attention is refused, the guard stays
         return _zeroed(m, new)
 
-    fits = (where, _merges_heads, _is_unguarded)
+    conditions = (where, _merges_heads, _is_unguarded)
     past = scores_of(_repeated(_KEYS, "k"), casts=True)
     values = _repeated(_VALUES, "v")
     plain, hiding = (
@@ -112,69 +117,71 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
             _merged_or_single(
                 op.MatMul(guarded(op.Softmax(keep(scores + mask), _as="softmax")), v)
             ),
-            unguarded,
+            without_guard,
             where=(where, _merges_heads, _needs_guard),
         ),
-        Pattern(f"{name}Past", (plain, _KEYS, _VALUES), joined, where=fits),
-        Pattern(f"{name}PastMasked", (hiding, _KEYS, _VALUES), joined, where=fits),
-        Pattern(name, _merged_or_single(attention(scores, casts=True)), alone, where=fits),
+        Pattern(f"{name}Past", (plain, _KEYS, _VALUES), with_past, where=conditions),
+        Pattern(f"{name}PastMasked", (hiding, _KEYS, _VALUES), with_past, where=conditions),
+        Pattern(
+            name, _merged_or_single(attention(scores, casts=True)), without_past, where=conditions
+        ),
         Pattern(
             f"{name}Masked",
             _merged_or_single(attention(_masked(scores), casts=True)),
-            alone,
-            where=fits,
+            without_past,
+            where=conditions,
         ),
     )
 
 
 def _merges_heads(m: Match) -> bool:
-    """Whether a Transpose merges the heads, or there is one query."""
-    # a Transpose would exchange the heads of a group and the groups
+    """Whether a Transpose merges the heads, or a single query needs none."""
+    # With grouped heads, a Transpose would exchange the groups and the heads of each group.
     if ungrouped(m.q) is not None:
         return m.turn is None
     return m.turn is not None or _length_of_queries(m) == 1
 
 
 def _is_unguarded(m: Match) -> bool:
-    """Whether nothing guards against hidden rows."""
+    """Whether the match has no guard, or one that has no effect."""
     return not _needs_guard(m)
 
 
 def query_of(m: Match) -> Edge:
-    """The query of each head, also if those that share a key are treated as several of one
-    head.
+    """The query as [batch, heads, length, size], also if the model computes the heads that share a
+    key as several queries of one head.
     """
     return ungrouped(m.q) or m.q
 
 
 def key_of(m: Match) -> Edge:
-    """The key as it goes into the scores."""
+    """The key as the product with the query reads it."""
     node = m.k_repeat or m.k_expand or m.keys
     value: Edge = node.outputs[0] if node else m.k
     return value
 
 
 def value_of(m: Match) -> Edge:
-    """The value as the weights multiply it."""
+    """The value as the product with the weights reads it."""
     node = m.v_repeat or m.v_expand or m.values
     value: Edge = node.outputs[0] if node else m.v
     return value
 
 
 def _length_of_queries(m: Match) -> int | str | None:
-    """How many queries there are for each head."""
+    """The number of queries of each head."""
     shape = query_of(m).shape
     return None if shape is None or len(shape) != 4 else shape[2]
 
 
 def pasts_of(query: Edge, key: Edge, value: Edge) -> tuple[list[Edge], list[Edge]] | None:
-    """Key and value of the past, and the new key and value that are joined to them; None if not
-    both are joined.
+    """Key and value of the past, and the new key and value that Concat joins to them; None if one
+    of the two is not joined.
     """
-    joined = [pair for pair in (_past_of(key, query), _past_of(value, query)) if pair is not None]
-    if len(joined) != 2:
+    pairs = [pair for pair in (_past_of(key, query), _past_of(value, query)) if pair is not None]
+    if len(pairs) != 2:
         return None
-    return [past for past, _ in joined], [fresh for _, fresh in joined]
+    return [past for past, _ in pairs], [new_part for _, new_part in pairs]
 
 
 def require_same_past(pasts: list[Edge]) -> None:
@@ -184,21 +191,21 @@ def require_same_past(pasts: list[Edge]) -> None:
 
 
 def _past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
-    """The old and the new part that a Concat joins along the axis of lengths, both of the query's
-    batch.
+    """The past and the new part that a Concat joins along the length axis, if both have the batch
+    of the query.
     """
     node = producer_of(value, "Concat")
     if node is None or len(node.inputs) != 2 or value.rank != 4 or axis_of(node, 4) != 2:
         return None
-    past, fresh = node.inputs
-    if past is None or fresh is None or not _have_same_heads(past.shape, fresh.shape):
+    past, new_part = node.inputs
+    if past is None or new_part is None or not _have_same_heads(past.shape, new_part.shape):
         return None
-    batches = {dimension(one, 0) for one in (past, batch_of(fresh), batch_of(query))}
-    return (past, fresh) if len(batches) == 1 else None
+    batches = {dimension(value, 0) for value in (past, batch_of(new_part), batch_of(query))}
+    return (past, new_part) if len(batches) == 1 else None
 
 
 def _have_same_heads(a: Shape | None, b: Shape | None) -> bool:
-    """Whether there are as many heads of the same size in both, as far as known numbers tell."""
+    """Whether both shapes are known to have the same number of heads, of the same size."""
     if a is None or b is None:
         return False
     sizes = (a[1], a[3])
@@ -206,7 +213,7 @@ def _have_same_heads(a: Shape | None, b: Shape | None) -> bool:
 
 
 def _needs_guard(m: Match) -> bool:
-    """Whether the guard against hidden rows is needed."""
+    """Whether the guard may have an effect: whether the mask may hide all keys of a row by −∞."""
     if m.guard is None:
         return False
     if m.bias is not None or (
@@ -219,17 +226,17 @@ def _needs_guard(m: Match) -> bool:
     return numbers is None or not all(map(math.isfinite, numbers))
 
 
-def _as_merged(m: Match, made: Edge, new: Tape) -> Edge:
-    """The result in the shape to which the heads were merged."""
-    return made if is_merged(m, _heads(m), query_of(m), value_of(m)) else reshaped(m, made, new)
+def _as_merged(m: Match, result: Edge, new: Tape) -> Edge:
+    """The result in the shape to which the model merges the heads."""
+    return result if is_merged(m, _heads(m), query_of(m), value_of(m)) else reshaped(m, result, new)
 
 
 def _zeroed(m: Match, new: Tape) -> Edge:
-    """Attention without the guard, and with zeros where the mask hides a whole row."""
+    """Attention without the guard, followed by a Where that makes fully hidden rows zero."""
     rank = m.mask.rank
     shape = m.mask.shape
     if shape is None or (rank > 2 and shape[-3] != 1):
-        refuse("one mask for each head, and the guard")
+        refuse("a guard and one mask for each head")
     heads = number_of_heads(m)
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)
@@ -237,7 +244,7 @@ def _zeroed(m: Match, new: Tape) -> Edge:
         result = new.Reshape(result, m.same_shape, like=m.unchanged)
     merges = is_merged(m, heads, query_of(m), m.v)
     merged_result = _merge(m, result, None if merges else heads, new)
-    # With keepdims, onnxruntime does not reduce the axes of a tensor without elements.
+    # With keepdims, onnxruntime does not reduce an empty tensor.
     axes = [axis for axis in (rank - 3, rank - 1) if axis >= 0]
     highest = new_reduce(new, "ReduceMax", m.mask, axes, keepdims=False)
     is_lowest = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
@@ -247,9 +254,9 @@ def _zeroed(m: Match, new: Tape) -> Edge:
 
 
 def _merge(m: Match, result: Edge, heads: int | None, new: Tape) -> Edge:
-    """[batch, heads, length, size] with its heads side by side, on three axes.
+    """The result [batch, heads, length, size] as [batch, length, heads · size].
 
-    The model's own Reshape does it if `heads` is None.
+    If `heads` is None, the model's own Reshape merges the heads.
     """
     if m.turn is not None:
         result = new.Transpose(result, perm=SPLIT)
@@ -268,7 +275,8 @@ def number_of_heads(m: Match) -> int:
 def _heads(m: Match) -> int:
     """The number of heads of the query; 0 if it is unknown.
 
-    If only their size is known, the product after the merge tells, which takes all heads.
+    If only the size of a head is known, the number follows from the matrix that multiplies the
+    merged heads: its row count is heads · size.
     """
     query = query_of(m)
     heads = heads_of(query)
@@ -284,15 +292,15 @@ def _heads(m: Match) -> int:
 
 
 def _keeps_rows(merged_value: Edge, query: Shape | None) -> bool:
-    """Whether the merged heads have one row for each query; if not, a row may hold some of its
-    heads only.
+    """Whether the merged result has one row for each query. If not, a row may hold only some heads
+    of a query.
     """
     shape = dimensions(merged_value, 3)
     return shape is not None and query is not None and same_shape((query[0], query[2]), shape[:2])
 
 
 def _multiplied_widths(value: Edge, graph: Graph) -> Iterator[int]:
-    """The row counts of the matrices by which this graph multiplies a value."""
+    """The row counts of the matrices that multiply a value in this graph."""
     for user in value.outputs:
         if user.is_op("MatMul") and user.graph is graph and user.inputs[0] is value:
             width = (dimensions(user.inputs[1], 2) or (None,))[0]

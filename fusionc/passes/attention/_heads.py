@@ -1,4 +1,4 @@
-"""Heads that are split, repeated and merged around attention."""
+"""Split, repeat and merge the heads of queries, keys and values."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from fusionc.shapes.elements import elements
 from fusionc.shapes.equality import same_after_reshape, same_shape
 
 Heads = int | str | tuple[Shape, int] | None
-# [batch, length, 3, heads, size] to three times [batch, heads, length, size]
+# from [batch, length, 3, heads, size] to [3, batch, heads, length, size]
 _UNPACKED = [2, 0, 3, 1, 4]
 SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
 
 
 def dimensions(value: Edge | None, rank: int) -> Shape | None:
-    """The shape of a value that has this many axes; None for any other value."""
+    """The shape of a value, if it has this rank; None for any other value."""
     shape = None if value is None else value.shape
     return shape if shape is not None and len(shape) == rank else None
 
 
 def axis_lengths(values: Sequence[Edge], axis: int) -> list[int | str | None]:
-    """The lengths of one axis of several values."""
+    """The size of one axis in each of several values."""
     return [None if value.shape is None else value.shape[axis] for value in values]
 
 
 def producer_of(value: Edge | None, *names: str) -> Node | None:
-    """The node that makes a value, if it is one of these operators."""
+    """The producer of a value, if it is one of these operators."""
     node = None if value is None else value.producer
     return node if node is not None and node.is_op(*names) and not node.has_references else None
 
 
 def _rotary_of(value: Edge | None) -> Node | None:
-    """The RotaryEmbedding, standard or onnxruntime's own, that makes a value of four axes."""
+    """The RotaryEmbedding, standard or onnxruntime's own, that produces a value of rank 4."""
     node = None if value is None else value.producer
     if value is None or node is None or node.has_references:
         return None
@@ -50,7 +50,7 @@ def _rotary_of(value: Edge | None) -> Node | None:
 def splitting_reshape(value: Edge | None) -> Node | None:
     """The Reshape that splits the heads of a value [batch, heads, length, size].
 
-    A Transpose follows it, unless the length is 1.
+    Unless the length is 1, a Transpose follows the Reshape.
     """
     transpose = producer_of(value, "Transpose")
     if transpose is not None:
@@ -63,9 +63,9 @@ def splitting_reshape(value: Edge | None) -> Node | None:
 
 
 def heads_of(value: Edge) -> Heads:
-    """The number of heads of a [batch, heads, length, size]; None if unknown.
+    """The number of heads of a value [batch, heads, length, size]; None if unknown.
 
-    If it is not a known number, equal results still mean equally many heads.
+    A result that is not a number can only be compared: equal results mean equal numbers of heads.
     """
     rotary = _rotary_of(value)
     source = None if rotary is None else rotary.inputs[0]
@@ -77,12 +77,14 @@ def heads_of(value: Edge) -> Heads:
 
 
 def _count_heads(reshape: Node, symbol: str | None) -> Heads:
-    """The number of heads that a Reshape makes of [batch, length, width]; `symbol` if unknown."""
+    """The number of heads into which a Reshape splits [batch, length, width]; `symbol` if
+    unknown.
+    """
     shape, split = (None if v is None else v.shape for v in (reshape.inputs[0], reshape.outputs[0]))
     if shape is None or split is None or None in shape:
         return symbol
     if shape[:-1] != split[:2]:
-        return (shape, id(reshape.inputs[1]))  # equal shapes, reshaped in the same way
+        return (shape, id(reshape.inputs[1]))  # identifies the split: same shape, same target
     size = split[-1]
     width = shape[-1]
     if not isinstance(size, int) or not isinstance(width, int) or size <= 0:
@@ -91,8 +93,8 @@ def _count_heads(reshape: Node, symbol: str | None) -> Heads:
 
 
 def unsplit_heads(value: Edge | None) -> Edge | None:
-    """The [batch, length, heads · size] that Reshape and Transpose split into the value [batch,
-    heads, length, size].
+    """The value [batch, length, heads · size] from which Reshape and Transpose make this value
+    [batch, heads, length, size].
     """
     reshape = splitting_reshape(value)
     if value is None or reshape is None:
@@ -110,7 +112,9 @@ def unsplit_heads(value: Edge | None) -> Edge | None:
 
 
 def _rejoined_heads(value: Edge, width: int, new: Tape) -> Edge:
-    """The [batch, length, width] that a Reshape splits into heads, whatever shape it has itself."""
+    """The value [batch, length, width] that a Reshape splits into heads, from an input of any
+    rank.
+    """
     unsplit = unsplit_heads(value)
     if unsplit is not None:
         return unsplit
@@ -126,9 +130,9 @@ def _rejoined_heads(value: Edge, width: int, new: Tape) -> Edge:
 
 
 def merged_heads(value: Edge, heads: int, new: Tape) -> Edge | None:
-    """The value as [batch, length, heads · size] if Reshape and Transpose split it into heads.
+    """The value as [batch, length, heads · size], if Reshape and Transpose split it into heads.
 
-    A rotary embedding after the split is done before it instead.
+    A RotaryEmbedding after the split is applied before the split instead.
     """
     rotary = _rotary_of(value)
     size = None if value.shape is None else value.shape[3]
@@ -143,8 +147,8 @@ def merged_heads(value: Edge, heads: int, new: Tape) -> Edge | None:
 
 
 def packed_source(values: Sequence[Edge]) -> tuple[Edge, int] | None:
-    """The [batch, length, 3 · heads · size], from one product, that is unpacked into query, key
-    and value; and the width of each of them.
+    """The value [batch, length, 3 · heads · size] that is unpacked into query, key and value, and
+    the width heads · size.
     """
     split = _unpacking_split(values)
     transpose = None if split is None else producer_of(split.inputs[0], "Transpose")
@@ -163,9 +167,7 @@ def packed_source(values: Sequence[Edge]) -> tuple[Edge, int] | None:
 
 
 def _unpacking_split(values: Sequence[Edge]) -> Node | None:
-    """The Split into three whose outputs, in order, become the values when their first axis is
-    squeezed.
-    """
+    """The Split whose three outputs, with their first axis squeezed, are the values, in order."""
     squeezes = [producer_of(value, "Squeeze") for value in values]
     pieces = [node.inputs[0] for node in squeezes if node is not None and axes_of(node) == [0]]
     split = producer_of(pieces[0], "Split") if len(pieces) == 3 else None
@@ -175,10 +177,8 @@ def _unpacking_split(values: Sequence[Edge]) -> Node | None:
 
 
 def ungrouped(value: Edge) -> Edge | None:
-    """The [batch, heads, 1, size] that a Reshape makes the value [batch, groups, heads / groups,
-    size].
-
-    There is one query for each head; those that share a key are treated as several of one head.
+    """The value [batch, heads, 1, size] that a Reshape turns into [batch, groups, heads / groups,
+    size], as if the heads of a group were several queries of one head.
     """
     reshape = producer_of(value, "Reshape")
     x = None if reshape is None else reshape.inputs[0]
@@ -195,7 +195,7 @@ def ungrouped(value: Edge) -> Edge | None:
 
 
 def unrepeated(value: Edge | None) -> Edge | None:
-    """The [batch, heads, …] whose heads Unsqueeze, Expand and Reshape repeat to make the value."""
+    """The value [batch, heads, …] whose heads Unsqueeze, Expand and Reshape repeat."""
     reshape = producer_of(value, "Reshape")
     expand = producer_of(value if reshape is None else reshape.inputs[0], "Expand")
     unsqueeze = None if expand is None else producer_of(expand.inputs[0], "Unsqueeze")
@@ -206,14 +206,14 @@ def unrepeated(value: Edge | None) -> Edge | None:
     if x is None or axes_of(unsqueeze) not in ([2], [-3]):
         return None
     shape = _repeated_shape(x, wide)
-    # Without a Reshape of its own: it has been joined with the next one.
+    # The Reshape may be missing if it has been joined with a later one.
     is_repeated = wide is value or same_after_reshape(value.shape, shape)
     return x if shape is not None and is_repeated else None
 
 
 def _repeated_shape(x: Edge, wide: Edge | None) -> Shape | None:
-    """The shape of x after each head is repeated along the third axis of `wide`; None if that is
-    not known.
+    """The shape of x after its heads are repeated along the third axis of `wide`; None if
+    unknown.
     """
     shape = dimensions(x, 4)
     expanded = dimensions(wide, 5)
@@ -230,45 +230,45 @@ def _repeated_shape(x: Edge, wide: Edge | None) -> Shape | None:
 
 
 def merged(formula: Formula) -> Formula:
-    """The heads side by side. In between, torch may write a Reshape to the shape that is there
-    already.
+    """The formula with its heads merged. Torch may write a Reshape before it that changes
+    nothing.
     """
     unchanged = either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
     return op.Reshape(op.Transpose(unchanged, perm=SPLIT, _as="turn"), var("shape"), _as="merge")
 
 
-def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
-    """[batch, length, heads · size] in the shape that the heads had before.
+def reshaped(m: Match, result: Edge, new: Tape) -> Edge:
+    """The result [batch, length, heads · size] in the shape to which the model merges its heads.
 
-    Refuses a 0 in that shape that may copy another dimension.
+    Refuses a shape with a 0 that may copy another dimension.
     """
     target = elements(m.shape)
-    same = 1 if m.turn is None else 2  # leading dimensions: a 0 for one of them means the same
+    copyable = 1 if m.turn is None else 2  # leading dimensions that a 0 may still copy
     is_literal = bool(m.merge.attr("allowzero"))
     if target is None or any(
-        not is_literal and (e == 0 or not isinstance(e, int)) for e in target[same:]
+        not is_literal and (e == 0 or not isinstance(e, int)) for e in target[copyable:]
     ):
         refuse("the heads are merged in an unknown way")
-    return new.Reshape(made, m.shape, like=m.merge)
+    return new.Reshape(result, m.shape, like=m.merge)
 
 
 def merged_operands(
-    three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape
+    qkv: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape
 ) -> list[Edge] | None:
     """Query, key and value as they were before Reshape and Transpose split their heads; None if
-    that is unknown.
+    unknown.
     """
-    packed = packed_source(three)
+    packed = packed_source(qkv)
     if packed is not None:
         x, width = packed
         return list(new_split(new, x, [width] * 3, 2))
-    merged = [merged_heads(value, count, new) for value, count in zip(three, heads, strict=True)]
+    merged = [merged_heads(value, count, new) for value, count in zip(qkv, heads, strict=True)]
     parts = [part for part in merged if part is not None]
     return parts if len(parts) == 3 else None
 
 
 def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
-    """Whether the heads are known to be side by side, on three axes, in the result."""
+    """Whether the model merges the result to [batch, length, heads · size]."""
     if m.unchanged is not None:
         before = m.unchanged.inputs[0].shape
         after = m.unchanged.outputs[0].shape
@@ -281,7 +281,7 @@ def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
 
 
 def batch_of(value: Edge) -> Edge:
-    """The earliest value that is known to have the same first dimension."""
+    """The earliest value from which this one has its first dimension."""
     while (
         node := producer_of(value, "Transpose", "Reshape", "RotaryEmbedding") or _rotary_of(value)
     ) is not None:
@@ -295,7 +295,7 @@ def batch_of(value: Edge) -> Edge:
 
 
 def _keeps_batch(source: Edge, value: Edge) -> bool:
-    """Whether a Reshape only rearranges what follows the first axis."""
+    """Whether a Reshape keeps the first axis and only rearranges the others."""
     rests = [v.shape[1:] if v.shape else None for v in (source, value)]
     counts = [
         0 if r is None else int(np.prod([d if isinstance(d, int) else 0 for d in r])) for r in rests

@@ -1,4 +1,4 @@
-"""Lengths of axes that may be known only when the model runs."""
+"""Sizes of axes that may be unknown until the model runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fusionc.rewrite import Tape
 
 
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
-    """The length of an axis, as a vector of one element.
+    """The size of an axis, as a vector of one element.
 
-    It is read from the first value in the graph that has the same length, so that many users can
+    The Shape reads the first value in the graph that has the same size, so that many users can
     share it.
     """
     length = None if value.shape is None else value.shape[axis]
@@ -34,7 +34,7 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
 
 
 def _earlier_values(value: Edge) -> Iterator[Edge]:
-    """The outputs of all nodes before the producer of a value, in the order of the graph."""
+    """The outputs of all nodes before the producer of a value, in graph order."""
     for node in [] if value.producer is None else value.graph.ordered():
         if node is value.producer:
             return
@@ -42,12 +42,12 @@ def _earlier_values(value: Edge) -> Iterator[Edge]:
 
 
 def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
-    """x, broadcast to at least these lengths of its last axes."""
+    """x, with its last axes broadcast to at least these lengths."""
     return new.Expand(x, vector_of(lengths, new))
 
 
 def vector_of(parts: Sequence[Edge], new: Tape) -> Edge:
-    """The vectors, one after the other; a constant if all of them are constants."""
+    """The vectors concatenated; a constant if all of them are constants."""
     arrays = [part.constant() for part in parts]
     known = [array for array in arrays if array is not None]
     return (

@@ -1,4 +1,4 @@
-"""Masks of attention: what they add to the scores to hide keys."""
+"""Masks of attention: the numbers that they add to the scores to hide keys."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fusionc.rewrite import Match, Tape, refuse, require_known
 from fusionc.shapes.elements import broadcast_known
 
 LOWEST = float(np.finfo(np.float32).min)
-_FAR_BELOW = -1e30  # what is added to it is lost in rounding
-_DEEPEST = 32  # operators in a row that are followed to see what a mask is made of
-_MOVING = tuple(sorted(names_with(Trait.SELECTS)))
-ADDING = ("Add", "Where", *_MOVING)  # of numbers below +∞ they make no NaN
+_FAR_BELOW = -1e30  # rounding absorbs any score that is added to it
+_MAX_DEPTH = 32  # operators in a chain that are followed back from a mask
+_SELECTING = tuple(sorted(names_with(Trait.SELECTS)))
+ADDING = ("Add", "Where", *_SELECTING)  # they make no NaN from numbers below +∞
 _DOES_NOT_FIT = "the mask is not known to fit the scores"
 
 
 def hiding_numbers(value: Edge | None) -> set[float] | None:
-    """The numbers by which a mask hides keys: all those far below zero that it may hold. None if
-    unknown.
+    """The numbers by which a mask hides keys: all numbers far below zero that the mask may contain.
+    None if unknown.
     """
-    return _hiding_numbers(value, _DEEPEST, {})
+    return _hiding_numbers(value, _MAX_DEPTH, {})
 
 
 def _hiding_numbers(
@@ -50,8 +50,8 @@ def _hiding_numbers(
 
 
 def _union(parts: list[set[float] | None], *, is_sum: bool) -> set[float] | None:
-    """The numbers of all parts of a mask. None if one part is unknown, or if a sum may overflow
-    because all its parts hide keys.
+    """The hiding numbers of all parts. None if they are unknown for a part, or if the sum may
+    overflow because every part hides keys.
     """
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or (is_sum and all(known)):
@@ -60,10 +60,10 @@ def _union(parts: list[set[float] | None], *, is_sum: bool) -> set[float] | None
 
 
 def parts_of(node: Node) -> list[Edge | None]:
-    """The inputs from which the operator takes the elements of a mask."""
+    """The inputs from which an operator takes the elements of a mask."""
     if node.op == "Where":
         return list(node.inputs[1:])
-    return list(node.inputs[:1] if node.op in _MOVING else node.inputs)
+    return list(node.inputs[:1] if node.op in _SELECTING else node.inputs)
 
 
 def _numbers_far_below(array: np.ndarray[Any, Any]) -> set[float]:
@@ -71,7 +71,7 @@ def _numbers_far_below(array: np.ndarray[Any, Any]) -> set[float]:
 
 
 def _hiding_factors(node: Node) -> set[float] | None:
-    """The hiding numbers of (1 − mask)·c with a mask of integers."""
+    """The hiding numbers of (1 − mask)·c, if the mask consists of integers."""
     factors = [value for value in node.inputs if value is not None and value.is_constant]
     others = [value for value in node.inputs if value is not None and not value.is_constant]
     if len(factors) != 1 or len(others) != 1 or not _is_integral(others[0]):
@@ -79,8 +79,8 @@ def _hiding_factors(node: Node) -> set[float] | None:
     return hiding_numbers(factors[0])
 
 
-def _is_integral(value: Edge | None, depth: int = _DEEPEST) -> bool:
-    """Whether a value holds whole numbers: one minus what a Cast makes of integers."""
+def _is_integral(value: Edge | None, depth: int = _MAX_DEPTH) -> bool:
+    """Whether a value consists of whole numbers: a Cast of integers, or 1 minus such a Cast."""
     node = producer_of(value, "Sub", "Cast", "Unsqueeze")
     if node is None or node.inputs[0] is None or depth == 0:
         return False
@@ -102,8 +102,8 @@ def shows_all(mask: Edge) -> bool:
 
 
 def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
-    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None if there is
-    none.
+    """The mask in the form that the operators add, [batch or 1, heads or 1, queries, keys]; None
+    without a mask.
     """
     mask, shape = _sum_of_masks(m, query, key, new)
     if mask is None:
@@ -119,9 +119,8 @@ def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
 
 
 def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Shape | None]:
-    """Everything that is added to the scores, and its shape.
-
-    That is `m.mask`, `m.bias`, and the numbers far below zero that a Where fills in.
+    """The sum of all masks, and its shape: `m.mask`, `m.bias`, and the numbers far below zero that
+    a Where fills in.
     """
     mask: Edge | None = m.mask
     shape = None if mask is None else mask.shape
@@ -135,7 +134,7 @@ def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | N
         shape = broadcast_known(m.bias.shape, shape)
     if m.floor is not None and mask is not None:
         if not is_one_number(m.floor) or m.floor.constant().item() != LOWEST:
-            refuse("visible scores may reach the lower bound of the scores")
+            refuse("the lower bound of the scores may change visible scores")
         mask = new.Max(mask, new.const(np.array(LOWEST, np.float32)))
     return mask, shape
 
@@ -143,10 +142,12 @@ def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | N
 def _filled_mask(
     m: Match, condition: Edge, query: Edge, key: Edge, new: Tape
 ) -> tuple[Edge, Shape]:
-    """The numbers that a Where fills in, and zeros where it shows the scores; and their shape."""
+    """The mask that a Where amounts to (zeros where it keeps the scores, else the number that it
+    fills in), and its shape.
+    """
     number = m.far.constant()
     if not is_one_number(m.far) or not number.item() <= _FAR_BELOW:
-        refuse("the numbers that are filled in may not hide the scores")
+        refuse("the filled-in numbers may not hide the scores")
     _require_fitting(condition.shape, query, key)
     expand = producer_of(condition, "Expand")
     if expand is not None and expand.inputs[0] is not None and expand.inputs[0].shape is not None:
@@ -162,47 +163,45 @@ def _filled_mask(
 
 
 def is_one_number(constant: Edge) -> bool:
-    """Whether a constant is one number, which leaves scores as large as they are, and of four
-    axes.
-    """
+    """Whether a constant is a single number that broadcasts into the scores."""
     array = constant.constant()
     return array is not None and array.size == 1 and array.ndim <= 4
 
 
-def _is_alike(a: Heads, b: Heads) -> bool:
-    """Whether two dimensions are known to be equal whenever both broadcast."""
+def _meet(a: Heads, b: Heads) -> bool:
+    """Whether two dimensions are known to be equal in every run in which both broadcast."""
     if isinstance(a, int | str) and isinstance(b, int | str):
         return meets(a, b)
     return a is not None and a == b
 
 
 def full_mask(mask: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape) -> Edge:
-    """A mask of this shape with the last two axes that the operators want: all queries and
-    keys.
-    """
+    """The mask, with its last two axes broadcast to all queries and all keys if needed."""
     lengths = _require_fitting(shape, query, key)
     if shape is not None and not any(
-        _is_repeated(*pair) for pair in zip(shape[-2:], lengths, strict=True)
+        _is_broadcast(*pair) for pair in zip(shape[-2:], lengths, strict=True)
     ):
         return mask
     return expanded(mask, [length_of(query, 2, new), length_of(key, 2, new)], new)
 
 
 def _require_fitting(shape: Shape | None, query: Edge, key: Edge) -> Shape:
-    """The numbers of queries and keys. Refuses a mask that is not known to fit the scores."""
+    """The numbers of queries and keys. Refuses a mask that is not known to broadcast to the
+    scores.
+    """
     shape = require_known(shape, "the rank of the mask")
     if not 2 <= len(shape) <= 4:
         refuse("the rank of the mask is not 2, 3 or 4")
     batch, _, length, _ = query.shape or (None,) * 4
     lengths = (length, None if key.shape is None else key.shape[2])
-    for have, want in zip(
+    for size, expected in zip(
         reversed(shape), (*reversed(lengths), heads_of(query), batch), strict=False
     ):
-        if have != 1 and not _is_alike(have, want):
+        if size != 1 and not _meet(size, expected):
             refuse(_DOES_NOT_FIT)
     return lengths
 
 
-def _is_repeated(have: int | str | None, want: int | str | None) -> bool:
-    """Whether one row or column of a mask is for all."""
-    return have == 1 and want != 1
+def _is_broadcast(size: int | str | None, expected: int | str | None) -> bool:
+    """Whether one row or column of a mask broadcasts to several."""
+    return size == 1 and expected != 1

@@ -1,5 +1,5 @@
-"""Rotary position embedding that is written out: its formulas, and cosine and sine in the form
-that the operators read.
+"""Rotary position embedding that is written out: its formulas, and its cosine and sine in the form
+of the operators.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _high = op.Slice(x, rest("high_cut"), _as="high")
 
 
 _UNKNOWN = "the two halves of the cosine or sine are not known to be the same"
-# Operators of one input that compute each column from the same column.
-_OF_COLUMNS = ("Cos", "Sin", "Identity", "Cast")
+# Operators that compute each column of the result from the same column of their first input.
+_COLUMNWISE = ("Cos", "Sin", "Identity", "Cast")
 
 
-def _turned(low: Formula, high: Formula) -> Formula:
+def _rotated_whole(low: Formula, high: Formula) -> Formula:
     return x * cos + op.Concat(-high, low, _as="concat") * sin
 
 
-def _halves(low: Formula, high: Formula) -> Formula:
+def _rotated_halves(low: Formula, high: Formula) -> Formula:
     return op.Concat(low * cos - high * sin, high * cos + low * sin, _as="concat")
 
 
@@ -48,7 +48,7 @@ _PAIRS = op.Concat(
 
 
 def _size(m: Match) -> int:
-    """The number of elements of each head. Refuses a value that the operator cannot turn."""
+    """The size of each head. Refuses a value that the operator cannot rotate."""
     for value in (m.x, m.cos, m.sin):
         value.require_type(np.float32)
     m.x.require_rank(4)
@@ -58,30 +58,36 @@ def _size(m: Match) -> int:
     return size
 
 
-def patterns(turn: Callable[..., Result], operators: Any) -> tuple[Pattern, ...]:
-    """The formulas. `turn(m, new, is_half=, interleaved=)` makes the operator from them, one of
-    `operators`.
+def patterns(build: Callable[..., Result], operators: Any) -> tuple[Pattern, ...]:
+    """The patterns of rotary embedding.
+
+    `turn(m, new, is_half=, interleaved=)` builds the operator. `operators` has the RotaryEmbedding
+    of its domain.
     """
 
     def whole(m: Match, new: Tape) -> Result:
         _require_halves(m)
-        return turn(m, new, is_half=False, interleaved=None)
+        return build(m, new, is_half=False, interleaved=None)
 
     def halves(m: Match, new: Tape) -> Result:
         _require_halves(m)
-        return turn(m, new, is_half=True, interleaved=None)
+        return build(m, new, is_half=True, interleaved=None)
 
     def pairs(m: Match, new: Tape) -> Result:
         _require_pairs(m)
-        return turn(m, new, is_half=True, interleaved=1)
+        return build(m, new, is_half=True, interleaved=1)
 
     part = operators(_split[0], rest("tables"), _as="rotary")
     return (
         Pattern(
-            "RotaryEmbedding", either(_turned(_split[0], _split[1]), _turned(_low, _high)), whole
+            "RotaryEmbedding",
+            either(_rotated_whole(_split[0], _split[1]), _rotated_whole(_low, _high)),
+            whole,
         ),
         Pattern(
-            "RotaryHalves", either(_halves(_split[0], _split[1]), _halves(_low, _high)), halves
+            "RotaryHalves",
+            either(_rotated_halves(_split[0], _split[1]), _rotated_halves(_low, _high)),
+            halves,
         ),
         Pattern("RotaryPairs", op.Reshape(_PAIRS, var("shape"), _as="merge"), pairs),
         Pattern("RotaryPartial", op.Concat(part, _split[1], _as="concat"), _rewrite_partial),
@@ -96,13 +102,13 @@ def _require_halves(m: Match) -> None:
         pieces = piece_of(m.low), piece_of(m.high)
         are_halves = pieces == ((m.x, 3, 0, size // 2), (m.x, 3, size // 2, size))
     if not are_halves or not _is_last(m.concat, m.x):
-        refuse("not the two halves of the last axis are turned")
+        refuse("the rotated parts are not the two halves of the last axis")
 
 
 def _require_pairs(m: Match) -> None:
     size = _size(m)
     if not _takes_alternate(m.low, 0, size) or not _takes_alternate(m.high, 1, size):
-        refuse("not every second element is taken")
+        refuse("the rotated parts are not every second element")
     stacked = (axes_of(m.real), axes_of(m.imaginary), [m.concat.attr("axis")])
     if any(axes not in ([4], [-1]) for axes in stacked) or not same_after_reshape(
         m.merge.outputs[0].shape, m.x.shape
@@ -111,7 +117,7 @@ def _require_pairs(m: Match) -> None:
 
 
 def _takes_alternate(node: Node, start: int, size: int) -> bool:
-    """Whether a Slice takes every second element of the last of four axes, from `start` on."""
+    """Whether a Slice takes every second element of the last axis, from `start` on, at rank 4."""
     cuts = cuts_of(node) or []
     if len(cuts) != 1 or cuts[0].axis not in (3, -1):
         return False
@@ -122,7 +128,7 @@ def _rewrite_partial(m: Match, new: Tape) -> Result:
     sizes = sizes_of(m.split)
     is_last = m.x.rank == 4 and _is_last(m.split, m.x) and _is_last(m.concat, m.x)
     if not is_last or sizes is None or len(sizes) != 2:
-        refuse("not two known pieces of the last of four axes")
+        refuse("the Split does not have two known pieces of the last of four axes")
     attributes = {"rotary_embedding_dim": m.rotary.attr("rotary_embedding_dim") or sizes[0]}
     if m.rotary.domain == MICROSOFT:
         heads = heads_of(m.x)
@@ -135,19 +141,19 @@ def _rewrite_partial(m: Match, new: Tape) -> Result:
 
 
 def _is_last(node: Node, value: Edge) -> bool:
-    """Whether the axis of a Split or Concat is the last one of the value."""
+    """Whether a Split or Concat works along the last axis of the value."""
     return value.rank is not None and axis_of(node, value.rank) == value.rank - 1
 
 
 def repeated(rows: Edge, x: Edge, new: Tape) -> Edge:
-    """The rows that the whole batch of x shares, once for each element of the batch."""
+    """Rows that the whole batch shares, repeated for each element of the batch of x."""
     if x.shape is not None and x.shape[0] == 1:
         return rows
     return expanded(rows, [length_of(x, 0, new), new.const(np.array([1, 1], np.int64))], new)
 
 
 def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bool]:
-    """Cosine or sine of x as [batch, length, size / 2], and whether the whole batch shares one."""
+    """Cosine or sine of x as [batch, length, size / 2], and whether the whole batch shares it."""
     shape = value.require_shape(2, 3, 4, of="cosine or sine")
     wanted = x.require_shape(4)
     batch, heads, length, size = (1,) * (4 - len(shape)) + tuple(shape)
@@ -158,7 +164,7 @@ def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bo
 
 
 def _row_size(x: Shape, *, is_half: bool) -> int:
-    """How many cosines x needs for each position: one for each element of a head, or for two."""
+    """The number of cosines for each position: the size of a head, or half of it."""
     size = x[3]
     if not isinstance(size, int):
         refuse("cosine or sine does not fit x")
@@ -166,7 +172,7 @@ def _row_size(x: Shape, *, is_half: bool) -> int:
 
 
 def _drop_heads(value: Edge, new: Tape) -> Edge:
-    """[batch, 1, length, size / 2], or fewer axes, as [batch, length, size / 2]."""
+    """A value [batch, 1, length, size / 2], or of fewer axes, as [batch, length, size / 2]."""
     array = value.constant()
     rank = value.rank
     node = producer_of(value, "Unsqueeze")
@@ -183,29 +189,29 @@ def _drop_heads(value: Edge, new: Tape) -> Edge:
 
 
 def _half(value: Edge, new: Tape) -> Edge:
-    """The first half of the last axis. Refuses if the second half is not known to be the same."""
+    """The first half of the last axis. Refuses if the second half is not known to be equal."""
     array = value.constant()
     if array is not None and array.ndim and array.shape[-1] % 2 == 0:
         first, second = np.split(array, 2, axis=-1)
         if np.array_equal(first, second):
             return new.const(np.ascontiguousarray(first), like=value)
         refuse("the two halves of the cosine or sine differ")
-    twin = _twin(value)
-    if twin is not None:
-        return twin
-    node = producer_of(value, "Unsqueeze", "Squeeze", "Gather", "Mul", "Slice", *_OF_COLUMNS)
+    repeated_half = _repeated_half(value)
+    if repeated_half is not None:
+        return repeated_half
+    node = producer_of(value, "Unsqueeze", "Squeeze", "Gather", "Mul", "Slice", *_COLUMNWISE)
     if node is None:
         refuse(_UNKNOWN)
     inputs = list(node.inputs)
-    at = 1 if node.op == "Mul" and inputs[0] is not None and inputs[0].is_constant else 0
-    source = inputs[at]
-    if source is None or not _keeps_columns(node, at):
+    index = 1 if node.op == "Mul" and inputs[0] is not None and inputs[0].is_constant else 0
+    source = inputs[index]
+    if source is None or not _keeps_columns(node, index):
         refuse(_UNKNOWN)
-    inputs[at] = _half(source, new)
+    inputs[index] = _half(source, new)
     return new.node(node.op, inputs, like=node)
 
 
-def _twin(value: Edge) -> Edge | None:
+def _repeated_half(value: Edge) -> Edge | None:
     """The value that a Concat joins with itself along the last axis to make this one."""
     node = producer_of(value, "Concat")
     if node is None or not _is_last(node, value) or len(node.inputs) != 2:
@@ -214,38 +220,38 @@ def _twin(value: Edge) -> Edge | None:
     return first if first is second else None
 
 
-def _keeps_columns(node: Node, at: int) -> bool:
-    """Whether an operator computes each column of its result from the same column of input `at`."""
-    source, made = (None if v is None else v.rank for v in (node.inputs[at], node.outputs[0]))
-    if made is None:
+def _keeps_columns(node: Node, index: int) -> bool:
+    """Whether each output column depends on the same column of input `index` only."""
+    source, rank = (None if v is None else v.rank for v in (node.inputs[index], node.outputs[0]))
+    if rank is None:
         return False
     match node.op:
         case "Mul":
-            return _is_scalar(node.inputs[1 - at], made)
+            return _is_scalar(node.inputs[1 - index], rank)
         case "Gather":
             return node.attr("axis") == 0 and (source or 0) > 1
         case "Slice":
-            return _excludes_last(_axes_cut(node), made)
+            return _excludes_last(_axes_cut(node), rank)
         case "Unsqueeze":
-            return _excludes_last(axes_of(node), made)
+            return _excludes_last(axes_of(node), rank)
         case "Squeeze":
             return _excludes_last(axes_of(node), source)
     return True
 
 
 def _excludes_last(axes: list[int] | None, rank: int | None) -> bool:
-    """Whether known axes of a tensor of this rank are all other than the last one."""
+    """Whether the axes are known, and the last axis is not among them."""
     return axes is not None and rank is not None and not {rank - 1, -1} & set(axes)
 
 
 def _is_scalar(factor: Edge | None, rank: int) -> bool:
-    """Whether a factor is one number that is known, and leaves this rank as it is."""
+    """Whether a factor is a constant single number that keeps this rank."""
     array = None if factor is None else factor.constant()
     return array is not None and array.size == 1 and array.ndim <= rank
 
 
 def _axes_cut(node: Node) -> list[int] | None:
-    """The axes that a Slice cuts, even if the bounds are known only when the model runs."""
+    """The axes along which a Slice cuts, even if its bounds are unknown until the model runs."""
     cuts = cuts_of(node)
     if cuts is not None:
         return [cut.axis for cut in cuts]

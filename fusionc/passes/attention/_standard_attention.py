@@ -1,4 +1,4 @@
-"""The Attention operator: patterns that become one, and neighbours that it can absorb."""
+"""The Attention operator: patterns that become Attention, and nodes that it can absorb."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from fusionc.rewrite.pattern import Formula
 
 
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
-    """The formula of attention, and those by which the resulting operator reads less."""
+    """The formula of attention, and patterns by which an Attention absorbs repeated or split
+    heads.
+    """
     operator = op.Attention(q, k, v, *inputs, _as="attention")
     return (
         Pattern("Attention", attention(scores), rewrite),
@@ -30,7 +32,7 @@ def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, 
 
 
 def _has_repeats(m: Match) -> bool:
-    """Whether key and value are repeated for several heads each."""
+    """Whether Expand repeats each head of key and value for several heads of the query."""
     return unrepeated(m.k) is not None and unrepeated(m.v) is not None
 
 
@@ -47,10 +49,10 @@ def _drop_repeats(m: Match, new: Tape) -> Result:
 
 
 def _has_split_heads(m: Match) -> bool:
-    """Whether query, key and value are split into heads by Reshape and Transpose."""
-    three = (m.q, m.k, m.v)
-    is_split = all(splitting_reshape(value) is not None for value in three)
-    return len(m.attention.outputs) == 1 and (is_split or packed_source(three) is not None)
+    """Whether Reshape and Transpose split the heads of query, key and value."""
+    qkv = (m.q, m.k, m.v)
+    is_split = all(splitting_reshape(value) is not None for value in qkv)
+    return len(m.attention.outputs) == 1 and (is_split or packed_source(qkv) is not None)
 
 
 def _move_split_inside(m: Match, new: Tape) -> Result:

@@ -1,4 +1,4 @@
-"""Attention that is written out: its formula, and questions to what that captures."""
+"""Attention that is written out: its formula, and checks of the captured values."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ q = var("q")
 k = var("k")
 v = var("v")
 mask = var("mask")
-_MOST_PARTS = 100  # of a mask are looked at
-# of the scores, to a wider type, and of the weights, back
+_MAX_PARTS = 100  # parts of a mask; more are not searched
+# the Casts of the scores to a wider type (before or after the scale), and of the weights back
 _CASTS = ("widened", "widened_late", "narrowed")
-# beyond it and its reciprocal, the place where the scale is applied may decide what overflows
+# Beyond this scale or its reciprocal, it may matter for overflow where the scale is applied.
 _LARGEST_SCALE = 2.0**12
 _NOT_TRANSPOSED = "the key is not known to be transposed"
 
 
 def _scaled(formula: Formula, name: str) -> Formula:
-    """The formula, or a constant times it, or it divided by a constant."""
+    """The formula, alone or multiplied or divided by a constant."""
     return either(formula * const(name), formula / const(f"{name}_divisor"), formula)
 
 
@@ -39,10 +39,10 @@ def _cast(formula: Formula, name: str, is_wanted: bool) -> Formula:
 def scores_of(key: Formula, casts: bool = False) -> Formula:
     """q·kᵀ·scale, with the scale on q, on k, on both or on the product.
 
-    `casts`: also with a Cast of the product, or of the scaled product.
+    With `casts`, the product or the scaled product may be cast.
     """
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
-    # with its last two axes exchanged; torch does it on [batch · heads, length, size]
+    # The key with its last two axes exchanged. Torch does it in [batch · heads, length, size].
     swapped = either(
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
         op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
@@ -55,28 +55,28 @@ SCORES = scores_of(k)
 
 
 def attention(scores: Formula, value: Formula = v, casts: bool = False) -> Formula:
-    """Softmax(scores)·v, also with the guard that makes rows of NaN zero.
+    """Softmax(scores)·v, with or without the guard that replaces rows of NaN by zeros.
 
-    `casts`: also with a Cast of the weights.
+    With `casts`, the weights may be cast.
     """
     weights = op.Softmax(scores, _as="softmax")
     return op.MatMul(_cast(either(guarded(weights), weights), "narrowed", casts), value)
 
 
 def guarded(weights: Formula) -> Formula:
-    """The weights, with zeros in the rows of NaN that a mask makes when it hides all keys."""
+    """The weights, with zeros in rows of NaN, which arise if a mask hides all keys of a row."""
     return op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights)
 
 
-def is_half(m: Match, *three: Edge) -> bool:
-    """Whether query, key and value are float16, with scores of float32 between two Casts, or
-    without Casts.
+def is_half(m: Match, *qkv: Edge) -> bool:
+    """Whether query, key and value are float16, with or without Casts of the scores to float32 and
+    of the weights back.
     """
     early, late, back = (m.captures.get(name) for name in _CASTS)
     casts = [None if node is None else node.attr("to") for node in (early or late, back)]
     is_mixed = early is not None and late is not None
     wanted = casts in ([None, None], [TensorProto.FLOAT, TensorProto.FLOAT16]) and not is_mixed
-    return wanted and {one.elem_type for one in three} == {TensorProto.FLOAT16}
+    return wanted and {edge.elem_type for edge in qkv} == {TensorProto.FLOAT16}
 
 
 def operands(
@@ -86,38 +86,38 @@ def operands(
     value: Edge | None = None,
     takes_half: bool = False,
 ) -> tuple[Edge, Edge, float]:
-    """Query, key and scale. Refuses what the operator cannot do.
+    """Query, key and scale. Refuses an attention that the operator cannot compute.
 
-    `raw_key` is the key before it is transposed for the product; key and value are `m.k` and `m.v`
-    if not given. `takes_half`: elements may be float16.
+    `raw_key` is the key before its transposition for the product, by default `m.k`. The default of
+    `value` is `m.v`. With `takes_half`, the elements may be float16.
     """
     raw_key = raw_key or m.k
     value = value or m.v
     _require_operands(m, raw_key, value, takes_half)
     key = _key(m, raw_key, new)
-    heads, key_heads, value_heads = (heads_of(one) for one in (m.q, key, value))
+    heads, key_heads, value_heads = (heads_of(edge) for edge in (m.q, key, value))
     if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):
         refuse("the heads are not known to be the same")
     if heads == 1:
-        refuse("one head, which the operator computes on one thread")
-    batches = {dimension(batch_of(one), 0) for one in (m.q, key, value)}
+        refuse("the operator computes one head on one thread")
+    batches = {dimension(batch_of(edge), 0) for edge in (m.q, key, value)}
     if len(batches) != 1:
         refuse("the batches are not known to be the same")
     return m.q, key, _scale(m)
 
 
 def _require_operands(m: Match, raw_key: Edge, value: Edge, takes_half: bool) -> None:
-    """Refuses types, ranks and sizes that the operator does not take, and a Softmax that differs
-    from the operator's.
+    """Refuse types, ranks and sizes that the operator lacks, and a Softmax that differs from the
+    operator's.
     """
-    three = (m.q, raw_key, value)
-    if not _are_plain(m, *three) and not (takes_half and is_half(m, *three)):
+    qkv = (m.q, raw_key, value)
+    if not _are_plain(m, *qkv) and not (takes_half and is_half(m, *qkv)):
         refuse("the elements are not float32")
     m.q.require_rank(4)
     value.require_rank(4)
     raw_key.require_rank(4, 5)
-    if any(0 in (one.shape or ()) for one in three):
-        refuse("tensors known to be empty, which the operator rejects")
+    if any(0 in (edge.shape or ()) for edge in qkv):
+        refuse("the operator rejects empty tensors")
     _require_softmax(m)
 
 
@@ -128,10 +128,10 @@ def _require_softmax(m: Match) -> None:
         refuse("the mask may hold NaN or +∞, which the guard turns into zeros")
 
 
-def _are_plain(m: Match, *three: Edge) -> bool:
-    """Whether query, key and value are float32, without Casts between."""
+def _are_plain(m: Match, *qkv: Edge) -> bool:
+    """Whether query, key and value are float32, without Casts in between."""
     is_cast = any(m.captures.get(name) is not None for name in _CASTS)
-    return not is_cast and all(one.elem_type == TensorProto.FLOAT for one in three)
+    return not is_cast and all(edge.elem_type == TensorProto.FLOAT for edge in qkv)
 
 
 def _scale(m: Match) -> float:
@@ -144,12 +144,12 @@ def _scale(m: Match) -> float:
                 refuse("the scale is not one positive number")
             scale *= float(factor.constant().item()) ** sign
     if not 1 / _LARGEST_SCALE <= scale <= _LARGEST_SCALE:
-        refuse("a very small or large scale")
+        refuse("the scale is very small or very large")
     return scale
 
 
 def _key(m: Match, raw_key: Edge, new: Tape) -> Edge:
-    """The key with its last two axes in the order of the query's."""
+    """The key with its axes in the order of the query's."""
     if m.swap is None:
         return _restored_key(m, raw_key, new)
     order = m.swap.attr("perm") or [3, 2, 1, 0]
@@ -160,7 +160,7 @@ def _key(m: Match, raw_key: Edge, new: Tape) -> Edge:
 
 
 def _restored_key(m: Match, raw_key: Edge, new: Tape) -> Edge:
-    """The key that is transposed between two Reshapes."""
+    """The key, if it is transposed between two Reshapes."""
     flat = dimensions(m.flatten.outputs[0], 3)
     swapped = dimensions(m.restore.outputs[0], 4)
     if flat is None or swapped is None or raw_key.shape is None or flat[1:] != swapped[:1:-1]:
@@ -175,8 +175,8 @@ def _restored_key(m: Match, raw_key: Edge, new: Tape) -> Edge:
 
 
 def _key_of_rank_five(raw_key: Edge, flat: Shape, swapped: Shape, new: Tape) -> Edge:
-    """The key, if the Reshape that split or repeated it has been joined with the one to
-    [batch · heads, length, size].
+    """The key, if its split or repetition has been joined with the Reshape to [batch · heads,
+    length, size].
     """
     batch, heads, size, length = swapped
     if None in flat or raw_key.shape is None:
@@ -192,26 +192,26 @@ def _key_of_rank_five(raw_key: Edge, flat: Shape, swapped: Shape, new: Tape) -> 
 
 
 def _may_hold_nan(mask: Edge | None) -> bool:
-    """Whether a mask is made from a constant that may bring NaN or +∞ into it.
+    """Whether a constant in a mask may make an element of the mask NaN or +∞.
 
-    An infinite constant does so even if it is negative when it is multiplied or subtracted.
+    A constant −∞ may do so if it is multiplied or subtracted.
     """
-    waiting = [(mask, True)]  # the part of the mask, and whether it may hold −∞
-    for part, is_added in waiting:
+    pending = [(mask, True)]  # each part of the mask, and whether it may contain −∞
+    for part, is_added in pending:
         if _holds_nan(part, may_be_lowest=is_added):
             return True
         node = producer_of(part, "Cast", "Div", "Mul", "Neg", "Sub", *ADDING)
         if node is None:
             continue
         is_added = is_added and node.op in ADDING
-        waiting += [pair for other in parts_of(node) if (pair := (other, is_added)) not in waiting]
-        if len(waiting) > _MOST_PARTS:
+        pending += [pair for other in parts_of(node) if (pair := (other, is_added)) not in pending]
+        if len(pending) > _MAX_PARTS:
             return True
     return False
 
 
 def _holds_nan(value: Edge | None, *, may_be_lowest: bool) -> bool:
-    """Whether a value is a constant with NaN or +∞ in it, or −∞ unless `may_be_lowest`."""
+    """Whether a value is a constant with NaN or +∞, or with −∞ unless `may_be_lowest`."""
     array = None if value is None else value.constant()
     if array is None or array.dtype.kind != "f":
         return False

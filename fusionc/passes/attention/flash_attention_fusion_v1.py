@@ -10,11 +10,11 @@ from fusionc.passes.attention._standard_attention import patterns
 from fusionc.passes.attention._written_attention import SCORES, mask, operands
 from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
-_LOW = -3e38  # hides as well: what is added to it is lost in rounding
+_LOW = -3e38  # hides keys, too: rounding absorbs any score that is added to it
 _LOW_AS_STORED = float(np.float32(_LOW))
-_SHARE = (
-    2.0**-20
-)  # moves the lowest number by a few of the next ones, and 0, the usual maximum, not
+# The part of a row's maximum that is subtracted. It moves the lowest number by a few steps of
+# float32, and does not move a row whose maximum is 0, as is usual.
+_SHARE = 2.0**-20
 
 
 def _attention(m: Match, new: Tape) -> Result:
@@ -26,8 +26,8 @@ def _attention(m: Match, new: Tape) -> Result:
 def _replace_lowest(m: Match, new: Tape) -> Edge:
     """The mask, with other numbers in rows that hide all keys.
 
-    If a row holds only the lowest number, or only −∞, onnxruntime makes zeros of it, and Softmax
-    equal weights, or NaN.
+    For a row of only the lowest number, or only −∞, onnxruntime's Attention gives zeros, but
+    Softmax equal weights, or NaN.
     """
     original: Edge = m.mask
     if shows_all(original):
@@ -45,18 +45,18 @@ def _replace_lowest(m: Match, new: Tape) -> Edge:
 
 
 def _raise_operand(mask: Edge, new: Tape) -> Edge | None:
-    """The mask with a higher number in place of the lowest one that its Where or Mul reads; None
-    if it would still hide by another number.
+    """The mask with a higher number in place of the lowest one that its Where or Mul reads. None if
+    the mask would still hide keys by another number.
     """
     node = producer_of(mask, "Where", "Mul")
     if node is None:
         return None
-    for at, value in enumerate(node.inputs):
+    for index, value in enumerate(node.inputs):
         array = None if value is None else value.constant()
         if array is None or array.size != 1 or array.item() != LOWEST:
             continue
         inputs = list(node.inputs)
-        inputs[at] = new.const(np.full(array.shape, _LOW), like=value)
+        inputs[index] = new.const(np.full(array.shape, _LOW), like=value)
         raised = new.node(node.op, inputs, like=node)
         if hiding_numbers(raised) == {_LOW_AS_STORED}:
             return raised
@@ -64,11 +64,10 @@ def _raise_operand(mask: Edge, new: Tape) -> Edge | None:
 
 
 def _move_rows(m: Match, numbers: set[float] | None, new: Tape) -> Edge:
-    """The mask minus a small share of the largest number of each row, which does not change
-    Softmax.
+    """The mask minus a small share of the largest number of each row, which Softmax ignores.
 
-    It moves the lowest number by a few of the next ones, and turns −∞ into NaN, as Softmax does.
-    With the guard that makes zeros of such rows, −∞ stays.
+    This moves the lowest number by a few steps of float32, and turns a row of −∞ into NaN, as
+    Softmax does. With the guard, which replaces such rows by zeros, −∞ stays.
     """
     original: Edge = m.mask
     shape = original.shape
@@ -78,7 +77,7 @@ def _move_rows(m: Match, numbers: set[float] | None, new: Tape) -> Edge:
     if is_guarded and numbers is not None and LOWEST not in numbers:
         return original
     if shape is not None and len(shape) > 2 and shape[-3] != 1:
-        refuse("one mask for each head, and what it hides is unknown")
+        refuse("one mask for each head, whose hiding numbers are unknown")
     largest = new_reduce(new, "ReduceMax", original, [-1])
     if is_guarded:
         largest = new.Max(largest, new.const(np.array(LOWEST, np.float32)))
@@ -88,22 +87,23 @@ def _move_rows(m: Match, numbers: set[float] | None, new: Tape) -> Edge:
 class FlashAttentionFusionV1(Pass):
     """Attention with a mask that is written out becomes Attention.
 
-    before   Softmax(q·kᵀ·scale + mask)·v in all the ways of FlashAttentionFusionV2
+    before   Softmax(q·kᵀ·scale + mask)·v in all forms that FlashAttentionFusionV2 finds
     after    Attention(q, k, v, mask)
-    refuses  what FlashAttentionFusionV2 refuses; a mask that is not known to fit the scores; one
-             mask for each head that hides keys by unknown numbers (to look at all its rows takes
-             1.07 to 1.3 of the time); with the guard Where(IsNaN(…), 0, …), a mask that may hold
-             NaN or +∞ because of the constants it is made of; with target onnx and the guard, a
-             mask that hides in an unknown way: not every runtime makes zeros
-    never    kept: what FlashAttentionFusionV2 does not keep
-    algebra  the definition of Attention; onnxruntime takes a row of the lowest number, or of −∞,
-             for hidden and makes it zero, while Softmax makes equal weights of it, or NaN. So the
-             lowest number becomes −3·10³⁸ if the mask tells by which numbers it hides: Where and
-             (1 − mask)·c of constants. From any other mask, such as an input of the model, or one
-             that hides by −∞, 2⁻²⁰ of the largest number of each row is subtracted (with the guard,
-             of at least the lowest number): Softmax(s + c) = Softmax(s), and Attention no longer
-             takes the row for hidden; the largest number is mostly 0. Measured with this: S = 16 /
-             128 / 384: 0.94 to 1.02 of the time
+    refuses  the same as FlashAttentionFusionV2; a mask that is not known to broadcast to the
+             scores; one mask for each head that hides keys by unknown numbers, because a search
+             through all its rows takes 1.07 to 1.3 of the time; with the guard Where(IsNaN(…), 0,
+             …), a mask that may contain NaN or +∞ because of its constants; with the guard and
+             target onnx, a mask that hides keys by unknown numbers, because not every runtime makes
+             zeros
+    never    the same result for the values for which FlashAttentionFusionV2 changes it
+    algebra  the definition of Attention. In a row of the lowest number, or of −∞, onnxruntime's
+             Attention takes all keys as hidden and returns zeros, but Softmax returns equal
+             weights, or NaN. If the mask is made by Where, or is (1 − mask)·c, with constants, the
+             lowest number therefore becomes −3·10³⁸. Any other mask, for example an input of the
+             model, or one with −∞, is reduced by 2⁻²⁰ of the largest number of each row (with the
+             guard: of at least the lowest number). Softmax(s + c) = Softmax(s), and the row is no
+             longer taken as hidden. The largest number is 0 in most masks. Measured with this
+             subtraction, S = 16 / 128 / 384: 0.94 to 1.02 of the time
     source   MindSpore's FlashAttentionFusionV1
     """
 

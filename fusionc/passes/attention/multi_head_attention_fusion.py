@@ -6,7 +6,7 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes.attention._contrib_attention import (
-    Made,
+    AttentionResult,
     key_of,
     number_of_heads,
     pasts_of,
@@ -28,14 +28,14 @@ from fusionc.passes.attention._written_attention import is_half, operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
 
 
-def _multi_head(m: Match, new: Tape) -> Made:
+def _multi_head(m: Match, new: Tape) -> AttentionResult:
     value = value_of(m)
     query, key, scale = operands(m, new, key_of(m), value, takes_half=True)
     if is_half(m, query, key, value):
         return _multi_head_of_halves(m, new, query, key, value, scale)
     heads = number_of_heads(m)
     if heads_of(key) != heads_of(query):
-        refuse("one key for all heads")
+        refuse("all heads share one key")
     attributes: dict[str, Any] = {"num_heads": heads, "scale": scale}
     joined = None if m.keys is None else pasts_of(query, key, value)
     if joined is None:
@@ -45,7 +45,7 @@ def _multi_head(m: Match, new: Tape) -> Made:
     pasts, (new_key, new_value) = joined
     merged = merged_operands((query, new_key, new_value), (heads, heads, heads), new)
     if merged is None:
-        refuse("query, key and value are not made of heads side by side")
+        refuse("query, key and value do not have merged heads")
     require_same_past(pasts)
     inputs = [*merged, None, None, added_mask(m, query, key, new), *pasts]
     result, keys, values = new.node(
@@ -57,25 +57,25 @@ def _multi_head(m: Match, new: Tape) -> Made:
 def _operator_inputs(
     query: Edge, key: Edge, value: Edge, heads: int, new: Tape, *, moves_query: bool = False
 ) -> list[Edge]:
-    """Query, key and value with their heads side by side, or only the query."""
+    """Query, key and value with merged heads, or only the query with merged heads."""
     merged = merged_operands((query, key, value), (heads, heads, heads), new)
     return merged or _whole_keys(query, key, value, heads, new, moves_query=moves_query)
 
 
 def _multi_head_of_halves(
     m: Match, new: Tape, query: Edge, key: Edge, value: Edge, scale: float
-) -> Made:
-    """Attention of float16 between Casts, which onnxruntime would put around each of its
-    operators.
+) -> AttentionResult:
+    """Attention in float16, with explicit Casts around the whole operator; otherwise onnxruntime
+    would insert Casts around each of the original operators.
     """
-    hides = any(one is not None for one in (m.mask, m.shown, m.hidden, m.bias))
+    hides = any(edge is not None for edge in (m.mask, m.shown, m.hidden, m.bias))
     if m.keys is not None:
         refuse("keys and values of the past are float16")
     if hides and m.widened is None and m.widened_late is None:
         refuse("a mask is added in float16, where it may round the scores of a row away")
     heads = number_of_heads(m)
     if heads_of(key) != heads_of(query):
-        refuse("one key for all heads")
+        refuse("all heads share one key")
     parts = _operator_inputs(query, key, value, heads, new, moves_query=True)
     wide = [new.Cast(part, to=TensorProto.FLOAT) for part in parts]
     inputs = [*wide, None, None, added_mask(m, query, key, new)]
@@ -86,65 +86,66 @@ def _multi_head_of_halves(
 def _whole_keys(
     query: Edge, key: Edge, value: Edge, heads: int, new: Tape, *, moves_query: bool
 ) -> list[Edge]:
-    """The query with its heads side by side, and key and value as they are, [batch, heads, length,
-    size]: joined to those of the past, or repeated.
+    """The query with merged heads, and key and value unchanged as [batch, heads, length, size]:
+    they may be joined to a past, or repeated.
 
-    `moves_query`: it pays to put the heads of any query side by side.
+    With `moves_query`, a Transpose of the query is worth its time.
     """
     part = merged_heads(query, heads, new)
     is_single = query.shape is not None and query.shape[2] == 1
     if is_single and unrepeated(value) is not None:
-        refuse("one query and repeated keys, which RepeatedMatMulUbFusionPass does in less time")
+        refuse("RepeatedMatMulUbFusionPass is faster for one query and repeated keys")
     size, *others = axis_lengths((query, key, value), 3)
     if part is None and (not isinstance(size, int) or not (is_single or moves_query)):
-        refuse("the query is not made of heads side by side")
+        refuse("the query does not have merged heads")
     if not isinstance(size, int) or others != [size, size]:
         refuse("keys and values are not known to have heads of the same size")
     return [part or _move_heads(query, heads * size, new, is_single=is_single), key, value]
 
 
 def _move_heads(query: Edge, width: int, new: Tape, *, is_single: bool) -> Edge:
-    """[batch, heads, length, size] as [batch, length, heads · size]."""
+    """A value [batch, heads, length, size] as [batch, length, heads · size]."""
     turned = query if is_single else new.Transpose(query, perm=SPLIT)
     length = 1 if is_single else 0
     return new.Reshape(turned, new.const(np.array([0, length, width], np.int64)))
 
 
 def _is_single(m: Match) -> bool:
-    """Whether a Transpose follows the queries, or they are not those that share a key."""
+    """Whether a Transpose merges the heads, or the heads of the query are not grouped."""
     return m.turn is not None or ungrouped(m.q) is None
 
 
 class MultiHeadAttentionFusionPass(UBFusionPass):
-    """Attention that is written out, its heads split and merged, becomes onnxruntime's
+    """Attention that is written out, with its heads split and merged, becomes onnxruntime's
     MultiHeadAttention.
 
-    before   all that FlashAttentionFusionV1 and V2 take, with a query that Reshape and Transpose
-             split into heads and a result that Transpose and Reshape merge, at any opset; one query
-             for each head needs no Transpose; hidden scores that a Where fills in with −∞ or a
-             number far below zero, with or without a mask after it; a mask and a bias; Max of the
-             masked scores and the lowest number; float16, with or without Casts around Softmax
-    after    com.microsoft.MultiHeadAttention(q, k, v, mask): k and v with their heads side by side,
-             or as they are; keys and values that are joined to those of the past are its second and
-             third output; for float16 between Casts, which onnxruntime would put around each
-             operator
+    before   all forms that FlashAttentionFusionV1 and V2 find, at any opset, with a query whose
+             heads Reshape and Transpose split, and a result whose heads Transpose and Reshape merge
+             (without Transpose for one query); scores that a Where hides by −∞ or a number far
+             below zero, with or without another mask; a mask and a bias; Max of the masked scores
+             and the lowest number; float16, with or without Casts around Softmax
+    after    com.microsoft.MultiHeadAttention(q, k, v, mask), with the heads of k and v merged or
+             split. Keys and values that are joined to those of the past are its second and third
+             output. For float16, Casts surround the operator; onnxruntime would insert Casts around
+             each of the original operators
     refuses  elements other than float32 and float16; in float16, keys and values of the past, and a
-             mask that is added in float16; heads or batches that are not known to be the same, one
-             head, one key for all heads; a scale that is not positive; a mask that is not known to
-             fit the scores; a guard Where(IsNaN(…), 0, …) with a mask that may hold NaN or +∞
-             because of the constants it is made of, or with one mask for each head that may hide a
+             mask that is added in float16; heads or batches that are not known to be the same; one
+             head; one key for all heads; a scale that is not positive; a mask that is not known
+             to broadcast to the scores; a guard Where(IsNaN(…), 0, …) with a mask that may contain
+             NaN or +∞ because of its constants, or with one mask for each head that may hide a
              whole row by −∞; heads that are merged in an unknown way; one query and repeated keys,
-             which RepeatedMatMulUbFusionPass does in less time; numbers filled in that may not
-             hide, or a lower bound that visible scores may reach
-    never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator
-             NaN; such a score in a place that Where fills in
-    algebra  the definition of attention; what is added to a number far below zero is lost in
-             rounding; a row without any key is NaN, or equal weights, as before; onnxruntime
-             1.31.1, 12 heads of 64, one thread, ratio to the parts, S = 1 / 16 / 64 / 128 / 384:
-             0.84 / 0.88 / 0.92 / 0.93 / 0.97 to 1.16; with a mask 0.90 / 1.00 / 0.97 / 0.97 / 0.96
-             to 1.06; with two threads less; with a past of 16 / 128 and one query: 0.85 / 0.90,
-             with two threads 0.80 / 0.89; 24 transformers: 0.99 of their time; float16, S = 16 /
-             128 / 384: 0.95 / 0.92 / 0.78 without Casts, 0.96 / 0.96 / 0.86 with them
+             for which RepeatedMatMulUbFusionPass is faster; filled-in numbers that may not hide a
+             key; a lower bound that may change visible scores
+    never    the same result for rows of scores with NaN or +∞, which the guard makes zero and the
+             operator NaN, and for NaN or +∞ in a score that Where replaces
+    algebra  the definition of attention; rounding absorbs any score that is added to a number far
+             below zero; a row without visible keys is NaN, or has equal weights, as before. Time
+             with onnxruntime 1.31.1, 12 heads of size 64, one thread, relative to the written form,
+             S = 1 / 16 / 64 / 128 / 384: 0.84 / 0.88 / 0.92 / 0.93 / 0.97 to 1.16; with a mask 0.90
+             / 1.00 / 0.97 / 0.97 / 0.96 to 1.06; with two threads less; with one query and a past
+             of 16 / 128: 0.85 / 0.90, with two threads 0.80 / 0.89; 24 transformers: 0.99 of their
+             time; float16, S = 16 / 128 / 384: 0.95 / 0.92 / 0.78 without Casts, 0.96 / 0.96 / 0.86
+             with Casts
     source   onnxruntime's attention fusions for transformer models
     """
 

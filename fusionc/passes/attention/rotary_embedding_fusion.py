@@ -5,23 +5,23 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op
 
 
 def cache_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> Edge:
-    """Cosine or sine of x, [batch, heads, length, size], as [batch, length, size / 2]."""
+    """Cosine or sine of x [batch, heads, length, size], as [batch, length, size / 2]."""
     rows, is_shared = rows_of(value, x, new, is_half=is_half)
     return repeated(rows, x, new) if is_shared else rows
 
 
-def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:
+def _build(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:
     caches = [cache_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
     return new.RotaryEmbedding(m.x, *caches, interleaved=interleaved)
 
 
 def _has_own_split(m: Match) -> bool:
-    """Whether Reshape and Transpose split x into heads for this operator alone."""
+    """Whether Reshape and Transpose split x into heads, only for this operator."""
     return unsplit_heads(m.x) is not None and m.x.use_count == 1
 
 
 def _move_split_after(m: Match, new: Tape) -> Result:
-    """Turn before the heads are split."""
+    """Rotate before the heads are split."""
     reshape = splitting_reshape(m.x)
     last = m.x.producer
     assert reshape is not None
@@ -35,21 +35,21 @@ def _move_split_after(m: Match, new: Tape) -> Result:
 class RotaryEmbeddingFusionPass(Pass):
     """Rotary position embedding that is written out becomes RotaryEmbedding.
 
-    before   x·cos + Concat(−x₂, x₁)·sin; Concat(x₁·cos − x₂·sin, x₂·cos + x₁·sin) with x₁ and x₂
-             that are halves (Split or Slice), or, if the results are stacked, every second element;
-             Concat(RotaryEmbedding(Split(x)₀), Split(x)₁)
+    before   x·cos + Concat(−x₂, x₁)·sin; Concat(x₁·cos − x₂·sin, x₂·cos + x₁·sin), where x₁ and x₂
+             are the halves of x (Split or Slice); the same stacked on a new last axis, where x₁ and
+             x₂ are every second element of x; Concat(RotaryEmbedding(Split(x)₀), Split(x)₁)
     after    RotaryEmbedding(x, cos, sin), moved before the heads are split
-    refuses  opset below 23; x with other ranks than 4 or elements other than float32; cosine or
-             sine whose two halves are not known to be the same, or that does not fit x
-    algebra  the definition of RotaryEmbedding; onnxruntime 1.31.1, 2 threads, ratio to the parts,
-             the Expand of a cosine for all of a batch included: 0.58 to 0.76 for one position, 0.25
-             to 0.65 for 16 to 512
+    refuses  opset below 23; x with ranks other than 4 or elements other than float32; cosine or
+             sine whose two halves are not known to be equal, or whose shape does not fit x
+    algebra  the definition of RotaryEmbedding. Time with onnxruntime 1.31.1 and two threads,
+             relative to the written form and including the Expand of a cosine for the whole batch:
+             0.58 to 0.76 for one position, 0.25 to 0.65 for 16 to 512
     source   onnxruntime's and onnxscript's rotary embedding fusions
     """
 
     numerics = "rounding"
     patterns = (
-        *patterns(_turn, op.RotaryEmbedding),
+        *patterns(_build, op.RotaryEmbedding),
         Pattern(
             "RotaryHeads",
             op.RotaryEmbedding(x, cos, sin, _as="rotary"),

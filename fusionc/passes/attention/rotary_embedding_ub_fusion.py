@@ -9,11 +9,11 @@ from fusionc.rewrite import Match, Result, Tape, UBFusionPass
 from fusionc.rewrite.pattern import ms
 
 
-def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:
+def _build(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:
     pairs = [rows_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
     size = m.x.shape[3] // 2
     if all(is_shared for _, is_shared in pairs):
-        positions: Edge = new.const(np.zeros(1, np.int64))  # of the first row; the others follow
+        positions: Edge = new.const(np.zeros(1, np.int64))  # the operator counts on from 0
         tables = [_table(rows, size, new, is_shared=True) for rows, _ in pairs]
     else:
         caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in pairs]
@@ -25,7 +25,7 @@ def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Res
 
 
 def _table(rows: Edge, size: int, new: Tape, *, is_shared: bool) -> Edge:
-    """[batch, length, size] as [batch · length, size]."""
+    """The rows [batch, length, size] as [batch · length, size]."""
     array = rows.constant()
     if array is not None:
         return new.const(array.reshape(-1, array.shape[-1]), like=rows)
@@ -35,7 +35,7 @@ def _table(rows: Edge, size: int, new: Tape, *, is_shared: bool) -> Edge:
 
 
 def _all_rows(x: Edge, new: Tape) -> Edge:
-    """The numbers of all rows, [batch, length]."""
+    """The indices of all rows of a table, [batch, length]."""
     lengths = [length_of(x, axis, new) for axis in (0, 2)]
     known = [length.constant() for length in lengths]
     if all(array is not None for array in known):
@@ -47,7 +47,7 @@ def _all_rows(x: Edge, new: Tape) -> Edge:
 
 
 def _numbers(count: Edge, new: Tape) -> Edge:
-    """0, 1, 2 … below a length."""
+    """The vector 0, 1, 2, … of `count` elements."""
     array = count.constant()
     if array is not None:
         return new.const(np.arange(int(array[0])))
@@ -58,15 +58,15 @@ def _numbers(count: Edge, new: Tape) -> Edge:
 class RotaryEmbeddingUbFusionPass(UBFusionPass):
     """Rotary position embedding that is written out becomes onnxruntime's own RotaryEmbedding.
 
-    before   all that RotaryEmbeddingFusionPass takes
-    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin): position 0 if the whole batch
-             shares one cosine, else all rows of [batch · length, size / 2]
-    refuses  what RotaryEmbeddingFusionPass refuses except the opset: from 23 on that pass comes
-             first
-    algebra  the definition of RotaryEmbedding; the operator does not take an empty batch with a
-             length above 0 if each element of the batch has angles of its own
+    before   all forms that RotaryEmbeddingFusionPass finds
+    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin), with position 0 if the whole
+             batch shares one cosine, else with the index of each row of [batch · length, size / 2]
+    refuses  the same as RotaryEmbeddingFusionPass, except for opsets below 23; from 23 on, that
+             pass comes first
+    algebra  the definition of RotaryEmbedding. If each element of the batch has its own cosine, the
+             operator rejects an empty batch with a length above 0
     source   onnxruntime's rotary embedding fusion
     """
 
     numerics = "rounding"
-    patterns = patterns(_turn, ms.RotaryEmbedding)
+    patterns = patterns(_build, ms.RotaryEmbedding)

@@ -1,1 +1,1 @@
-"""What is left for the others is what the model really computes."""
+"""Passes that remove what the model does not need, so that later passes see less."""

@@ -23,11 +23,11 @@ def inlined(
     inputs: Sequence[Edge | None] = (),
     attributes: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> list[Edge]:
-    """The values that replace the outputs of a node, whose subgraph or function is copied.
+    """The values that replace the outputs of a node by a copy of its subgraph or function.
 
-    `inputs` replace the inputs of the body, `attributes` the parameters of a function. Nodes that
-    have subgraphs are moved. Refuses to move them out of a function, which may have other calls,
-    and to copy operators that mean something else at the other graph's opset.
+    `inputs` replace the inputs of the body, `attributes` the parameters of a function. Nodes with
+    subgraphs are moved instead of copied. Refuses to move such nodes out of a function, which other
+    nodes may call. Also refuses operators that have another definition at the target's opset.
     """
     copier = _Copier(new, body, dict(zip(body.inputs, inputs, strict=False)), attributes or {})
     copier.values.update(dict.fromkeys(body.inputs[len(inputs) :]))
@@ -44,12 +44,12 @@ def inlined(
 
 @dataclass
 class _Copier:
-    """Copies the nodes of a body, in order, onto a tape."""
+    """Copies the nodes of a body onto a tape, in order."""
 
     new: Tape
     body: Graph
     values: dict[Edge, Edge | None]  # value of the body → its copy; None for an omitted input
-    attributes: Mapping[str, onnx.AttributeProto]  # of the call of a function
+    attributes: Mapping[str, onnx.AttributeProto]  # of the node that calls the function
 
     def add(self, node: Node) -> None:
         _require_same_meaning(node, self.new.graph)
@@ -68,7 +68,7 @@ class _Copier:
             return self.values[value]
         if value.graph is self.body:
             refuse("a constant of the body cannot be read")
-        return value  # of a graph around both
+        return value  # from a graph that contains both
 
     def _copy(self, node: Node, inputs: Sequence[Edge | None]) -> Sequence[Value | None]:
         like = _resolved(node, self.attributes) if self.body.is_function else node
@@ -91,7 +91,7 @@ def _require_same_meaning(node: Node, target: Graph) -> None:
 
 
 def _resolved(node: Node, attributes: Mapping[str, Any]) -> Node:
-    """The node with the parameters of its function replaced by the attributes of the call."""
+    """The node, with references to parameters of its function replaced by the call's attributes."""
     if not node.has_references:
         return node
     proto = NodeProto()

@@ -24,7 +24,7 @@ def _cast_cast(m: Match, new: Tape) -> Result:
 
 
 def _constant_of_shape(m: Match, new: Tape) -> Result:
-    """ConstantOfShape with its value in the type of the Cast."""
+    """The ConstantOfShape, with its value converted to the type of the Cast."""
     written = m.fill.attr("value")
     to = m.cast.attr("to")
     value = np.zeros(1, np.float32) if written is None else to_array(written, "")
@@ -37,7 +37,7 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
             math.isfinite(number)
             and np.iinfo(dtype).min <= math.trunc(number) <= np.iinfo(dtype).max
         )
-    else:  # some runtimes round a number of 64 bits to 32 bits before they round it to 16
+    else:  # some runtimes round float64 to float32 before they round it to float16
         is_held = (
             to != TensorProto.FLOAT16
             or value.astype(np.float32).item() == number
@@ -49,14 +49,14 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
 
 
 class CastRemovePass(Pass):
-    """A Cast that changes nothing is removed, and one of a constant tensor.
+    """A Cast that changes nothing is removed; a Cast of ConstantOfShape goes into its value.
 
-    before   Cast(x) to the type of x; Cast(Cast(x)) where the inner type holds every number of the
+    before   Cast(x) to the type of x; Cast(Cast(x)), if the inner type holds every number of the
              type of x; Cast(ConstantOfShape(s))
     after    x; the outer Cast of x; ConstantOfShape(s) with its value in the other type
-    refuses  an unknown type; an inner Cast to a type that is narrower in range or precision; text
-             of another type; a value of ConstantOfShape that is NaN, infinite or too large for
-             integers, or of a type that numpy lacks
+    refuses  an unknown type; an inner Cast to a type of smaller range or precision; a Cast
+             to text after a Cast to another type; a value of ConstantOfShape that is NaN, infinite
+             or too large for an integer type, or whose type numpy lacks
     algebra  a number that a wider type holds is the same number there
     source   CANN's CastRemovePass
     """

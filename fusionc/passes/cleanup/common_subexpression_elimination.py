@@ -6,16 +6,16 @@ from fusionc.model.operators import COMMUTATIVE, is_pure
 from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-# operators that cost no more than a copy of their result
+# operators that take no more time than a copy of their result
 _CHEAP = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Identity"}
-_ORDERED = {"Max", "Min"}  # for −0 and +0 the result depends on their order
+_ORDERED = {"Max", "Min"}  # the order of their operands matters for −0 and +0
 
 
 def _key(node: Node) -> tuple[Any, ...]:
-    """A key that is equal for nodes with equal operators, attributes, inputs and output counts.
+    """A key that is equal for nodes that compute the same: equal operators, attributes and inputs.
 
-    The number of outputs decides how a Split without sizes cuts its input, and whether an old
-    BatchNormalization is training.
+    Nodes with different numbers of outputs have different keys. The number determines how a Split
+    without sizes cuts its input, and whether an old BatchNormalization is in training mode.
     """
     attributes = sorted(
         (a.name, a.SerializeToString(deterministic=True)) for a in node.proto.attribute
@@ -31,7 +31,7 @@ def _key(node: Node) -> tuple[Any, ...]:
 
 def _find(graph: Graph) -> Iterator[Match]:
     first: dict[tuple[Any, ...], Node] = {}
-    # producers first: merging them makes the inputs of later nodes equal
+    # Producers come first: after they are merged, the inputs of later nodes are equal.
     for node in graph.ordered():
         if node.bodies or node.is_op("Constant") or not is_pure(node):
             continue
@@ -42,15 +42,15 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 class CommonSubexpressionEliminationPass(Pass):
-    """Two nodes that compute the same become one.
+    """Two nodes that compute the same value become one.
 
-    before   f(x), f(x): equal operator, attributes and inputs (of commutative operators in either
-             order)
-    after    one f(x), used twice; an Identity of it if both are graph outputs
-    refuses  several graph outputs that would share values with others; an operator that costs no
-             more than a copy
+    before   f(x) twice, with equal operators, attributes and inputs (the inputs of commutative
+             operators in either order)
+    after    f(x) once, used twice; if both are graph outputs, one becomes an Identity of the other
+    refuses  several graph outputs that would be the same value; if both are graph outputs, an
+             operator that takes no more time than the Identity
     never    random or stateful operators, custom operators, operators with subgraphs; constants,
-             which RemoveSameConstPass handles
+             which RemoveSameConstPass merges
     algebra  equal functions of equal values are equal, bit by bit
     source   CANN's CommonSubexpressionEliminationPass
     """
@@ -59,12 +59,12 @@ class CommonSubexpressionEliminationPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         equal: list[Edge] = m.equal
-        is_bound = [
+        needs_identity = [
             old.is_output and value.is_output for old, value in zip(m.outputs, equal, strict=True)
         ]
-        if sum(is_bound) != 1 or m.nodes[0].is_op(*_CHEAP):
+        if sum(needs_identity) != 1 or m.nodes[0].is_op(*_CHEAP):
             return equal
         return [
-            new.Identity(value) if bound else value
-            for value, bound in zip(equal, is_bound, strict=True)
+            new.Identity(value) if is_needed else value
+            for value, is_needed in zip(equal, needs_identity, strict=True)
         ]

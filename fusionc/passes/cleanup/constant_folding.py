@@ -17,28 +17,30 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.runtime.evaluate import can_evaluate, evaluate, needed_inputs
 from fusionc.shapes.expressions import is_static
 
-_MOST_BYTES = 512 << 20  # of an intermediate or final result
-_MOST_WORK = 4_000_000_000  # multiplications of one node, a few seconds
-_MOST_TOGETHER = 5 * _MOST_WORK  # multiplications of all nodes
-_DOTS = frozenset(map(str, range(1, 64)))  # labels of the axes of an ellipsis
+_MAX_BYTES = 512 << 20  # bytes of an intermediate or final result
+_MAX_WORK = 4_000_000_000  # multiplications of one node, which take a few seconds
+_MAX_TOTAL_WORK = 5 * _MAX_WORK  # multiplications of all nodes
+_ELLIPSIS_LABELS = frozenset(map(str, range(1, 64)))  # labels for the axes of an ellipsis in Einsum
 
-BUDGET = 1 << 20  # bytes by which folding may make a model larger, in all
-_BATCH = 256 << 20  # known bytes that are read and computed together
-# multiplications that folding has taken
-_spent: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
-# nodes that crashed or blocked onnxruntime, and the reason
-_costly: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
-_FEW_BYTES = 256  # of narrow numbers that may be unpacked anyway, such as scalars of formulas
-_GROWS = "the model would grow by more than 1 MiB"
+BUDGET = 1 << 20  # bytes by which all folding together may enlarge a model
+_BATCH = 256 << 20  # known bytes that are read and computed in one batch
+# multiplications of the nodes that have been folded
+_work_done: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
+# nodes that crashed onnxruntime or exceeded its limits, and the reason
+_failed_nodes: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+_MAX_UNPACKED_BYTES = (
+    256  # by which a Cast of narrow numbers may grow, for example a scalar of a formula
+)
+_TOO_LARGE = "the model would grow by more than 1 MiB"
 
 
 def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
-    """The nodes with only known inputs, producers first, and the multiplications of each.
+    """The nodes that depend only on constants, producers first, with the multiplications of each.
 
     Nodes that would take too much memory or time are added to `rejected`.
     """
     foldable: dict[Node, int] = {}
-    spent = _spent.get(graph.model, 0)
+    spent = _work_done.get(graph.model, 0)
     for node in graph.ordered():
         if node in rejected or not node.outputs or not can_evaluate(node):
             continue
@@ -46,7 +48,7 @@ def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
             value is None or value.is_constant or value.producer in foldable
             for value in needed_inputs(node)
         ):
-            reason, work = _why_not_computed(node, spent)
+            reason, work = _rejection_and_work(node, spent)
             if reason is None:
                 foldable[node] = work
                 spent += work
@@ -56,15 +58,16 @@ def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
 
 
 def _is_needed(node: Node, foldable: Mapping[Node, int]) -> bool:
-    """Whether a graph output or a node that cannot be folded needs a foldable node."""
+    """Whether a foldable node is a graph output, or a node that cannot be folded uses it."""
     used = [o for o in node.outputs if o is not None]
     return any(o.is_output or any(u not in foldable for u in o.outputs) for o in used)
 
 
 def _frontier(foldable: dict[Node, int], rejected: dict[Node, str], budget: int) -> list[Node]:
-    """The foldable nodes that are needed elsewhere.
+    """The foldable nodes whose results the rest of the model needs.
 
-    Those that are known to be too large are rejected, and their inputs are needed instead.
+    A node whose result is known to be too large is rejected; the producers of its inputs then join
+    the frontier.
     """
     pending = [node for node in foldable if _is_needed(node, foldable)]
     frontier: dict[Node, None] = {}
@@ -76,7 +79,7 @@ def _frontier(foldable: dict[Node, int], rejected: dict[Node, str], budget: int)
         if size <= budget or size - _freed_bytes([node]) <= budget:
             frontier[node] = None
             continue
-        rejected[node] = _GROWS
+        rejected[node] = _TOO_LARGE
         del foldable[node]
         pending.extend(v.producer for v in node.inputs if v is not None and v.producer is not None)
     return [node for node in foldable if node in frontier]
@@ -99,7 +102,7 @@ def _batches(nodes: list[Node]) -> Iterator[list[Node]]:
 def _affordable(
     results: dict[Node, dict[Value, np.ndarray[Any, Any]]], budget: int
 ) -> tuple[dict[Node, None], int]:
-    """The results that fit into the budget, smallest first, and the bytes by which they grow the
+    """The results that fit into the budget, smallest first, and the bytes that they add to the
     model.
     """
     stored = sum(_stored_bytes(arrays.values()) for arrays in results.values())
@@ -120,20 +123,24 @@ def _affordable(
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Fold the last nodes of the constant part; if one cannot be folded, those before it."""
-    rejected = {node: _costly[node] for node in graph.nodes if node in _costly} if _costly else {}
+    """The last nodes of the constant part of the graph. If one cannot be folded, its producers."""
+    rejected = (
+        {node: _failed_nodes[node] for node in graph.nodes if node in _failed_nodes}
+        if _failed_nodes
+        else {}
+    )
     while True:
         foldable = _foldable(graph, rejected)
         frontier = _frontier(foldable, rejected, BUDGET - graph.model.folding_growth)
         new: dict[Node, str] = {}
-        _spent[graph.model] = _spent.get(graph.model, 0) + sum(foldable.values())
+        _work_done[graph.model] = _work_done.get(graph.model, 0) + sum(foldable.values())
         for batch in _batches(frontier):
             results = evaluate(batch, list(foldable))
             chosen, growth = _affordable(results.arrays, BUDGET - graph.model.folding_growth)
             graph.model.folding_growth += growth
-            new.update({node: _GROWS for node in results.arrays if node not in chosen})
+            new.update({node: _TOO_LARGE for node in results.arrays if node not in chosen})
             new.update(results.reasons)
-            _costly.update({node: results.reasons[node] for node in results.costly})
+            _failed_nodes.update({node: results.reasons[node] for node in results.costly})
             for node in chosen:
                 arrays = results.arrays[node]
                 captures = {"arrays": list(arrays.values()), "reason": ""}
@@ -146,7 +153,7 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 def _constant_nodes(graph: Graph) -> Iterator[Match]:
-    # a function has no initializers, and before IR 4 they are graph inputs as well
+    # Functions have no initializers. Before IR version 4, initializers are also graph inputs.
     if graph.in_function or graph.model.ir_version < 4:
         return
     for node in graph.of_operator("Constant"):
@@ -155,48 +162,49 @@ def _constant_nodes(graph: Graph) -> Iterator[Match]:
             yield Match(graph, (node,), (value,), {"arrays": [value.constant()], "reason": ""})
 
 
-def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
-    """A reason not to compute a node with known inputs, and the multiplications it would take.
+def _rejection_and_work(node: Node, spent: int) -> tuple[str | None, int]:
+    """The reason not to compute a node, or None, and the multiplications that it takes.
 
-    A node is not computed if its shapes say that it would take too much memory or time. `spent`
-    counts the multiplications of other nodes.
+    The node depends only on constants. It is not computed if its known shapes mean that it would
+    take too much memory or time. `spent` counts the multiplications of other nodes.
     """
-    if _unpacks(node):
-        return "the numbers are stored in fewer bits, and unpacked when the model is loaded", 0
+    if _is_weight_cast(node):
+        return "onnxruntime unpacks these narrow numbers when it loads the model", 0
     output_bytes = sum(map(_known_bytes, node.outputs))
     input_bytes = sum(map(_known_bytes, node.inputs))
     work, largest = _einsum(node) if node.op == "Einsum" else (_multiplications(node), 0)
-    if max(output_bytes, largest) > max(_MOST_BYTES, input_bytes):
-        return f"it would take more than {_MOST_BYTES >> 20} MiB to compute", 0
-    if work > _MOST_WORK or (work and spent + work > _MOST_TOGETHER):
+    if max(output_bytes, largest) > max(_MAX_BYTES, input_bytes):
+        return f"it would take more than {_MAX_BYTES >> 20} MiB to compute", 0
+    if work > _MAX_WORK or (work and spent + work > _MAX_TOTAL_WORK):
         return (
-            f"it would take more than {_MOST_WORK // 10**9} billion multiplications to compute",
+            f"it would take more than {_MAX_WORK // 10**9} billion multiplications to compute",
             0,
         )
     return None, work
 
 
-def _unpacks(node: Node) -> bool:
-    """Whether a node casts narrow weights to floating-point numbers.
+def _is_weight_cast(node: Node) -> bool:
+    """Whether a node casts weights of a narrow type to floating-point numbers.
 
-    onnxruntime does so when it loads the model, so folding would only make the model larger.
+    onnxruntime folds such a Cast when it loads the model. Folding it here would only enlarge the
+    model.
     """
     packed, result = (node.inputs[0], node.outputs[0]) if node.op == "Cast" else (None, None)
     if packed is None or result is None:
         return False
     if packed.elem_type not in NARROW or not is_real(result.elem_type):
         return False
-    return _known_bytes(result) - _known_bytes(packed) > _FEW_BYTES
+    return _known_bytes(result) - _known_bytes(packed) > _MAX_UNPACKED_BYTES
 
 
 def _multiplications(node: Node) -> int:
-    """A rough count of multiplications; 0 if unknown, or if the operator takes about one each."""
+    """A rough count of multiplications; 0 if unknown, or if about one is needed per element."""
     rule = _MULTIPLICATIONS.get(node.op)
     return 0 if rule is None else rule(node)
 
 
 def _product_work(node: Node) -> int:
-    """Those of a matrix product: the depth for each element of the result."""
+    """The multiplications of a matrix product: its depth, for each element of the result."""
     x = _known_shape(node.inputs[0])
     return _elements(node.outputs[0]) * x[-1] if x else 0
 
@@ -208,7 +216,9 @@ def _gemm_work(node: Node) -> int:
 
 
 def _convolution_work(node: Node, weights: int = 1) -> int:
-    """Those of a convolution: the size of a filter for each element of the result."""
+    """The multiplications of a convolution: the size of a filter, for each element of the
+    result.
+    """
     kernel = _known_shape(node.inputs[weights]) if weights < len(node.inputs) else None
     image = node.inputs[0] if node.op == "ConvTranspose" else node.outputs[0]
     return _elements(image) * math.prod(kernel[1:]) if kernel else 0
@@ -220,7 +230,7 @@ def _pool_work(node: Node) -> int:
 
 _MULTIPLICATIONS: dict[str, Callable[[Node], int]] = {
     **dict.fromkeys(names_with(Trait.MATRIX_PRODUCT), _product_work),
-    "Gemm": _gemm_work,  # whose operands may be transposed
+    "Gemm": _gemm_work,  # a Gemm may transpose its operands
     **dict.fromkeys(names_with(Trait.CONVOLUTION), _convolution_work),
     "QLinearConv": partial(_convolution_work, weights=3),
     **dict.fromkeys(names_with(Trait.WINDOW_POOL), _pool_work),
@@ -228,8 +238,8 @@ _MULTIPLICATIONS: dict[str, Callable[[Node], int]] = {
 
 
 def _einsum(node: Node) -> tuple[int, int]:
-    """The multiplications of an Einsum that joins its operands one after another, and the bytes of
-    its largest intermediate product.
+    """The multiplications of an Einsum whose operands are multiplied one after another, and the
+    bytes of its largest intermediate product.
     """
     left, arrow, result = node.attr("equation").replace(" ", "").partition("->")
     dtype = None if node.inputs[0] is None else node.inputs[0].dtype
@@ -247,13 +257,15 @@ def _einsum(node: Node) -> tuple[int, int]:
     for number, term in enumerate(terms[1:], start=2):
         product |= term.keys()
         work += math.prod(sizes[label] for label in product)
-        product &= set(chain(result, _DOTS, *terms[number:]))  # the others are summed up
+        product &= set(
+            chain(result, _ELLIPSIS_LABELS, *terms[number:])
+        )  # all other axes are summed up
         largest = max(largest, math.prod(sizes[label] for label in product))
     return work, largest * dtype.itemsize
 
 
 def _labels(term: str, shape: tuple[int, ...] | None) -> dict[str, int] | None:
-    """The size of each label of an operand; the axes of an ellipsis are numbered from the right."""
+    """The size of each label of an operand. The axes of an ellipsis are numbered from the right."""
     if shape is None:
         return None
     before, dots, after = term.partition("...")
@@ -269,13 +281,13 @@ def _known_shape(value: Edge | None) -> tuple[int, ...] | None:
 
 
 def _elements(value: Edge | None) -> int:
-    """The number of elements; 0 if unknown."""
+    """The number of elements of a value; 0 if unknown."""
     shape = _known_shape(value)
     return 0 if shape is None else math.prod(shape)
 
 
 def _known_bytes(value: Edge | None) -> int:
-    """Bytes of a value; 0 if its shape is unknown."""
+    """The bytes of a value; 0 if its shape or type is unknown."""
     shape, dtype = (None, None) if value is None else (value.shape, value.dtype)
     if dtype is None or not is_static(shape):
         return 0
@@ -283,10 +295,10 @@ def _known_bytes(value: Edge | None) -> int:
 
 
 def _freed_bytes(nodes: Iterable[Node]) -> int:
-    """Bytes of the constants that become unused when these nodes are folded."""
+    """The bytes of the constants that become unused when these nodes are folded."""
     freed = 0
     pending = list(nodes)
-    users: dict[Edge, int] = {}  # remaining users of each value
+    users: dict[Edge, int] = {}  # number of remaining users of each value
     while pending:
         for value in dict.fromkeys(pending.pop().inputs):
             if value is None or value.is_output:
@@ -305,7 +317,7 @@ def _is_unused(node: Node, users: Mapping[Edge, int]) -> bool:
 
 
 def _constant_bytes(value: Edge) -> int:
-    """Bytes of a constant as a model stores them; 0 for other values."""
+    """The bytes of a constant in the model file; 0 for other values."""
     if isinstance(value, Constant):
         return value.nbytes
     array = value.constant()
@@ -313,7 +325,7 @@ def _constant_bytes(value: Edge) -> int:
 
 
 def _stored_bytes(arrays: Iterable[np.ndarray[Any, Any]]) -> int:
-    """Bytes of the elements as a model stores them."""
+    """The bytes of the elements in the model file."""
     total = 0
     for array in arrays:
         is_text = array.dtype.kind == "O"
@@ -330,15 +342,15 @@ class ConstantFoldingPass(Pass):
 
     before   a node whose inputs are all constants
     after    its result as a constant, computed by onnxruntime with its optimizers off
-    refuses  nodes that onnxruntime cannot compute, or not within 10 seconds of processor time and
-             2 GiB; nodes that take 512 MiB or 4 billion multiplications according to their shapes;
-             results that would make the model larger by more than 1 MiB in all, minus the constants
-             that are no longer needed (a fold that shrinks the model is always done); Casts of
-             weights of at most 8 bits, or of bfloat16, to larger types, which onnxruntime folds
+    refuses  nodes that onnxruntime cannot compute within 10 seconds of processor time and 2 GiB;
+             nodes that need 512 MiB or 4 billion multiplications according to their shapes; results
+             that would enlarge the model by more than 1 MiB in total, after the constants that are
+             no longer needed are subtracted (a fold that shrinks the model is always done); Casts
+             of weights of at most 8 bits, or of bfloat16, to larger types, which onnxruntime folds
              when it loads the model
-    never    random, stateful and custom operators, operators with subgraphs, QuantizeLinear and
-             DequantizeLinear (their pairs say how the model is quantized), element types that numpy
-             lacks
+    never    random, stateful and custom operators; operators with subgraphs; QuantizeLinear and
+             DequantizeLinear, whose pairs define the quantization of the model; element types that
+             numpy lacks
     algebra  a function of constants is a constant
     source   CANN's ConstantFoldingPass
     """

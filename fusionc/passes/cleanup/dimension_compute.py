@@ -9,7 +9,7 @@ _SHAPE = keep(op.Shape(x, _as="shape"))
 
 
 def _picked(m: Match) -> list[Element] | None:
-    """The dimensions that the Shape gives, or that the Gather or Slice takes; None if unknown."""
+    """The dimensions in the result of the Shape, Gather or Slice; None if unknown."""
     if m.index is None:
         return elements(m.outputs[0])
     dims = elements(m.shape.outputs[0])
@@ -20,13 +20,13 @@ def _picked(m: Match) -> list[Element] | None:
 
 
 def _is_known(m: Match) -> bool:
-    """Whether the dimensions that are taken are known."""
+    """Whether the dimensions in the result are known."""
     picked = _picked(m)
     return picked is not None and all(isinstance(d, int) for d in picked)
 
 
 def _size_is_known(m: Match) -> bool:
-    """Whether all dimensions are known."""
+    """Whether all dimensions of x are known."""
     return is_static(m.x.shape)
 
 
@@ -37,12 +37,13 @@ def _size(m: Match, new: Tape) -> Result:
 class DimensionComputePass(Pass):
     """Dimensions that are known before the model runs become constants.
 
-    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), Size(x), if the dimensions that are
-             taken are known
+    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), Size(x), if the dimensions in the
+             result are known
     after    a constant
-    refuses  nothing of its own
-    never    a dimension that is only declared, if onnx knows the operator and does not infer it
-    algebra  an inferred dimension holds for every input
+    refuses  only what every pass refuses
+    never    a dimension that only the model declares, although onnx knows the operator and does not
+             infer the dimension
+    algebra  an inferred dimension is the same for every input
     source   CANN's DimensionComputePass and ShapeOperateOpRemovePass
     """
 

@@ -5,13 +5,13 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 class DropOutPass(Pass):
     """Dropout that drops nothing becomes its input.
 
-    before   Dropout(x, ratio?, training_mode?), the mask unused
+    before   Dropout(x, ratio?, training_mode?) with an unused mask
     after    x
-    refuses  training mode, also if it is decided at run time, with a ratio that is not known to be
-             0; a mask that is used; opset below 7 without is_test
-    algebra  without training mode Dropout is the identity, whatever its ratio is. With a ratio of 0
-             it is the identity in training mode, too: it drops nothing and divides by 1 (ONNX,
-             Dropout 7 to 22)
+    refuses  training mode, or a training mode that is decided at run time, with a ratio that is not
+             known to be 0; a mask that is used; opset below 7 without is_test
+    algebra  without training mode, Dropout is the identity for any ratio. In training mode with a
+             ratio of 0, it is the identity, too: it drops nothing and divides by 1 (ONNX, Dropout 7
+             to 22)
     source   CANN's DropOutPass
     """
 

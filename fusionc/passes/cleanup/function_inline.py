@@ -25,14 +25,14 @@ class FunctionInlinePass(Pass):
     """The call of a model-local function is replaced by the nodes of its body.
 
     before   f(x, attribute = 3)
-    after    the body of f with x for its input and 3 for its attribute; f is removed with its last
-             call
-    refuses  bodies with control flow, or with random numbers without a seed; operators that mean
-             something else at the opset of the model; a function with the name of an operator that
-             onnx or onnxruntime has: onnxruntime runs that one
+    after    the body of f with x as its input and 3 as its attribute; with its last call, f itself
+             is removed
+    refuses  bodies with control flow, or with random numbers without a seed; operators that have
+             another definition at the opset of the model; a function with the name of an operator
+             of onnx or onnxruntime, because onnxruntime runs its own operator
     never    by default: a runtime may have a kernel for the function
-    algebra  the definition of a call
-    source   onnx's inliner; after it, passes see types and constants that a function body hides
+    algebra  the definition of a function call
+    source   onnx's inliner; after inlining, passes see types and constants that the function hides
     """
 
     default = "off"

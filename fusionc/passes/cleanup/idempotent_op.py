@@ -16,13 +16,14 @@ def _once(m: Match, new: Tape) -> Result:
 class IdempotentOpPass(Pass):
     """An operator that is applied twice in a row is applied once, or not at all.
 
-    before   Relu(Relu(x)), Abs, Ceil, Floor, Round, Sign likewise; Neg(Neg(x)), Not(Not(x)),
-             BitwiseNot likewise
-    after    Relu(x) …; x
-    refuses  nothing of its own; ClipFusionPass handles Clip(Clip(x)), and Reciprocal(Reciprocal(x))
-             is not exact
+    before   Relu(Relu(x)), and the same with Abs, Ceil, Floor, Round and Sign; Neg(Neg(x)), and the
+             same with Not and BitwiseNot
+    after    Relu(x), and so on; x
+    refuses  only what every pass refuses
+    never    Clip(Clip(x)), which ClipFusionPass joins; Reciprocal(Reciprocal(x)), which is not
+             exact
     algebra  f(f(x)) = f(x) for projections; f(f(x)) = x for involutions, bit by bit
-    source   the passes of onnx-optimizer for consecutive idempotent operators
+    source   onnx-optimizer's passes for consecutive idempotent operators
     """
 
     patterns = (

@@ -4,7 +4,7 @@ x = var("x")
 
 
 def _keeps_all_axes(m: Match) -> bool:
-    """Whether an Einsum of one input keeps its subscripts: "bij->bij", or sorted ones alone."""
+    """Whether an Einsum of one input returns it, as "bij->bij" or, without "->", sorted labels."""
     equation = "".join(str(m.einsum.attr("equation", "")).split())
     before, arrow, after = equation.partition("->")
     if len(set(before)) != len(before):
@@ -13,13 +13,13 @@ def _keeps_all_axes(m: Match) -> bool:
 
 
 class IdentityPass(Pass):
-    """Identity, and operators of several inputs that have only one, become their input.
+    """Identity, and operators that join several inputs but have only one, become their input.
 
     before   Identity(x); Concat(x), Sum(x), Max(x), Min(x), Mean(x); Einsum("ij->ij", x)
     after    x
     refuses  a graph output that would lose its name, because x is a graph input or another output
     algebra  the result is x, bit by bit
-    source   CANN's IdentityPass; the other operators are what onnx-simplifiers call no-ops
+    source   CANN's IdentityPass; onnxsim and onnx-optimizer remove the other no-ops
     """
 
     aliases = ("AddNPass",)

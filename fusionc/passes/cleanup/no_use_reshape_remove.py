@@ -7,7 +7,7 @@ x = var("x")
 
 
 def _same_shape(m: Match) -> bool:
-    """Whether the shape is known to stay; then these operators also keep the order of elements."""
+    """Whether the shape is known to stay the same. The order of the elements does, too."""
     (result,) = m.outputs
     return same_shape(m.x.shape, result.shape)
 
@@ -18,7 +18,7 @@ def _is_all(value: Edge | None, number: int) -> bool:
 
 
 def _tiles_once(m: Match) -> bool:
-    """Whether each axis is repeated once."""
+    """Whether the Tile repeats each axis once."""
     return len(m.options) == 1 and _is_all(m.options[0], 1)
 
 
@@ -30,7 +30,7 @@ def _pads_nothing(m: Match) -> bool:
 
 
 def _resizes_nothing(m: Match) -> bool:
-    """Whether the mode is nearest, all scales are 1, and the shape is known to stay."""
+    """Whether a Resize is nearest, with all scales 1 and a result known to have the shape of x."""
     scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
     is_moved = m.node.attr("coordinate_transformation_mode") in (
         "tf_crop_and_resize",
@@ -42,15 +42,15 @@ def _resizes_nothing(m: Match) -> bool:
 
 
 class NoUseReshapeRemovePass(Pass):
-    """Operators of shape that change nothing become their input.
+    """Reshape, Slice, Tile, Pad or Resize that changes nothing becomes its input.
 
-    before   Reshape, Flatten, Squeeze, Unsqueeze, Expand to the shape that x has; Slice that takes
-             everything; Tile that repeats once; Pad by nothing; Resize (nearest) by 1
+    before   Reshape, Flatten, Squeeze, Unsqueeze or Expand to the shape of x; Slice of all
+             elements; Tile with repeats of 1; Pad by 0; Resize (nearest) with scales of 1
     after    x
     refuses  a graph output that would lose its name, because x is a graph input or another output
-    never    a shape that is not known to stay, number by number and symbol by symbol; Slice with
-             steps other than 1, which may reverse x
-    algebra  the elements and their order are those of x
+    never    a result whose dimensions are not known to equal those of x, as numbers or as symbols;
+             Slice with steps other than 1, which may reverse x
+    algebra  the result has the elements of x in the same order
     source   CANN's NoUseReshapeRemovePass and ReshapeRemovePass
     """
 

@@ -5,7 +5,7 @@ from fusionc.protos import training_nodes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 from fusionc.rewrite.splice import is_dead
 
-_Key = tuple[str, str, str]  # of a function: domain, name, overload
+_Key = tuple[str, str, str]  # domain, name and overload of a function
 
 
 def _dead_nodes(graph: Graph) -> Iterator[Match]:
@@ -15,7 +15,7 @@ def _dead_nodes(graph: Graph) -> Iterator[Match]:
 
 
 def _unused_constants(graph: Graph) -> Iterator[Match]:
-    # below, an initializer is a graph input as well, and inputs stay
+    # Before IR version 4, an initializer is also a graph input, and inputs stay.
     if graph.model.ir_version < 4:
         return
     for constant in list(graph.constants()):
@@ -48,7 +48,7 @@ def _called_functions(model: Model) -> set[_Key]:
 
 
 def _keys(graph: Graph) -> Iterator[_Key]:
-    """The key of the function that each node of a graph, or of its subgraphs, may call."""
+    """The keys of the functions that the nodes of a graph and its subgraphs may call."""
     nodes = list(graph.nodes)
     while nodes:
         node = nodes.pop()
@@ -59,13 +59,13 @@ def _keys(graph: Graph) -> Iterator[_Key]:
 class PrunePass(Pass):
     """Unneeded nodes, constants and model-local functions are removed.
 
-    before   a node whose outputs are all unused; an initializer that is not read; a function that
-             is not called
+    before   a node with only unused outputs; an initializer that no node reads; a function that no
+             node calls
     after    nothing
     refuses  nothing
-    never    anything that training information names, graph inputs, initializers that the caller
-             may override; random, stateful or custom operators
-    algebra  a node that no output depends on changes no output
+    never    names in training information; graph inputs; initializers that the caller may override;
+             random, stateful or custom operators
+    algebra  a node that no output depends on does not change any output
     source   CANN's PrunePass and UnusedConstPass
     """
 

@@ -10,41 +10,50 @@ from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-# onnxruntime names the new tensor after the old one: a constant that two operators share is
-# replaced twice, and the model then refused ("Attempt to replace the existing tensor").
+# onnxruntime names the converted tensor after the original. If two operators share one, it converts
+# it twice and then rejects the model ("Attempt to replace the existing tensor").
 _CHANGED_TO_UNSIGNED = places_of(Trait.UNSIGNED)
-_END = 64  # elements at either end, which distinguish most constants
-_ENDS: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # digests, read once
-_LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the external file only
+_SAMPLE_LENGTH = 64  # elements at each end of a constant, which distinguish most constants
+_SAMPLES: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # their digests
+_MAX_READ_BYTES = (
+    64 << 20
+)  # bytes; larger external constants are compared by their file position only
 
 
-def _place(constant: Constant) -> tuple[tuple[str, str], ...]:
-    """File, offset and length of a large constant in an external file; else nothing."""
+def _file_position(constant: Constant) -> tuple[tuple[str, str], ...]:
+    """File, offset and length of a large constant in an external file; empty for others."""
     data = constant.data
-    if constant.nbytes <= _LARGEST or not isinstance(data, TensorProto) or not is_external(data):
+    if (
+        constant.nbytes <= _MAX_READ_BYTES
+        or not isinstance(data, TensorProto)
+        or not is_external(data)
+    ):
         return ()
     return tuple(sorted((e.key, e.value) for e in data.external_data))
 
 
 def _sample(constant: Constant) -> tuple[object, ...]:
-    if place := _place(constant):
-        return (place,)
-    if constant not in _ENDS:
+    if position := _file_position(constant):
+        return (position,)
+    if constant not in _SAMPLES:
         flat = bits_of(constant).reshape(-1)
-        _ENDS[constant] = element_digest(flat[:_END]), element_digest(flat[-_END:])
-    return _ENDS[constant]
+        _SAMPLES[constant] = (
+            element_digest(flat[:_SAMPLE_LENGTH]),
+            element_digest(flat[-_SAMPLE_LENGTH:]),
+        )
+    return _SAMPLES[constant]
 
 
-def _hash(constant: Constant) -> object:
-    if place := _place(constant):
-        return place
+def _content_key(constant: Constant) -> object:
+    if position := _file_position(constant):
+        return position
     return element_digest(bits_of(constant))
 
 
 def _groups(
     constants: Iterable[Constant], key: Callable[[Constant], object]
 ) -> Iterator[list[Constant]]:
-    """Groups of two or more constants with equal keys, in order."""
+    """Groups of at least two constants with equal keys, in order."""
     groups: dict[object, list[Constant]] = {}
     for constant in constants:
         groups.setdefault(key(constant), []).append(constant)
@@ -52,21 +61,22 @@ def _groups(
 
 
 def _is_changed_at_load(constant: Constant) -> bool:
-    """Whether onnxruntime may replace a constant at load, once for each operator that reads it."""
+    """Whether onnxruntime may convert a constant when it loads the model, once for each user."""
     if constant.elem_type != TensorProto.INT8:
         return False
     users = ((user, _CHANGED_TO_UNSIGNED.get(user.operator)) for user in constant.outputs)
     return any(
-        constant in (user.inputs[at] for at in places or () if at < len(user.inputs))
+        constant
+        in (user.inputs[position] for position in places or () if position < len(user.inputs))
         for user, places in users
     )
 
 
 def _find(graph: Graph) -> Iterator[Match]:
     candidates = (c for c in graph.constants() if c.is_used and not _is_changed_at_load(c))
-    for alike in _groups(candidates, lambda c: (c.elem_type, c.shape)):
-        for similar in _groups(alike, _sample):
-            for kept, *others in _groups(similar, _hash):
+    for same_type in _groups(candidates, lambda c: (c.elem_type, c.shape)):
+        for same_sample in _groups(same_type, _sample):
+            for kept, *others in _groups(same_sample, _content_key):
                 for constant in others:
                     if constant.is_used and not constant.is_pinned:
                         yield Match(
@@ -81,9 +91,9 @@ class RemoveSameConstPass(Pass):
     after    one of them, used in both places
     refuses  a constant that is a graph output
     never    initializers that the caller may override, or that an annotation or training
-             information names; int8 weights and zero points of quantized operators: in some models
-             onnxruntime converts them to uint8 once for each operator, and then cannot load a model
-             in which two operators share one
+             information names; int8 weights and zero points of quantized operators. In some models,
+             onnxruntime converts these to uint8 once for each operator, and cannot load a model in
+             which two operators share one
     algebra  equal bits are equal
     source   CANN's RemoveSameConstPass and ConstantFuseSamePass
     """

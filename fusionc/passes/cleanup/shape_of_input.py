@@ -10,11 +10,11 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op,
 from fusionc.shapes.elements import elements
 
 x = var("x")
-_KEPT = keep(op.Shape(x, _as="shape"))
+_SHAPE = keep(op.Shape(x, _as="shape"))
 
 
 def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
-    """The required inputs of the model and their dimensions; none if the Shape reads one itself."""
+    """The required inputs of the model and their dimensions; none if the Shape reads an input."""
     value = shape.inputs[0]
     main = shape.graph.model.main
     if value is None or value.producer is None or shape.graph.in_function:
@@ -27,30 +27,32 @@ def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
     )
 
 
-def _places(shape: Node, taken: Edge | None) -> tuple[Edge, list[int]] | None:
-    """The first input with all dimensions that are taken from a Shape, and their axes there."""
-    wanted = elements(taken) or []
+def _axes_in_input(shape: Node, dimensions: Edge | None) -> tuple[Edge, list[int]] | None:
+    """The first model input that has all `dimensions`, and their axes in that input."""
+    wanted = elements(dimensions) or []
     for source, dims in _sources(shape) if wanted else ():
         if all(dim in dims for dim in wanted):
             return source, [dims.index(dim) for dim in wanted]
     return None
 
 
-def _can_pick(m: Match) -> bool:
-    """Whether inputs of the model have all dimensions that are taken from the Shape."""
+def _can_gather(m: Match) -> bool:
+    """Whether model inputs have all dimensions that Gathers and Slices take from the Shape."""
     dims: Edge = m.shape.outputs[0]
-    takers = [
-        taker
-        for taker in dims.outputs
-        if taker.is_op("Gather", "Slice") and taker.inputs[0] is dims
+    readers = [
+        reader
+        for reader in dims.outputs
+        if reader.is_op("Gather", "Slice") and reader.inputs[0] is dims
     ]
-    is_all = len(takers) == dims.use_count and not dims.is_output
-    return is_all and all(_places(m.shape, taker.outputs[0]) is not None for taker in takers)
+    is_all = len(readers) == dims.use_count and not dims.is_output
+    return is_all and all(
+        _axes_in_input(m.shape, reader.outputs[0]) is not None for reader in readers
+    )
 
 
-def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
-    """The first input with all dimensions of the Shape in a row, and the attributes that take
-    them.
+def _input_range(m: Match) -> tuple[Edge, dict[str, int]] | None:
+    """The first model input that has all dimensions of the Shape in a row, and the attributes start
+    and end that select them.
     """
     wanted = elements(m.outputs[0]) or []
     for source, dims in _sources(m.shape) if wanted else ():
@@ -63,31 +65,30 @@ def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
 
 
 def _can_take(m: Match) -> bool:
-    """Whether an input of the model has all dimensions in a row."""
-    return _whole(m) is not None
+    """Whether a model input has all dimensions of the Shape in a row."""
+    return _input_range(m) is not None
 
 
 def _shape(m: Match, new: Tape) -> Result:
-    whole = _whole(m)
-    assert whole is not None
-    source, bounds = whole
+    source_and_bounds = _input_range(m)
+    assert source_and_bounds is not None
+    source, bounds = source_and_bounds
     return new.Shape(source, **bounds)
 
 
 class ShapeOfInputPass(Pass):
-    """Dimensions that an input of the model also has are taken from that input.
+    """Dimensions that an input of the model also has are read from that input.
 
     before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), if an input of the model has the
              same dimensions
-    after    Shape(input), Gather(Shape(input), j): equal ones become one, and parts that only
-             shapes kept separate, such as the heads of an attention, can be fused
-    refuses  nothing of its own
-    never    by default: if a tensor has no elements, a 0 among the computed sizes of a Reshape
-             means a dimension of its input, which may have another size; a Shape from which other
-             dimensions are taken as well; inside functions, which do not see the inputs of the
-             model; an input with a default
+    after    Shape(input), Gather(Shape(input), j). Equal shapes then become one, and subgraphs that
+             only shapes kept apart, such as the heads of an attention, can be fused
+    refuses  only what every pass refuses
+    never    by default: for an empty tensor, a 0 among the computed sizes of a Reshape copies a
+             dimension, which may differ; a Shape from which other dimensions are taken as well;
+             inside functions, which cannot read the inputs of the model; inputs with a default
     algebra  dimensions with the same symbol have the same size
-    source   exporters take the shape of each tensor; onnxruntime's attention fusions look through
+    source   exporters write a Shape for each tensor; onnxruntime's attention fusions look through
              such Shapes
     """
 
@@ -95,13 +96,13 @@ class ShapeOfInputPass(Pass):
     default = "off"
     patterns = (
         Pattern("Shape", op.Shape(x, _as="shape"), _shape, where=_can_take),
-        Pattern("ShapeGather", op.Gather(_KEPT, const("index")), where=_can_pick),
-        Pattern("ShapeSlice", op.Slice(_KEPT, rest("bounds")), where=_can_pick),
+        Pattern("ShapeGather", op.Gather(_SHAPE, const("index")), where=_can_gather),
+        Pattern("ShapeSlice", op.Slice(_SHAPE, rest("bounds")), where=_can_gather),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        taken = _places(m.shape, m.outputs[0])
-        assert taken is not None
-        source, places = taken
-        index = np.array(places, np.int64)
+        source_and_axes = _axes_in_input(m.shape, m.outputs[0])
+        assert source_and_axes is not None
+        source, axes = source_and_axes
+        index = np.array(axes, np.int64)
         return new.Gather(new.Shape(source), new.const(index if m.outputs[0].rank else index[0]))

@@ -12,15 +12,15 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import bits_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_AT_ONCE = 1 << 16  # elements that are checked together and fit into the cache
-# whether a constant has subnormal elements; its elements are read only once
-_HAVE: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
-_FACTOR = 2.0**40  # by which all operators together may enlarge a difference
+_CHUNK = 1 << 16  # elements that are checked together; they fit into the cache
+# whether a constant has subnormal elements, so that its elements are read only once
+_known_subnormals: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
+_MAX_FACTOR = 2.0**40  # by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
-_FARTHEST = 5_000  # the search gives up after so many values
+_MAX_VALUES = 5_000  # values after which the search gives up
 
-# Operators that compute with a constant, and the positions of the inputs that may be one.
-_COMPUTES = {
+# Operators that compute with a constant, and the positions of inputs that may be the constant.
+_CONSTANT_INPUTS = {
     **dict.fromkeys(("Conv", "ConvTranspose", "FusedConv"), (1, 2)),
     **dict.fromkeys(names_with(Trait.RECURRENT), (1, 2, 3)),
     **dict.fromkeys(("MatMul", "FusedMatMul", "Add", "Sub", "Mul"), (0, 1)),
@@ -30,20 +30,20 @@ _COMPUTES = {
     "Gather": (0,),
 }
 # Operators that keep or shrink a difference in their first input, or enlarge it only a little.
-_KEEP = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) - {"Sigmoid"}) | {
+_TAME = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) - {"Sigmoid"}) | {
     "Abs", "AveragePool", "Dropout", "Erf", "GlobalAveragePool", "GlobalMaxPool", "Neg", "PRelu",
     "Pad", "QuickGelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize",
 }  # fmt: skip
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
-# The search ends at these and at sums: they add larger numbers, in which the difference vanishes.
-_ENDS = "Sigmoid Softmax LogSoftmax Exp LSTM GRU RNN"
+# Operators that end the search, like sums: they add larger numbers, which absorb the difference.
+_ABSORBING = "Sigmoid Softmax LogSoftmax Exp LSTM GRU RNN"
 
 
-# Each of these functions gives the factor by which a node may enlarge a difference in `value`.
+# Each of these functions returns the factor by which a node may enlarge a difference in `value`.
 
 
 def _first_input(node: Node, value: Edge) -> float:
-    """1 if the value is only the first input."""
+    """1 if only the first input is the value, else infinity."""
     return math.inf if any(read is value for read in node.inputs[1:]) else 1.0
 
 
@@ -52,7 +52,7 @@ def _any_input(node: Node, value: Edge) -> float:
 
 
 def _factors(node: Node, value: Edge) -> float:
-    """The largest element of the constants among the other inputs."""
+    """The largest absolute element of the constants among the other inputs, at least 1."""
     others = (read.constant() for read in node.inputs if read is not None and read is not value)
     return max(
         (float(np.abs(array).max(initial=1)) for array in others if array is not None), default=1.0
@@ -66,7 +66,7 @@ def _divisor(node: Node, value: Edge) -> float:
 
 
 def _deviation(node: Node, value: Edge) -> float:
-    """The scale over the smallest possible standard deviation of a normalization."""
+    """The largest scale, divided by the smallest standard deviation: the root of epsilon."""
     epsilon = 0.0 if node.has_references else float(node.attr("epsilon", 0.0))
     if epsilon <= 0:
         return math.inf
@@ -74,7 +74,7 @@ def _deviation(node: Node, value: Edge) -> float:
 
 
 def _pool(node: Node, value: Edge) -> float:
-    """1 if the pool does not give the indices of its maxima."""
+    """1 if the pool does not return the indices of its maxima, else infinity."""
     return 1.0 if all(output is None for output in node.outputs[1:]) else math.inf
 
 
@@ -83,11 +83,11 @@ def _cast(node: Node, value: Edge) -> float:
     return 1.0 if to is not None and to.kind == "f" else math.inf
 
 
-_ENLARGES: dict[str, Callable[[Node, Edge], float]] = {
-    **dict.fromkeys(_KEEP, _first_input),
+_FACTOR_RULES: dict[str, Callable[[Node, Edge], float]] = {
+    **dict.fromkeys(_TAME, _first_input),
     **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "Max", "Min", "Concat"), _any_input),
     **dict.fromkeys(("Mul", *_SUMS), _factors),
-    **dict.fromkeys(_ENDS.split(), _first_input),
+    **dict.fromkeys(_ABSORBING.split(), _first_input),
     **dict.fromkeys(
         ("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"),
         _deviation,
@@ -96,7 +96,7 @@ _ENLARGES: dict[str, Callable[[Node, Edge], float]] = {
     "MaxPool": _pool,
     "Cast": _cast,
 }
-_MIXES = frozenset((*_ENDS.split(), *_SUMS))
+_END_OF_SEARCH = frozenset((*_ABSORBING.split(), *_SUMS))
 
 
 def _is_subnormal(array: Array) -> Array:
@@ -111,24 +111,26 @@ def count_subnormal(array: Array) -> int:
     bits = array.reshape(-1).view(array.dtype.str.replace("f", "u"))
     count = 0
     end = (2 << np.finfo(array.dtype).nmant) - 1
-    for start in range(0, bits.size, _AT_ONCE):
-        magnitudes = bits[start : start + _AT_ONCE] << 1  # without the sign
-        magnitudes -= 1  # 0 becomes the largest number
+    for start in range(0, bits.size, _CHUNK):
+        magnitudes = bits[start : start + _CHUNK] << 1  # drops the sign
+        magnitudes -= 1  # 0 becomes the largest integer
         if magnitudes.min() < end:
             count += int(np.count_nonzero(magnitudes < end))
     return count
 
 
 def _has_subnormals(constant: Edge) -> bool:
-    if constant not in _HAVE:
-        _HAVE[constant] = count_subnormal(bits_of(constant)) > 0
-    return _HAVE[constant]
+    if constant not in _known_subnormals:
+        _known_subnormals[constant] = count_subnormal(bits_of(constant)) > 0
+    return _known_subnormals[constant]
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    for op, places in _COMPUTES.items():
+    for op, positions in _CONSTANT_INPUTS.items():
         for node in (*graph.of_operator(op), *graph.of_operator(op, MICROSOFT)):
-            for constant in (node.inputs[place] for place in places if place < len(node.inputs)):
+            for constant in (
+                node.inputs[position] for position in positions if position < len(node.inputs)
+            ):
                 if constant is None or not constant.is_constant or constant.is_pinned:
                     continue
                 if constant.graph is graph and _has_subnormals(constant):
@@ -137,9 +139,9 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 class _Reached:
-    """The values that a small difference reaches, each with the factor by which it may have grown.
+    """The values that a small difference reaches, and the factor by which it may have grown there.
 
-    They are visited in the order of the model, so most of them are visited only once.
+    They are visited in graph order, so most of them are visited only once.
     """
 
     def __init__(self) -> None:
@@ -150,11 +152,11 @@ class _Reached:
         for value in outputs:
             if value is not None and self.factors.get(value, 0.0) < factor:
                 self.factors[value] = factor
-                place = 0.0 if value.producer is None else value.producer.position
-                heappush(self._pending, (place, value.serial, factor, value))
+                position = 0.0 if value.producer is None else value.producer.position
+                heappush(self._pending, (position, value.serial, factor, value))
 
     def pop(self) -> Iterator[tuple[Edge, float]]:
-        """Every value that was added, with its final factor."""
+        """Each added value, with its final factor."""
         while self._pending:
             *_, factor, value = heappop(self._pending)
             if factor == self.factors[value]:
@@ -166,60 +168,64 @@ def _require_small_effect(constant: Edge) -> None:
     if constant.is_output:
         refuse("the constant is an output")
     for user in constant.outputs:
-        places = _COMPUTES.get(user.op, ()) if user.domain in _DOMAINS else ()
-        if any(read is constant and place not in places for place, read in enumerate(user.inputs)):
-            refuse("the constant is also used in another way")
+        positions = _CONSTANT_INPUTS.get(user.op, ()) if user.domain in _DOMAINS else ()
+        if any(
+            read is constant and position not in positions
+            for position, read in enumerate(user.inputs)
+        ):
+            refuse("the constant has other uses, too")
     reached = _Reached()
     for user in constant.outputs:
         reached.add(user.outputs, 1.0)
     for value, factor in reached.pop():
-        if len(reached.factors) > _FARTHEST:
+        if len(reached.factors) > _MAX_VALUES:
             refuse("too many operators follow")
         _follow(value, factor, reached)
 
 
 def _follow(value: Edge, factor: float, reached: _Reached) -> None:
-    """Add the values that a difference reaches through the users of `value`.
+    """Add the values that a difference in `value` reaches through its users.
 
     Refuses if the difference may become too large.
     """
     if any(graph is not graph.model.main for graph in value.output_of):
         refuse("outputs of subgraphs and functions are not followed")
     for user in value.outputs:
-        enlarges = _ENLARGES.get(user.op) if user.domain in _DOMAINS else None
+        enlarges = _FACTOR_RULES.get(user.op) if user.domain in _DOMAINS else None
         larger = math.inf if enlarges is None else factor * enlarges(user, value)
-        if not larger <= _FACTOR:
+        if not larger <= _MAX_FACTOR:
             refuse(f"{user.op} may enlarge the difference")
-        if user.op not in _MIXES:
+        if user.op not in _END_OF_SEARCH:
             reached.add(user.outputs, larger)
 
 
 class SubnormalToZeroPass(Pass):
-    """Subnormal elements of weights become 0. They slow down processors up to a hundred times.
+    """Subnormal elements of weights become 0, because they slow down processors up to a hundred
+    times.
 
-    before   Conv(x, W) with elements of W below the smallest normal number, as in dead filters of
-             trained models
+    before   Conv(x, W), if W has elements below the smallest normal number, as dead filters of
+             trained models have
     after    the same with zeros in their place
-    refuses  constants without elements so large that their rounding hides a subnormal one;
-             constants whose users may enlarge the difference (a division, a logarithm, a comparison
-             …) before other channels are added to it
-    never    float16, whose subnormal numbers are in use and cost nothing
+    refuses  constants whose largest elements are so small that a subnormal one matters; constants
+             whose users may enlarge the difference, for example by a division, a logarithm or a
+             comparison, before other channels are added
+    never    float16, whose subnormal numbers are useful and cost no time
     algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126.
              |d| is also smaller than the rounding of W, ε·max|W|.
-             The difference only shows if the model multiplies it by more than 10^15
+             The difference matters only if the model multiplies it by more than 10^15
     source   onnxruntime's issues 5472, 7448 and 12959
     """
 
     numerics = "rounding"
     is_for_finite = True  # a subnormal number times infinity is infinite, 0 times infinity is NaN
-    patterns = (Pattern("Subnormals", find=_find, operators=tuple(_COMPUTES)),)
+    patterns = (Pattern("Subnormals", find=_find, operators=tuple(_CONSTANT_INPUTS)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         array = m.constant.constant()
         info = float_info(array.dtype)
         largest = np.abs(array).max(where=np.isfinite(array), initial=0)
         if largest * float(info.eps) < 2 * float(info.smallest_normal):
-            refuse("the constant does not have larger elements")
+            refuse("all elements of the constant are small")
         _require_small_effect(m.constant)
         normal = np.where(_is_subnormal(array), array.dtype.type(0), array)
         return new.const(normal, like=m.constant)

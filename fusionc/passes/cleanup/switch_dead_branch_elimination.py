@@ -5,8 +5,8 @@ from fusionc.passes.cleanup._inlining import inlined
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 
-def _is(value: Edge | None, wanted: bool) -> bool:
-    """Whether a value is a constant that means True, or False, as wanted."""
+def _is_constant_truth(value: Edge | None, wanted: bool) -> bool:
+    """Whether a value is a constant that is True (or False, as `wanted` says)."""
     array = None if value is None else value.constant()
     return array is not None and array.size == 1 and bool(array.reshape(()) > 0) is wanted
 
@@ -16,7 +16,7 @@ def _decided_ifs(graph: Graph) -> Iterator[Match]:
         # onnxruntime accepts an If without inputs
         condition = node.inputs[0] if node.inputs else None
         for wanted in (True, False):
-            if _is(condition, wanted) and not node.has_references:
+            if _is_constant_truth(condition, wanted) and not node.has_references:
                 branch = node.attr("then_branch" if wanted else "else_branch")
                 yield Match(graph, (node,), node.outputs, {"node": node, "branch": branch})
 
@@ -24,7 +24,7 @@ def _decided_ifs(graph: Graph) -> Iterator[Match]:
 def _loops_that_never_run(graph: Graph) -> Iterator[Match]:
     for node in graph.of_operator("Loop"):
         count, condition, *initial = node.inputs
-        if _is(count, False) or _is(condition, False):
+        if _is_constant_truth(count, False) or _is_constant_truth(condition, False):
             outputs = [value for value in node.outputs if value is not None and value.is_used]
             yield Match(graph, (node,), outputs, {"node": node, "initial": initial})
 
@@ -37,15 +37,16 @@ def _initial_values(m: Match, new: Tape) -> Result:
 
 
 class SwitchDeadBranchElimination(Pass):
-    """An If whose condition is known becomes its branch, a Loop that never runs its initial values.
+    """An If with a known condition becomes its branch; a Loop that never runs becomes its initial
+    values.
 
-    before   If(true) with branches A and B; Loop with trip count 0, or with a condition that is
-             false at once
+    before   If(true) with branches A and B; a Loop with a trip count of 0, or with a condition that
+             is false from the start
     after    the nodes of A; the initial values
-    refuses  a Loop whose collected values are used, which would be empty tensors of a shape that
-             only its body knows; control flow in the branch that reuses the name of a value outside
-             it; random numbers without a seed in the branch
-    algebra  the branch that is not taken does not affect any output
+    refuses  a Loop whose collected values are used: they would be empty tensors, and only the body
+             determines their shape; control flow in the branch that reuses the name of an outer
+             value; random numbers without a seed in the branch
+    algebra  the other branch does not affect any output
     source   CANN's SwitchDeadBranchElimination
     """
 

@@ -32,18 +32,18 @@ def _either(m: Match, new: Tape) -> Result:
 
 
 def _check_first(m: Match) -> None:
-    """Refuse if a −0 matters: onnxruntime's Where turns it into 0 if it is in the first operand."""
+    """Refuse if −0 matters: onnxruntime's Where turns a −0 of its first operand into 0."""
     if is_real(m.x.elem_type) and not is_never_negative(m.x):
         check_zeros(m)
 
 
 def _is_negative_zero(m: Match) -> bool:
-    """Whether the constant is −0 everywhere, or 0 of integers."""
+    """Whether the constant is −0 everywhere, or an integer 0 everywhere."""
     return is_zero(m.c, -1.0)
 
 
 def _is_positive_zero(m: Match) -> bool:
-    """Whether the constant is 0, not −0, everywhere."""
+    """Whether the constant is +0 everywhere, or an integer 0 everywhere."""
     return is_zero(m.c, 1.0)
 
 
@@ -53,17 +53,17 @@ def _is_decided(m: Match) -> bool:
 
 
 class UselessBinaryOpRemovePass(Pass):
-    """An operation with its neutral element is removed.
+    """An operation with a neutral constant is removed, and a Where with a known result.
 
-    before   x + −0, x − 0 (x + 0 of integers), x · 1, x / 1, x ^ 1, x and true, x or false; Where
-             with a known condition, or with two equal values
+    before   x + −0, x − 0 (for integers x + 0), x · 1, x / 1, x ^ 1, x and true, x or false; Where
+             with a constant condition, or with two equal operands
     after    x; the operand that Where chooses
-    refuses  a first operand of a Where by which something is divided; a constant, or an operand of
-             Where, that may enlarge the result by broadcasting, because the shape of x is not known
-             to hold it; a vector of ones that scales a written-out normalization, which identifies
-             it for runtimes
-    algebra  the neutral element leaves every number as it is, also NaN, infinities and −0. x + 0
-             stays, because −0 + 0 is 0. onnxruntime's Where turns a −0 of its first operand into 0
+    refuses  the first operand of a Where if a later division depends on the sign of zero; a
+             constant or operand that may enlarge the result, because it is not known to broadcast
+             into x; a vector of ones that scales a normalization that is written out, because
+             runtimes recognize the normalization by it
+    algebra  a neutral constant keeps every number, also NaN, infinities and −0. x + 0 stays,
+             because −0 + 0 is 0. onnxruntime's Where turns a −0 of its first operand into 0
     source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
     """
 

@@ -4,7 +4,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
 
 
 def _only_chooses(m: Match) -> bool:
-    """Whether the negated condition is only used as the condition of Where."""
+    """Whether only Where uses the negated condition, as its condition."""
     negated: Edge = m.negation.outputs[0]
     places = [
         (user.is_op("Where"), user.inputs.index(negated), user.inputs.count(negated))
@@ -18,8 +18,8 @@ class WhereNotPass(Pass):
 
     before   Where(Not(c), a, b)
     after    Where(c, b, a)
-    refuses  a result by which something is divided
-    never    a negated condition that is used elsewhere and stays
+    refuses  a result with a later division that depends on the sign of zero
+    never    a negated condition with other users, for which the Not would stay
     algebra  each element comes from the same operand. onnxruntime's Where turns a −0 of its first
              operand into 0
     source   onnxruntime's NotWhereFusion

@@ -9,17 +9,17 @@ from fusionc.model.tensors import to_array
 from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-_STATES = {  # the inputs that are zeros if they are omitted
+_STATE_INPUTS = {  # the positions of the inputs that default to zeros
     **dict.fromkeys((("", "GRU"), ("", "RNN")), (5,)),
     **dict.fromkeys((("", "LSTM"), (MICROSOFT, "DynamicQuantizeLSTM")), (5, 6)),
 }
-_NAMES = tuple(sorted(qualified(op, domain) for domain, op in _STATES))
-# Operators whose result is zeros if their first input is.
+_NAMES = tuple(sorted(qualified(op, domain) for domain, op in _STATE_INPUTS))
+# Operators whose result is zero everywhere if their first input is.
 _MOVING = names_with(Trait.SELECTS, Trait.CASTS)
-_DEEPEST = 32  # nodes in a row that are followed
+_MAX_DEPTH = 32  # nodes in a chain that are followed back
 
 
-def _is_zero(value: Edge, depth: int = _DEEPEST) -> bool:
+def _is_known_zero(value: Edge, depth: int = _MAX_DEPTH) -> bool:
     """Whether all elements of a value are known to be +0."""
     node = value.producer
     array = value.constant()
@@ -29,13 +29,15 @@ def _is_zero(value: Edge, depth: int = _DEEPEST) -> bool:
         return False
     if node.op == "ConstantOfShape":
         return _fills_with_zeros(node)
-    read = node.inputs if node.op == "Concat" else node.inputs[:1] if node.op in _MOVING else ()
-    return bool(read) and all(one is not None and _is_zero(one, depth - 1) for one in read)
+    operands = node.inputs if node.op == "Concat" else node.inputs[:1] if node.op in _MOVING else ()
+    return bool(operands) and all(
+        operand is not None and _is_known_zero(operand, depth - 1) for operand in operands
+    )
 
 
 def _fills_with_zeros(node: Node) -> bool:
-    filling = node.attr("value")
-    return filling is None or _are_zeros(to_array(filling, node.graph.model.folder))
+    value = node.attr("value")
+    return value is None or _are_zeros(to_array(value, node.graph.model.folder))
 
 
 def _are_zeros(array: np.ndarray[Any, Any]) -> bool:
@@ -43,10 +45,18 @@ def _are_zeros(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    for (domain, op), places in _STATES.items():
+    for (domain, op), positions in _STATE_INPUTS.items():
         for node in graph.of_operator(op, domain):
-            states = ((at, node.inputs[at]) for at in places if at < len(node.inputs))
-            zeros = [at for at, value in states if value is not None and _is_zero(value)]
+            states = (
+                (position, node.inputs[position])
+                for position in positions
+                if position < len(node.inputs)
+            )
+            zeros = [
+                position
+                for position, value in states
+                if value is not None and _is_known_zero(value)
+            ]
             if zeros:
                 yield Match(graph, (node,), node.outputs, {"node": node, "zeros": zeros})
 
@@ -54,19 +64,21 @@ def _find(graph: Graph) -> Iterator[Match]:
 class ZeroInitialStatePass(Pass):
     """An initial state of zeros is omitted.
 
-    before   LSTM, GRU or RNN with an initial state of zeros, which are constant, or computed by
-             ConstantOfShape, Expand of 0, and operators that move, cast or join such values
-    after    the same without it: by the standard it is zeros then
-    refuses  nothing of its own
-    never    −0
+    before   LSTM, GRU or RNN with an initial state of zeros: a constant, or the result of
+             ConstantOfShape, Expand of 0, and operators that move, cast or join zeros
+    after    the same operator without the state, which is zeros by default
+    refuses  only what every pass refuses
+    never    states of −0
     algebra  the definition of these operators, bit by bit
-    source   onnxsim omits them; torch's exporter computes them from the sizes of the input
+    source   onnxsim omits such states; torch's exporter computes them from the sizes of the input
     """
 
     patterns = (Pattern("ZeroInitialState", find=_find, operators=_NAMES),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        inputs = [None if at in m.zeros else value for at, value in enumerate(m.node.inputs)]
+        inputs = [
+            None if position in m.zeros else value for position, value in enumerate(m.node.inputs)
+        ]
         wanted = [value is not None for value in m.node.outputs]
         outputs = new.node(m.node.op, inputs, domain=m.node.domain, like=m.node, outputs=wanted)
         return [value for value in outputs if value is not None]

@@ -1,1 +1,1 @@
-"""Conv, ConvTranspose and pools take in the nodes around them, and several become one."""
+"""Fold the operators around Conv, ConvTranspose and pools into them, and join convolutions."""

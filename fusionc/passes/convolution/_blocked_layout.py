@@ -1,4 +1,4 @@
-"""The layout in which onnxruntime computes images: blocks of 8 or 16 channels."""
+"""onnxruntime's blocked layout of images, which stores blocks of 8 or 16 channels together."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import shape_of
 from fusionc.shapes.expressions import is_static
 
-_BLOCK = 8  # channels, at least
-_WIDE_BLOCK = 16  # channels, on processors with the widest registers
-_PART = 4  # input channels that a Conv without groups takes at a time
-# Activations that onnxruntime computes in blocks, whatever comes before them.
+_BLOCK = 8  # channels of the smallest block
+_WIDE_BLOCK = 16  # channels of a block on processors with the widest registers
+_INPUT_CHANNEL_STEP = 4  # a Conv without groups reads this many input channels at a time
+# Activations that onnxruntime computes in the blocked layout after any operator.
 IN_BLOCKS = frozenset({"Gelu", "HardSigmoid", "HardSwish", "Relu", "Sigmoid", "Tanh"})
-_IN_CONV = frozenset({"Clip", "LeakyRelu"})  # activations that a Conv before them takes in
+_IN_CONV = frozenset({"Clip", "LeakyRelu"})  # activations that onnxruntime fuses into a Conv
 _ACTIVATIONS = IN_BLOCKS | _IN_CONV | {"BatchNormalization"}
 _CONTRIB_ACTIVATIONS = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 _POOLS = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
 _SLIDING_POOLS = frozenset({"AveragePool", "MaxPool"})
-_OF_EQUAL_SHAPES = frozenset({"Add", "Mul", "Sum"})
+_SAME_SHAPE_OPERATORS = frozenset({"Add", "Mul", "Sum"})
 
 
 def is_blocked_conv(node: Node) -> bool:
-    """Whether onnxruntime computes a node as a Conv in blocks, with whole blocks of output
-    channels.
+    """Whether onnxruntime computes a node as a Conv in the blocked layout, with a multiple of
+    _BLOCK output channels.
     """
     shape = _weights_of(node)
-    return shape is not None and shape[0] % _BLOCK == 0 and _takes_blocks(node, shape)
+    return shape is not None and shape[0] % _BLOCK == 0 and _has_blocked_kernel(node, shape)
 
 
 def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
-    """Whether a value comes from Convs with whole blocks of channels, only through operators that
-    keep the blocks.
+    """Whether onnxruntime has a value in the blocked layout: it comes from Convs whose output
+    channels fill whole blocks, through operators that keep the layout.
 
-    The values in `known` are taken to be in blocks.
+    The values in `known` are assumed to be in the blocked layout.
     """
     pending = [value]
     seen = {value, *known}
@@ -60,21 +60,21 @@ def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
 
 
 def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
-    """Whether a Conv or pool that onnxruntime computes in blocks reads a value.
+    """Whether a Conv or pool reads a value in the blocked layout.
 
-    It may read the value through operators that keep the blocks, if their other operands are in
-    blocks; those in `known` are.
+    Operators that keep the layout may be in between, if their other operands are in the blocked
+    layout, too. The values in `known` are assumed to be.
     """
     pending = [value]
     seen = {value, *known}
     while pending:
-        read = pending.pop()
-        for user in read.outputs:
-            if reads_blocks(user, read):
+        read_value = pending.pop()
+        for user in read_value.outputs:
+            if reads_blocks(user, read_value):
                 return True
             result = user.outputs[0]
             operands = _blocks_read(user)
-            if result is None or result in seen or read not in operands:
+            if result is None or result in seen or read_value not in operands:
                 continue
             if all(o is not None and _is_image(o) and is_blocked(o, seen) for o in operands):
                 seen.add(result)
@@ -83,29 +83,29 @@ def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
 
 
 def reads_blocks(user: Node, image: Edge) -> bool:
-    """Whether a node is a Conv or pool of this image that onnxruntime computes in blocks."""
+    """Whether a node is a Conv or pool of this image in the blocked layout."""
     shape = _weights_of(user)
-    is_conv = shape is not None and _takes_blocks(user, shape)
+    is_conv = shape is not None and _has_blocked_kernel(user, shape)
     return user.inputs[0] is image and (is_conv or user.is_op(*_POOLS))
 
 
 def are_for_blocks(parts: Sequence[Edge]) -> bool:
-    """Whether each of these parts of an image has whole blocks of channels and is read in
-    blocks.
+    """Whether each of these parts of an image has whole blocks of channels and is read in the
+    blocked layout.
     """
     return all(_has_wide_blocks(part) and is_for_blocks(part, parts) for part in parts)
 
 
 def _has_wide_blocks(value: Edge | None) -> bool:
-    """Whether the channels are whole blocks on every processor."""
+    """Whether the channels of a value fill whole blocks on every processor."""
     shape = None if value is None else value.shape
     channels = shape[1] if shape is not None and len(shape) > 1 else None
     return isinstance(channels, int) and channels % _WIDE_BLOCK == 0
 
 
 def _weights_of(node: Node) -> tuple[int, ...] | None:
-    """The shape of the weights of a two-dimensional Conv without another addend; None if
-    unknown.
+    """The shape of the weights of a two-dimensional Conv or FusedConv without an additional addend;
+    None if unknown.
     """
     is_conv = node.is_op("Conv") or (
         node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4
@@ -114,20 +114,22 @@ def _weights_of(node: Node) -> tuple[int, ...] | None:
     return shape if is_static(shape) and len(shape) == 4 else None
 
 
-def _takes_blocks(conv: Node, shape: Sequence[int]) -> bool:
-    """Whether onnxruntime computes a Conv with weights of that shape in blocks."""
-    channels, taken = shape[:2]
+def _has_blocked_kernel(conv: Node, shape: Sequence[int]) -> bool:
+    """Whether onnxruntime computes a Conv with weights of this shape in the blocked layout."""
+    channels, input_channels = shape[:2]
     group = int(conv.attr("group", 1))
     if group == 1:
-        return taken < _BLOCK or taken % _PART == 0
-    if taken == 1 and channels == group:
+        return input_channels < _BLOCK or input_channels % _INPUT_CHANNEL_STEP == 0
+    if input_channels == 1 and channels == group:
         return channels % _BLOCK == 0
-    return taken % _BLOCK == 0 and channels // group % _BLOCK == 0
+    return input_channels % _BLOCK == 0 and channels // group % _BLOCK == 0
 
 
 def _blocks_read(node: Node) -> Sequence[Edge | None]:
-    """The inputs that an operator reads as images in blocks, if it keeps the blocks; else none."""
-    if node.is_op(*_OF_EQUAL_SHAPES):
+    """The inputs that an operator reads in the blocked layout, if it keeps the layout; else
+    none.
+    """
+    if node.is_op(*_SAME_SHAPE_OPERATORS):
         return node.inputs
     if node.is_op("Concat") and node.attr("axis") == 1:
         return node.inputs if all(map(_has_wide_blocks, node.inputs)) else ()
@@ -138,8 +140,8 @@ def _blocks_read(node: Node) -> Sequence[Edge | None]:
 
 
 def _is_image(value: Edge) -> bool:
-    """Whether a value is neither a constant nor one number per channel.
+    """Whether a value is an image: neither a constant nor one number per channel.
 
-    onnxruntime combines those with an image in the plain layout.
+    onnxruntime combines constants and single numbers with an image in the plain layout only.
     """
     return not value.is_constant and (value.shape is None or set(value.shape[2:]) != {1})

@@ -1,8 +1,8 @@
-"""Weights, biases and constants next to a convolution, per channel.
+"""Weights and biases of convolutions, and constants that are combined with them, per channel.
 
-Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M
-output channels. If only the bias changes, the weights may be any value; otherwise they are stored,
-or computed from constants (`known`).
+For g groups, C input and M output channels, the weights of a Conv are [M, C/g, …], those of a
+ConvTranspose [C, M/g, …]. If a pass changes only the bias, the weights may be any value. If it
+changes the weights, they must be stored or computed from constants (`known`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
 def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     """Weights with output channel m multiplied by factor[m].
 
-    Refuses factors that the weights cannot take.
+    Refuses factors that would make the weights inexact.
     """
-    if conv.op == "ConvTranspose":  # its weights have outputs and inputs exchanged
+    if conv.op == "ConvTranspose":  # its weights have input and output channels exchanged
         return scale_inputs(new, conv, weight, factor)
     return scaled(new, weight, factor.reshape(-1, *[1] * (len(weight_shape(weight)) - 1)))
 
@@ -50,16 +50,16 @@ def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
 
 
 def _repeat_by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Array:
-    """Numbers of all input channels; for each output channel, those of its group."""
+    """One row for each output channel: the numbers of the input channels in its group."""
     groups = int(conv.attr("group"))
     return np.repeat(numbers.reshape(groups, shape[1]), shape[0] // groups, axis=0)
 
 
 def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
-    """The sum, in float64, that each output channel gains if addend[c] is added to each input
-    channel c of a Conv.
+    """The amounts, in float64, by which each output channel grows if addend[c] is added to each
+    input channel c of a Conv.
 
-    Refuses a Conv with padding: its zeros do not get the addend.
+    Refuses a Conv with padding, because its zeros would not get the addend.
     """
     shape = weight_shape(weight)
     if not np.isfinite(addend).all():
@@ -75,7 +75,7 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:
-    """The bias in float64; zeros if there is none. Refuses an invalid shape."""
+    """The bias in float64, or zeros if `bias` is None. Refuses an invalid shape."""
     array = None if bias is None else bias.constant()
     if array is not None and array.shape != (channels,):
         refuse("the bias is not one number for each channel")
@@ -83,10 +83,10 @@ def bias_or_zero(bias: Edge | None, channels: int) -> Array:
 
 
 def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
-    """The constant as one number, in float64, for each channel of a tensor of this rank.
+    """A constant as one float64 number for each channel of a tensor of this rank.
 
-    `axis` is the axis of the channels. Refuses a constant that varies along another axis, or would
-    raise the rank of the result.
+    `axis` is the axis of the channels. Refuses a constant that varies along another axis, or that
+    would raise the rank of the result.
     """
     shape = (1,) * (rank - array.ndim) + array.shape
     varies = any(size != 1 for i, size in enumerate(shape) if i != axis)
@@ -96,8 +96,8 @@ def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
 
 
 def scaled_convolution(m: Match, new: Tape) -> Result:
-    """The convolution `m.conv` of `m.x`, `m.W`, `m.B` with the factor in its weights and the addend
-    in its bias.
+    """The convolution `m.conv` of `m.x`, `m.W`, `m.B`, with the factor of the BatchNormalization in
+    its weights and the addend in its bias.
     """
     channels = out_channels(m.conv, weight_shape(m.W))
     factor, addend = affine(m, channels)

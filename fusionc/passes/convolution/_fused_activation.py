@@ -1,4 +1,4 @@
-"""Activations that onnxruntime's FusedConv applies itself."""
+"""Activations that onnxruntime's FusedConv can apply."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import op, rest
 from fusionc.rewrite.pattern import Formula
 
-_OF_CONV = tuple(sorted(names_with(Trait.JOINS_CONV) - {"Clip"}))  # whose bounds are inputs
+_FUSED_ACTIVATIONS = tuple(
+    sorted(names_with(Trait.JOINS_CONV) - {"Clip"})
+)  # the bounds of Clip are inputs
 _PARAMETERS = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 _LIMIT = float(np.finfo(np.float32).max)
 
 
 def activated(value: Formula) -> Formula:
     """An activation of the value that FusedConv can apply, captured as `activation`."""
-    return op[_OF_CONV](value, _as="activation")
+    return op[_FUSED_ACTIVATIONS](value, _as="activation")
 
 
 def clipped(value: Formula) -> Formula:
@@ -28,7 +30,7 @@ def clipped(value: Formula) -> Formula:
 
 
 def activation_attributes(activation: Node) -> dict[str, Any]:
-    """The attributes of FusedConv for this activation. Refuses bounds that the model computes."""
+    """The attributes of a FusedConv with this activation. Refuses bounds that are not constant."""
     if activation.op == "Clip":
         parameters = _clip_bounds(activation)
     else:

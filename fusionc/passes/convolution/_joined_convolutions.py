@@ -1,4 +1,4 @@
-"""Join convolutions of one value into one."""
+"""Join Convs that read the same value into one Conv."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ ELEMENTWISE = tuple(sorted(names_with(Trait.ACTIVATION)))
 
 
 def conv_key(conv: Node) -> tuple[Any, ...] | None:
-    """A key that is equal for Convs that differ only in their weights and number of filters.
+    """A key that is equal for Convs that can be joined: they differ in weights and filter count
+    only.
 
-    None for other operators, groups, and weights that are not constant.
+    None for other operators, Convs with groups, and weights that are not constant.
     """
     if not conv.is_op("Conv") or conv.has_references:
         return None
@@ -33,7 +34,7 @@ def conv_key(conv: Node) -> tuple[Any, ...] | None:
 
 
 def elementwise_key(node: Node) -> tuple[Any, ...] | None:
-    """A key that is equal for elementwise operators that do the same; None for others."""
+    """A key that is equal for elementwise operators that compute the same; None for others."""
     if not node.is_op(*ELEMENTWISE) or node.has_references:
         return None
     options = [None if value is None else value.constant() for value in node.inputs[1:]]
@@ -52,7 +53,7 @@ def elementwise_key(node: Node) -> tuple[Any, ...] | None:
 def one_conv(
     new: Tape, convs: Sequence[Node], activation: Node | None = None
 ) -> tuple[Edge, list[int]]:
-    """One Conv for Convs with equal keys, and the number of output channels of each."""
+    """One Conv in place of Convs with equal keys, and the number of output channels of each."""
     weights = [conv.inputs[1] for conv in convs]
     biases = [[*conv.inputs, None][2] for conv in convs]
     arrays = [array_of(weight) for weight in weights if weight is not None]

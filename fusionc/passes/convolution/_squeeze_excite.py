@@ -1,4 +1,4 @@
-"""Squeeze and excite: an image times one factor per channel, which is computed from all pixels."""
+"""Squeeze and excite: an image times one factor per channel, which depends on all pixels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
 
 
 def is_for_each_channel(scale: Edge, image: Edge) -> bool:
-    """Whether the scale is known to have one number per channel, and each image more pixels."""
+    """Whether the scale is known to have one number per channel, and the image several pixels."""
     shape = image.shape
     if shape is None or len(shape) != 4 or set(shape[2:]) == {1}:
         return False
@@ -24,8 +24,9 @@ def is_for_each_channel(scale: Edge, image: Edge) -> bool:
 
 
 def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
-    """Whether image and scale come from Convs in blocks, the product is read in blocks, and nothing
-    else needs the image in another layout.
+    """Whether onnxruntime can multiply an image by its scale in the blocked layout: image and scale
+    come from Convs in the blocked layout, the product is read in it, and all other users of the
+    image keep it.
     """
     if image.elem_type != TensorProto.FLOAT or not is_for_each_channel(scale, image):
         return False
@@ -37,8 +38,8 @@ def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
 
 
 def _keeps_blocks(user: Node, image: Edge, product: Edge) -> bool:
-    """Whether a user of the image reads it in blocks, and gives results in blocks if it does not
-    take them itself.
+    """Whether a user reads the image in the blocked layout, or keeps the layout in all its
+    results.
     """
     if reads_blocks(user, image):
         return True
@@ -49,7 +50,7 @@ def _keeps_blocks(user: Node, image: Edge, product: Edge) -> bool:
 
 
 def _comes_from_conv(scale: Edge) -> bool:
-    """Whether a value comes from a Conv with whole blocks of channels, only through activations."""
+    """Whether a value comes from a Conv in the blocked layout, through activations only."""
     node = scale.producer
     while node is not None and node.is_op(*_KEEP_BLOCKS):
         node = None if node.inputs[0] is None else node.inputs[0].producer

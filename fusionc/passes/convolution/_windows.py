@@ -1,4 +1,4 @@
-"""Windows of convolutions and pools, which move over a padded image."""
+"""Windows of convolutions and pools: their kernel, strides, dilations and padding."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from fusionc.rewrite import not_constant, refuse
 
 @dataclass(frozen=True)
 class Window:
-    """How a window moves over an image."""
+    """How the window of a convolution or pool moves over an image."""
 
-    auto_pad: str  # "" unless the operator computes its padding itself
+    auto_pad: str  # "" for explicit padding or none
     dilations: tuple[int, ...]
     group: int
-    pads: tuple[int, ...]  # before each axis, then after each axis
+    pads: tuple[int, ...]  # before each spatial axis, then after each spatial axis
     strides: tuple[int, ...]
 
     @property
     def is_unpadded(self) -> bool:
-        """Whether nothing is padded."""
+        """Whether the image is not padded."""
         return not self.auto_pad and not any(self.pads)
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is neither padding nor a stride."""
+        """Whether the image is not padded and all strides are 1."""
         return self.is_unpadded and set(self.strides) <= {1}
 
 
 def window_of(node: Node, axes: int) -> Window:
-    """The window of a convolution or pool over this many axes, with defaults filled in."""
+    """The window of a convolution or pool over this many spatial axes, with defaults filled in."""
     auto_pad = str(node.attr("auto_pad", "NOTSET"))
     ones = [1] * axes
     return Window(
@@ -45,7 +45,7 @@ def window_of(node: Node, axes: int) -> Window:
 
 
 def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
-    """Whether the window is known to be as large as x, so it has only one place."""
+    """Whether the window is known to be as large as x, so that it has a single position."""
     window = window_of(node, len(kernel))
     shape = x.shape
     if shape is None or len(shape) != len(kernel) + 2 or 0 in kernel:
@@ -54,7 +54,7 @@ def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
 
 
 def joint_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
-    """The `pads` of a node that takes over a Pad before it, and the number that the Pad writes.
+    """The `pads` of a node that absorbs the Pad before it, and the number that the Pad writes.
 
     Refuses padding of batch or channels, negative or unknown padding, and an image that is known to
     be empty.
@@ -74,7 +74,7 @@ def joint_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
 
 
 def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
-    """The padding before and after each axis, and the number that a Pad writes there."""
+    """The padding before and after each axis, and the number that the Pad writes."""
     if pad.attr("mode", "constant") != "constant":
         refuse("the padding is not constant")
     axes = list(range(rank))
@@ -82,11 +82,15 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
         amounts = list(pad.attr("pads") or pad.attr("paddings"))
         value = float(pad.attr("value", 0.0))
     else:
-        written, fill, chosen = _constants(pad.inputs[1:])
-        assert written is not None  # the pads are not an optional input
-        amounts = [int(p) for p in written.reshape(-1)]
-        value = 0.0 if fill is None or not fill.size else float(fill.reshape(-1)[0])
-        axes = axes if chosen is None else [int(a) % rank for a in chosen.reshape(-1)]
+        pads_array, value_array, axes_array = _constants(pad.inputs[1:])
+        assert pads_array is not None  # pads is a required input
+        amounts = [int(p) for p in pads_array.reshape(-1)]
+        value = (
+            0.0
+            if value_array is None or not value_array.size
+            else float(value_array.reshape(-1)[0])
+        )
+        axes = axes if axes_array is None else [int(a) % rank for a in axes_array.reshape(-1)]
     if len(amounts) != 2 * len(axes):
         refuse("the padding is not two numbers for each axis")
     begin = [0] * rank
@@ -98,7 +102,7 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
 
 
 def _constants(inputs: Sequence[Edge | None]) -> list[Array | None]:
-    """Pads, value and axes of a Pad as far as they are there. Refuses computed ones."""
+    """Pads, value and axes of a Pad, None for an omitted one. Refuses computed inputs."""
     arrays = [None if value is None else value.constant() for value in inputs]
     for value, array in zip(inputs, arrays, strict=True):
         if value is not None and array is None:

@@ -21,21 +21,21 @@ def _constant(m: Match, is_before: bool) -> Array:
 
 
 def _affine(m: Match, is_before: bool) -> tuple[Array, Array]:
-    """The factor and the addend of the operation with the constant."""
+    """Factor and addend of the Mul, Div, Add or Sub with the constant."""
     numbers = _constant(m, is_before)
     if m.step.op in ("Mul", "Div"):
         return (1 / numbers if m.step.op == "Div" else numbers), np.zeros_like(numbers)
     return np.ones_like(numbers), -numbers if m.step.op == "Sub" else numbers
 
 
-def _before(m: Match, new: Tape) -> Result:
+def _fold_earlier(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
     factor, addend = affine(m)
     inner_factor, inner_addend = _affine(m, is_before=True)
     return _batchnorm(m, new, inner_factor, factor * inner_factor, factor * inner_addend + addend)
 
 
-def _after(m: Match, new: Tape) -> Result:
+def _fold_later(m: Match, new: Tape) -> Result:
     factor, addend = affine(m)
     outer_factor, outer_addend = _affine(m, is_before=False)
     return _batchnorm(
@@ -44,8 +44,10 @@ def _after(m: Match, new: Tape) -> Result:
 
 
 def _batchnorm(m: Match, new: Tape, change: Array, factor: Array, addend: Array) -> Result:
-    """The BatchNormalization, with its own statistics, that multiplies by `factor` and adds
+    """The BatchNormalization with new scale and offset: it multiplies by `factor` and adds
     `addend`.
+
+    Mean and variance stay.
     """
     scale = scaled(new, m.scale, change)
     offset = addend + array_of(m.mean).astype(np.float64) * factor
@@ -57,29 +59,30 @@ def _batchnorm(m: Match, new: Tape, change: Array, factor: Array, addend: Array)
 
 
 class BatchNormToScalePass(Pass):
-    """Constants next to a BatchNormalization go into its scale and offset.
+    """A constant next to a BatchNormalization is folded into its scale and offset.
 
-    before   BatchNormalization(x·c), BatchNormalization(x)·c, the same with /, + and −
-    after    BatchNormalization(x) with scale·c; with an offset that holds the addend
+    before   BatchNormalization(x·c), BatchNormalization(x)·c; the same with /, + and −
+    after    BatchNormalization(x) with scale·c, or with an offset that includes the addend
     refuses  training mode; statistics per activation (spatial 0, opset below 9); a constant that is
-             not a scalar or one number for each channel, or that may give the result its channels;
-             an unknown rank; a factor or an addend that is not finite; a scale that a narrow type
-             cannot hold; the factor ½ of Gelu
-    never    a Mul and an Add in place of a BatchNormalization: that is an additional pass over
-             memory
-    algebra  bn(x) = a·x + d for each channel, and a composition of such functions is one
-    source   CANN's BatchNorm passes, which turn it into a scale that neighbours can absorb
+             not one number, or one number for each channel, or that may give the result its
+             channels; an unknown rank; a factor or an addend that is not finite; a scale that a
+             narrow type cannot hold; the factor ½ of Gelu
+    never    turns a BatchNormalization into Mul and Add, which would read and write memory once
+             more
+    algebra  bn(x) = a·x + d for each channel, and a composition of such functions has the same form
+    source   CANN's BatchNorm passes, which turn a BatchNormalization into a scale for its
+             neighbours
     """
 
     numerics = "rounding"
     aliases = ("HostBNFusionPass", "BatchNormBnInferFusionPass", "SingleBatchNormFusion")
     patterns = (
         *(
-            Pattern(f"{name}Batchnorm", batchnorm_of(op[name](x, c, _as="step")), _before)
+            Pattern(f"{name}Batchnorm", batchnorm_of(op[name](x, c, _as="step")), _fold_earlier)
             for name in ("Mul", "Div", "Add", "Sub")
         ),
         *(
-            Pattern(f"Batchnorm{name}", op[name](batchnorm_of(x), c, _as="step"), _after)
+            Pattern(f"Batchnorm{name}", op[name](batchnorm_of(x), c, _as="step"), _fold_later)
             for name in ("Mul", "Div", "Add", "Sub")
         ),
     )

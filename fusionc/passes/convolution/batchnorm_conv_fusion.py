@@ -9,7 +9,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op
 
 
 class BatchnormConvFusionPass(Pass):
-    """BatchNormalization before a convolution goes into its weights.
+    """BatchNormalization before a Conv is folded into the Conv.
 
     before   Conv(BatchNormalization(x, scale, offset, mean, variance), W, B?)
     after    Conv(x, W·a, B + Σ W·d) with a = scale / √(variance + epsilon) and d = offset − mean·a
@@ -17,7 +17,7 @@ class BatchnormConvFusionPass(Pass):
     refuses  a Conv with padding, unless d is zero; training mode; statistics per activation
              (spatial 0, opset below 9); weights that a narrow type cannot hold; statistics that do
              not have one number for each channel; a factor that is not finite
-    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B) if no window reaches into padding, which stays
+    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B), unless a window covers padding, which stays
              zero
     source   the counterpart of CANN's ConvBatchnormFusionPass
     """

@@ -17,7 +17,7 @@ def _vector(m: Match, new: Tape) -> Result:
     channels = out_channels(m.conv, shape)
     images = (1,) * (len(shape) - 2)
     if m.W.is_constant:
-        # in its blocked layout of images
+        # otherwise it leaves its blocked layout
         refuse("with constant weights onnxruntime needs a constant bias")
     if m.b.shape != (channels,) or spread not in ((channels, *images), (1, channels, *images)):
         refuse("the addend is not known to be one number for each channel")
@@ -25,17 +25,17 @@ def _vector(m: Match, new: Tape) -> Result:
 
 
 class AABiasaddConvFusion(Pass):
-    """A constant added to a convolution becomes its bias.
+    """A constant that is added to a convolution becomes its bias.
 
-    before   Conv(x, W, B?) + c, Conv(x, W, B?) − c, the same with ConvTranspose; W may be computed;
-             Conv(x, W) plus a vector that an Unsqueeze or Reshape lays along the channels
+    before   Conv(x, W, B?) + c, Conv(x, W, B?) − c; the same with ConvTranspose; W may be computed;
+             Conv(x, W) + Unsqueeze(b) or Reshape(b), where b is a vector along the channels
     after    Conv(x, W, B ± c); Conv(x, W, b)
-    refuses  a constant that is not a scalar or one number for each channel; weights of an unknown
-             shape; a bias that a narrow type cannot hold; a vector with constant weights, which
-             would leave onnxruntime's fast layout of images
+    refuses  a constant that is not one number, or one number for each channel; weights of an
+             unknown shape; a bias that a narrow type cannot hold; a vector with constant weights,
+             because onnxruntime would leave its blocked layout
     algebra  (W∗x + B) + c = W∗x + (B + c)
     source   CANN's AABiasaddConvFusion, which needs a convolution without bias; here the constant
-             is added to an existing bias
+             may also be added to an existing bias
     """
 
     numerics = "rounding"

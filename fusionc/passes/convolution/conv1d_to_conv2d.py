@@ -25,34 +25,35 @@ from fusionc.rewrite import (
 )
 from fusionc.rewrite.pattern import ms
 
-_ATTRIBUTES = ("kernel_shape", "strides", "dilations")  # 1 along the new axis
-_AXIS = 2  # the new one, after batch and channels
-_DEPTH = 5  # operators between two convolutions that are looked through
+_ATTRIBUTES = ("kernel_shape", "strides", "dilations")  # they get a 1 for the new axis
+_AXIS = 2  # the new axis, after batch and channels
+_MAX_DEPTH = 5  # operators between two convolutions that are followed
 _CONVOLUTIONS = ("Conv", "FusedConv")
-# Products per number moved into the other layout that make moving faster (AVX-512, two threads;
-# a third of it with AVX2). A window of one place is a matrix product.
-_WORTH_MOVING = 400
-_WORTH_MOVING_A_POINT = 768
-# activations, and operators with which exporters write them
+# Products for each number that is moved into the other layout: the conversion is faster with more
+# (measured with AVX-512 and two threads; a third of it with AVX2). A window of size 1 makes the
+# Conv a matrix product.
+_MIN_PRODUCTS = 400
+_MIN_POINTWISE_PRODUCTS = 768
+# activations, and the operators with which exporters write them out
 _ACTIVATIONS = (*sorted(names_with(Trait.ACTIVATION)), "Abs", "Erf", "Exp", "Neg", "Sin", "Sqrt")
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Max", "Min")
 _CONTRIB = (*sorted(names_with(Trait.ACTIVATION, domain=MICROSOFT)), "FastGelu")
 _BEFORE_SQUEEZE = frozenset((*_ACTIVATIONS, *_ARITHMETIC, *_CONTRIB))
-# Operators for which onnxruntime does not leave the faster layout.
+# Operators that onnxruntime computes in the faster layout.
 _IN_LAYOUT = frozenset((*IN_BLOCKS, "QuickGelu", "Add", "Mul"))
 
 _squeezed = op.Squeeze(var("x"), rest("axes"), _as="squeeze")
 
 
-def _is_of_convolution(m: Match) -> bool:
-    """Whether a convolution over two axes, the first of size 1, computes the squeezed value,
-    perhaps followed by elementwise operators.
+def _has_convolved_input(m: Match) -> bool:
+    """Whether the squeezed value comes from a two-dimensional convolution whose first axis has size
+    1, perhaps through elementwise operators.
     """
     return _is_squeeze(m.squeeze) and _comes_from_conv(m.x, _BEFORE_SQUEEZE)
 
 
-def _comes_from_conv(value: Edge, through: Collection[str], depth: int = _DEPTH) -> bool:
-    """Whether such a convolution computes a value, perhaps followed by operators in `through`."""
+def _comes_from_conv(value: Edge, through: Collection[str], depth: int = _MAX_DEPTH) -> bool:
+    """Whether a value comes from such a convolution, perhaps through the operators in `through`."""
     node = value.producer
     if node is None:
         return False
@@ -69,8 +70,8 @@ def _is_squeeze(node: Node) -> bool:
     return node.op == "Squeeze" and axes_of(node) == [_AXIS]
 
 
-def _is_convolved(value: Edge, depth: int = _DEPTH) -> bool:
-    """Whether a convolution reads a value, perhaps after operators in the faster layout."""
+def _is_convolved(value: Edge, depth: int = _MAX_DEPTH) -> bool:
+    """Whether a convolution reads a value, perhaps through operators in the faster layout."""
     for user in value.outputs:
         if user.op in _CONVOLUTIONS and user.inputs[0] is value:
             return True
@@ -82,7 +83,9 @@ def _is_convolved(value: Edge, depth: int = _DEPTH) -> bool:
 
 
 def _require_gain(m: Match, kernel: Sequence[int]) -> None:
-    """Refuse if moving into the other layout and back costs more than the convolution gains."""
+    """Refuse if moving data into the other layout and back costs more than the convolution
+    gains.
+    """
     outputs, inputs, columns = kernel
     group = int(m.conv.attr("group", 1))
     if group > 1 and columns > 1:
@@ -91,9 +94,9 @@ def _require_gain(m: Match, kernel: Sequence[int]) -> None:
     moved = 0 if _comes_from_conv(m.x, _IN_LAYOUT) else inputs * group * stride
     moved += 0 if m.Z is None or _comes_from_conv(m.Z, _IN_LAYOUT) else outputs
     moved += 0 if _is_convolved(m.conv.outputs[0]) else outputs
-    limit = _WORTH_MOVING if columns > 1 else _WORTH_MOVING_A_POINT
-    if outputs * inputs * columns < moved * limit:
-        refuse("the convolution gains less in the other layout than moving there and back costs")
+    min_products = _MIN_PRODUCTS if columns > 1 else _MIN_POINTWISE_PRODUCTS
+    if outputs * inputs * columns < moved * min_products:
+        refuse("the other layout gains less than moving the data there and back costs")
 
 
 def _has_one_axis(m: Match) -> bool:
@@ -101,15 +104,15 @@ def _has_one_axis(m: Match) -> bool:
     return len(dims_of(m.W)) == 3
 
 
-def _sink(m: Match, new: Tape) -> Result:
-    """An elementwise operator before the Squeeze instead of after it."""
+def _move_before_squeeze(m: Match, new: Tape) -> Result:
+    """Move a unary elementwise operator from after the Squeeze to before it."""
     require_onnxruntime(m)
     result = new.node(m.node.op, [m.x, *m.limits], domain=m.node.domain, like=m.node)
     return new_unsqueeze(new, result, [_AXIS], "Squeeze")
 
 
-def _sink_both(m: Match, new: Tape) -> Result:
-    """An operator of two values before the Squeeze; the other value gets the additional axis."""
+def _move_binary_before_squeeze(m: Match, new: Tape) -> Result:
+    """Move a binary operator before the Squeeze. Its other operand gets the additional axis."""
     require_onnxruntime(m)
     m.x.require_rank(4)
     m.require_opset(BROADCASTING, "operators may align their operands in another way")
@@ -129,17 +132,19 @@ def _add_axis(new: Tape, value: Edge) -> Edge:
 
 
 class Conv1dToConv2dPass(UBFusionPass):
-    """A convolution over one axis becomes one over two, for which onnxruntime has a faster layout.
+    """A one-dimensional convolution becomes two-dimensional, for which onnxruntime has a faster
+    layout.
 
-    before   Conv(x, W, B?) of [N, C, L], and FusedConv
-    after    Squeeze(Conv(Unsqueeze(x, 2), W of [M, C/g, 1, K], B?), 2); the Squeeze moves after
-             elementwise operators, where it meets the Unsqueeze of the next convolution
-    refuses  elements other than float32; large weights that others use; few channels without
-             convolutions before and after: moving into the layout would cost more than it gains
+    before   Conv(x, W, B?) or FusedConv with x of shape [N, C, L]
+    after    Squeeze(Conv(Unsqueeze(x, 2), W of [M, C/g, 1, K], B?), 2). The Squeeze then moves
+             after elementwise operators, until it meets the Unsqueeze of the next convolution
+    refuses  elements other than float32; large weights with other users; few channels without
+             convolutions before and after, for which moving data into the layout costs more than it
+             gains
     never    weights that are not constant
-    algebra  the added axis has one place, on which the window of size 1 lies
-    source   onnxruntime's NchwcTransformer only takes convolutions over two axes; 0.7 to 0.95 of
-             the time
+    algebra  the additional axis has size 1, and so has the window along it
+    source   onnxruntime's NchwcTransformer supports two-dimensional convolutions only; measured:
+             0.7 to 0.95 of the time
     """
 
     numerics = "rounding"
@@ -157,39 +162,40 @@ class Conv1dToConv2dPass(UBFusionPass):
         Pattern(
             "Elementwise",
             op[_ACTIVATIONS](_squeezed, rest("limits"), _as="node"),
-            _sink,
-            where=_is_of_convolution,
+            _move_before_squeeze,
+            where=_has_convolved_input,
         ),
         Pattern(
             "Contrib",
             ms[_CONTRIB](_squeezed, rest("limits"), _as="node"),
-            _sink,
-            where=_is_of_convolution,
+            _move_before_squeeze,
+            where=_has_convolved_input,
         ),
         Pattern(
             "First",
             op[_ARITHMETIC](_squeezed, var("other"), _as="node"),
-            _sink_both,
-            where=_is_of_convolution,
+            _move_binary_before_squeeze,
+            where=_has_convolved_input,
         ),
         Pattern(
             "Second",
             op[_ARITHMETIC](var("other"), _squeezed, _as="node"),
-            _sink_both,
-            where=_is_of_convolution,
+            _move_binary_before_squeeze,
+            where=_has_convolved_input,
         ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         weights = array_of(m.W)
-        # not m.x: the results of onnxruntime's own operators have unknown types
+        # The type of m.x may be unknown, because onnxruntime's own operators have no type
+        # inference.
         if weights.dtype != np.float32:
             refuse("the elements are not float32")
         require_own(m, m.W)
         _require_gain(m, weights.shape)
-        written = {name: m.conv.attr(name) for name in _ATTRIBUTES}
-        attributes = {name: [1, *values] for name, values in written.items() if values}
+        old_attributes = {name: m.conv.attr(name) for name in _ATTRIBUTES}
+        attributes = {name: [1, *values] for name, values in old_attributes.items() if values}
         if pads := m.conv.attr("pads"):
             begin, end = pads
             attributes["pads"] = [0, begin, 0, end]

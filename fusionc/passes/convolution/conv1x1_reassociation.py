@@ -8,24 +8,26 @@ from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, var
 
 
-def _is_pointwise(m: Match, which: str) -> bool:
-    """Whether the inner, or outer, Conv reads one place for each place of its result."""
-    node = getattr(m, which)
-    weight = getattr(m, "V" if which == "inner" else "W").constant()
+def _is_pointwise(m: Match, name: str) -> bool:
+    """Whether the inner or outer Conv (`name`) has a kernel of size 1, without pads and
+    strides.
+    """
+    node = getattr(m, name)
+    weight = getattr(m, "V" if name == "inner" else "W").constant()
     return set(weight.shape[2:]) <= {1} and window_of(node, weight.ndim - 2).is_plain
 
 
-def _outer_mixes_channels_only(m: Match) -> bool:
-    """Whether the second Conv reads one place for each place of its result."""
+def _is_outer_pointwise(m: Match) -> bool:
+    """Whether the second Conv has a kernel of size 1, without pads and strides."""
     return _is_pointwise(m, "outer")
 
 
-def _inner_mixes_channels_only(m: Match) -> bool:
-    """Whether the first Conv reads one place for each place of its result."""
+def _is_inner_pointwise(m: Match) -> bool:
+    """Whether the first Conv has a kernel of size 1, without pads and strides."""
     return _is_pointwise(m, "inner")
 
 
-def _check(m: Match, product: tuple[int, ...]) -> None:
+def _require_smaller_product(m: Match, product: tuple[int, ...]) -> None:
     first = m.V.constant()
     second = m.W.constant()
     if m.inner.attr("group") != 1 or m.outer.attr("group") != 1:
@@ -37,10 +39,10 @@ def _check(m: Match, product: tuple[int, ...]) -> None:
     require_own(m, m.V, m.W)
 
 
-def _outer_is_pointwise(m: Match, new: Tape) -> Result:
+def _join_outer_pointwise(m: Match, new: Tape) -> Result:
     first = m.V.constant().astype(np.float64)
     second = m.W.constant().astype(np.float64)
-    _check(m, (second.shape[0], *first.shape[1:]))
+    _require_smaller_product(m, (second.shape[0], *first.shape[1:]))
     mix = second.reshape(second.shape[:2])
     bias = None
     if m.A is not None or m.B is not None:
@@ -50,10 +52,10 @@ def _outer_is_pointwise(m: Match, new: Tape) -> Result:
     return new.Conv(m.x, weight, bias, like=m.inner)
 
 
-def _inner_is_pointwise(m: Match, new: Tape) -> Result:
+def _join_inner_pointwise(m: Match, new: Tape) -> Result:
     first = m.V.constant().astype(np.float64)
     second = m.W.constant().astype(np.float64)
-    _check(m, (second.shape[0], first.shape[1], *second.shape[2:]))
+    _require_smaller_product(m, (second.shape[0], first.shape[1], *second.shape[2:]))
     mix = first.reshape(first.shape[:2])
     bias = None
     if m.A is not None or m.B is not None:
@@ -67,16 +69,17 @@ def _inner_is_pointwise(m: Match, new: Tape) -> Result:
 
 
 class Conv1x1ReassociationPass(Pass):
-    """Two consecutive convolutions, one of them pointwise, become one if that is less work.
+    """Two Convs in a row, one of them pointwise, become one Conv if its weights are smaller.
 
-    before   Conv(Conv(x, V, A?), W, B?), where W or V has a kernel of 1 (and no pads, no strides)
+    before   Conv(Conv(x, V, A?), W, B?), where W or V has a kernel of size 1, without pads and
+             strides
     after    Conv(x, W·V, W·A + B)
-    refuses  groups; a W·V with as many elements as V and W together, or more: bottlenecks are
-             written in two parts on purpose; a bias A before padding; large weights that are used
-             elsewhere
-    algebra  (W·V)∗x = W∗(V∗x) if one of them only mixes channels at one place
-    source   the distributive law; off by default, since rounding differs by as much as one of the
-             Convs is wide
+    refuses  groups; a W·V with at least as many elements as V and W together (models write
+             bottlenecks as two Convs on purpose); a bias A before padding; large weights that are
+             used elsewhere
+    algebra  (W·V)∗x = W∗(V∗x) if W or V mixes only the channels of one pixel
+    source   the distributive law; off by default, because the rounding error grows with the
+             channels between the two Convs
     """
 
     numerics = "rounding"
@@ -94,7 +97,7 @@ class Conv1x1ReassociationPass(Pass):
             where=where,
         )
         for name, rewrite, where in (
-            ("ConvConv1x1", _outer_is_pointwise, _outer_mixes_channels_only),
-            ("Conv1x1Conv", _inner_is_pointwise, _inner_mixes_channels_only),
+            ("ConvConv1x1", _join_outer_pointwise, _is_outer_pointwise),
+            ("Conv1x1Conv", _join_inner_pointwise, _is_inner_pointwise),
         )
     )

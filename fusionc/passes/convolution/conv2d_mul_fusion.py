@@ -55,18 +55,18 @@ def _add(m: Match, new: Tape) -> Result:
 
 
 class AConv2dMulFusion(Pass):
-    """A constant factor or addend before a convolution goes into its weights or its bias.
+    """A constant factor or addend before a Conv is folded into its weights or its bias.
 
     before   Conv(x·c, W, B?), Conv(x/c, W, B?); Conv(x + c, W, B?), Conv(x − c, W, B?), Conv(c − x,
              W, B?)
     after    Conv(x, W·c, B), Conv(x, W/c, B); Conv(x, ±W, B ± Σ W·c)
-    refuses  a constant that is not a scalar or one number for each channel, or that may give the
+    refuses  a constant that is not one number, or one number for each channel, or that may give the
              result its rank or channels; an addend before padding; weights that a narrow type
              cannot hold; a factor that is not finite; the factor ½ of Gelu
-    algebra  W∗(c·x) = (W·c)∗x, and zero padding stays zero under a factor; W∗(x + c) = W∗x + Σ W·c
-             if no window reaches into padding
-    source   CANN's AConv2dMulFusion, which takes the factor after the Conv: ConvScaleFusionPass
-             does that here
+    algebra  W∗(c·x) = (W·c)∗x, where zero padding stays zero; W∗(x + c) = W∗x + Σ W·c, unless a
+             window covers padding
+    source   CANN's AConv2dMulFusion, which folds the factor after the Conv; here,
+             ConvScaleFusionPass does that
     """
 
     numerics = "rounding"

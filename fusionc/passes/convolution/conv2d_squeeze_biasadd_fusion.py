@@ -39,15 +39,21 @@ def _squeezed(m: Match, rank: int) -> int:
 
 
 def _reshaped(m: Match, channels: int) -> int:
-    old = m.conv.outputs[0].shape
+    old_shape = m.conv.outputs[0].shape
     shape = m.move.outputs[0].shape
-    if old is None or shape is None or len(shape) < 2 or shape[1] != channels or channels == 0:
+    if (
+        old_shape is None
+        or shape is None
+        or len(shape) < 2
+        or shape[1] != channels
+        or channels == 0
+    ):
         refuse("the Reshape may not keep the channels")
-    images = (*old[2:], *shape[2:])
+    images = (*old_shape[2:], *shape[2:])
     same_images = all(isinstance(d, int) and d > 0 for d in images) and math.prod(
-        old[2:]
+        old_shape[2:]
     ) == math.prod(shape[2:])
-    if not same_images and (old[0] is None or old[0] != shape[0]):
+    if not same_images and (old_shape[0] is None or old_shape[0] != shape[0]):
         refuse("the Reshape may not keep the channels")
     return 1
 
@@ -58,11 +64,11 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
     before   Squeeze(Conv(x, W, B?)) + c, or − c; the same with Reshape and Flatten, and with
              ConvTranspose
     after    Squeeze(Conv(x, W, B ± c))
-    refuses  a Squeeze of the channels, or one whose axes are not known; a Reshape that may not keep
-             batch and channels as its first two axes; a constant that is not a scalar or one number
-             for each channel
-    algebra  moving elements and adding one number to all of a channel commute, and (W∗x + B) + c =
-             W∗x + (B + c)
+    refuses  a Squeeze of the channels, or with unknown axes; a Reshape that may not keep batch and
+             channels as its first two axes; a constant that is not one number, or one number for
+             each channel
+    algebra  adding one number to all elements of a channel commutes with moving the elements; (W∗x
+             + B) + c = W∗x + (B + c)
     source   CANN's Conv2DSqueezeBiasaddFusionPass
     """
 

@@ -6,15 +6,15 @@ _CONV = op.ConvTranspose(var("x"), known("W"), maybe(const("B")), _as="conv")
 
 
 class Conv2DTransposeBatchnormFusionPass(Pass):
-    """BatchNormalization of a transposed convolution becomes the convolution.
+    """BatchNormalization after a ConvTranspose is folded into the ConvTranspose.
 
     before   BatchNormalization(ConvTranspose(x, W, B?), scale, offset, mean, variance)
     after    ConvTranspose(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon)
     refuses  training mode; statistics per activation (spatial 0, opset below 9); weights that a
              narrow type cannot hold; statistics that do not have one number for each channel; a
              factor that is not finite
-    algebra  as ConvBatchnormFusionPass; the weights of ConvTranspose are [C, M/g, …], so a goes
-             along axis 1 of each group
+    algebra  the same as for ConvBatchnormFusionPass, but the weights of ConvTranspose are [C, M/g,
+             …], so a multiplies axis 1 of each group
     source   CANN's Conv2DTransposeBatchnormFusionPass
     """
 

@@ -6,7 +6,7 @@ _CONV = op.Conv(var("x"), known("W"), maybe(const("B")), _as="conv")
 
 
 class ConvBatchnormFusionPass(Pass):
-    """BatchNormalization of a convolution becomes the convolution.
+    """BatchNormalization after a Conv is folded into the Conv.
 
     before   BatchNormalization(Conv(x, W, B?), scale, offset, mean, variance)
     after    Conv(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon) for each

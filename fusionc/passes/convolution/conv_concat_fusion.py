@@ -12,7 +12,7 @@ _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
 def _are_several(m: Match) -> bool:
-    """Whether there are several Convs, and the Concat takes each of them once."""
+    """Whether there are several different Convs, each an input of the Concat once."""
     return len(m.convs) > 1 and len(set(m.convs)) == len(m.convs)
 
 
@@ -21,32 +21,32 @@ def _have_constant_weights(m: Match) -> bool:
     return all(conv_key(conv) is not None for conv in m.convs)
 
 
-def _are_alike(m: Match) -> bool:
-    """Whether the Convs have one input and are alike except for their weights."""
+def _differ_only_in_weights(m: Match) -> bool:
+    """Whether the Convs read one value and differ only in their weights."""
     return len({conv_key(conv) for conv in m.convs}) == 1
 
 
 def _have_one_activation(m: Match) -> bool:
-    """Whether the activations are the same."""
+    """Whether all activations compute the same function."""
     keys = {elementwise_key(node) for node in m.activations}
     return len(keys) == 1 and None not in keys
 
 
-_SIBLINGS = (_are_several, _have_constant_weights, _are_alike)
+_SIBLINGS = (_are_several, _have_constant_weights, _differ_only_in_weights)
 
 
 class ConvConcatFusionPass(Pass):
-    """Convolutions of one value, concatenated along the channels, become one convolution.
+    """Convs of one value whose results are concatenated along the channels become one Conv.
 
     before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation after each
              Conv
     after    Conv(x, Concat(W₀ … Wₙ), Concat(B₀ … Bₙ)), then the activation once
     refuses  an axis other than the channels; large weights that are used elsewhere
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that
-             are not constant; a Conv that the Concat takes twice
+             are not constant; a Conv that is an input of the Concat twice
     algebra  each output channel of a Conv depends only on its own weights
-    source   CANN's ConvConcatFusionPass, which lets the Convs write into the result of the Concat;
-             this is its counterpart in ONNX
+    source   CANN's ConvConcatFusionPass, which lets the Convs write directly into the result of the
+             Concat; this is its counterpart in ONNX
     """
 
     numerics = "rounding"

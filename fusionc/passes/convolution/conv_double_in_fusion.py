@@ -7,17 +7,17 @@ _SUM = op.Conv(var("x"), var("W"), maybe(var("B")), _as="conv") + var("z")
 
 
 class TbeConvDoubleInFusionPass(UBFusionPass):
-    """A convolution, an addend and the activation of their sum become onnxruntime's FusedConv.
+    """A Conv, an addition and an activation become onnxruntime's FusedConv.
 
     before   f(Conv(x, W, B?) + z) with f one of Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, Clip
-    after    com.microsoft.FusedConv(x, W, B?, z) with that activation
+    after    com.microsoft.FusedConv(x, W, B?, z) with activation f
     refuses  an addend that is not known to have the shape of the convolution; elements other than
-             float32 (without a kernel); bounds of Clip that the model computes
-    never    by default: for images and constant weights, onnxruntime itself computes the three
-             together in blocks of channels unless the model has a FusedConv, with which a ResNet-50
-             takes 1.11 to 1.13 of the time; other cases are rare, and take 0.95 to 1.06
-    algebra  the kernel begins its sums with z instead of 0, and applies f while the result is in
-             the cache
+             float32, for which no kernel exists; computed bounds of Clip
+    never    by default: for images with constant weights, onnxruntime itself computes the three
+             operators together in its blocked layout, but not a FusedConv, with which a ResNet-50
+             takes 1.11 to 1.13 of the time. Other cases are rare, and take 0.95 to 1.06
+    algebra  the kernel starts its sums at z instead of 0, and applies f while the result is in the
+             cache
     source   CANN's TbeConvDoubleInFusionPass; onnxruntime's ConvAddActivationFusion
     """
 

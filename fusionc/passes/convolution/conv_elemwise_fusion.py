@@ -6,14 +6,13 @@ _CONV = op.Conv(var("x"), var("W"), maybe(var("B")), _as="conv")
 
 
 class TbeConvElemwiseFusionPass(UBFusionPass):
-    """A convolution and its activation become onnxruntime's FusedConv.
+    """A Conv and its activation become onnxruntime's FusedConv.
 
     before   f(Conv(x, W, B?)) with f one of Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, Clip
-    after    com.microsoft.FusedConv(x, W, B?) with that activation
-    refuses  elements other than float32 (without a kernel); bounds of Clip that the model
-             computes
+    after    com.microsoft.FusedConv(x, W, B?) with activation f
+    refuses  elements other than float32, for which no kernel exists; computed bounds of Clip
     algebra  the kernel applies f to each result while it is still in the cache
-    source   CANN's TbeConvElemwiseFusionPass; onnxruntime's ConvActivationFusion makes the same
+    source   CANN's TbeConvElemwiseFusionPass; onnxruntime's ConvActivationFusion creates the same
              node when it loads a model
     """
 

@@ -23,12 +23,12 @@ def _scale_after(m: Match, new: Tape) -> Result:
 
 
 class ConvScaleFusionPass(Pass):
-    """A constant factor after a convolution moves into its weights.
+    """A constant factor after a convolution is folded into its weights.
 
-    before   Conv(x, W, B?)·c, Conv(x, W, B?)/c, the same with ConvTranspose
+    before   Conv(x, W, B?)·c, Conv(x, W, B?)/c; the same with ConvTranspose
     after    Conv(x, W·c, B·c)
-    refuses  a constant that is not a scalar or one number for each channel; weights that a narrow
-             type cannot hold; a factor that is not finite
+    refuses  a constant that is not one number, or one number for each channel; weights that a
+             narrow type cannot hold; a factor that is not finite
     algebra  c·(W∗x + B) = (c·W)∗x + c·B
     source   CANN's ConvScaleFusionPass
     """

@@ -13,28 +13,30 @@ from fusionc.passes.convolution._blocked_layout import are_for_blocks, is_blocke
 from fusionc.passes.convolution._joined_convolutions import conv_key, elementwise_key
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass
 
-_MOST_PARTS = 4  # more would read the input of the convolution too often
-_MOST_PARTS_OF_WINDOWS = 2  # the same for windows of several pixels
+_MAX_PARTS = 4  # with more, the input of the convolution would be read too often
+_MAX_PARTS_OF_WINDOWS = 2  # the limit for kernels larger than one pixel
 _CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """A Split of a Conv, with any number of outputs, which a formula cannot express."""
+    """Every Split of a Conv along the channels. A formula lacks any number of outputs."""
     for split in graph.of_operator("Split"):
         x = split.inputs[0]
         sizes = None if split.has_references else sizes_of(split)
         if x is None or sizes is None or axis_of(split, x.rank) != 1:
             continue
         activation = _activation_of(x)
-        before = activation[0].inputs[0] if activation else x
-        conv = None if before is None else before.producer
-        if conv is not None and _is_worth_it(conv, x, split.outputs):
+        source = activation[0].inputs[0] if activation else x
+        conv = None if source is None else source.producer
+        if conv is not None and _gains_time(conv, x, split.outputs):
             captures = {"conv": conv, "activation": activation, "sizes": sizes}
             yield Match(graph, [conv, *activation, split], split.outputs, captures)
 
 
 def _activation_of(value: Edge) -> list[Node]:
-    """The elementwise operators between a convolution and a value: none, one, or x·f(x)."""
+    """The elementwise operators between a Conv and a value: none, one f(x), or the two of
+    x·f(x).
+    """
     node = value.producer
     if node is None:
         return []
@@ -48,32 +50,33 @@ def _activation_of(value: Edge) -> list[Node]:
     return []
 
 
-def _is_worth_it(conv: Node, x: Edge, outputs: Sequence[Edge | None]) -> bool:
-    """Whether onnxruntime computes everything in blocks, and rarely reads the input of the Conv."""
+def _gains_time(conv: Node, x: Edge, outputs: Sequence[Edge | None]) -> bool:
+    """Whether onnxruntime computes all parts in the blocked layout, and there are few of them."""
     key = conv_key(conv)
     if key is None or not is_blocked_conv(conv):
         return False
     if x.elem_type != TensorProto.FLOAT or not is_blocked(x):
         return False
     _, _, (_, *kernel), _ = key
-    most = _MOST_PARTS if set(kernel) == {1} else _MOST_PARTS_OF_WINDOWS
+    max_parts = _MAX_PARTS if set(kernel) == {1} else _MAX_PARTS_OF_WINDOWS
     parts = [part for part in outputs if part is not None]
-    return 1 < len(parts) == len(outputs) <= most and are_for_blocks(parts)
+    return 1 < len(parts) == len(outputs) <= max_parts and are_for_blocks(parts)
 
 
 class ConvSplitPass(UBFusionPass):
-    """A convolution whose channels are split becomes one convolution for each part.
+    """A Conv whose channels are split becomes one Conv for each part.
 
-    before   Split(f(Conv(x, W, B?))) along the channels, f an activation, x·f(x) or nothing
+    before   Split(f(Conv(x, W, B?))) along the channels, where f is an activation, x·f(x) or
+             nothing
     after    f(Conv(x, W₁, B₁)), f(Conv(x, W₂, B₂)), … with the parts of W and B
     refuses  large weights that are used elsewhere
     never    parts that are not whole blocks of 16 channels, or that no operator reads in
-             onnxruntime's blocked layout; more than 4 parts, or 2 if the window is larger than one
-             pixel; groups; weights that are not constant; elements other than float32
+             onnxruntime's blocked layout; more than 4 parts, or more than 2 if the kernel is larger
+             than one pixel; groups; weights that are not constant; elements other than float32
     algebra  each output channel of a Conv depends only on its own weights
-    source   measured: onnxruntime leaves its blocked layout for a Split; YOLOv8 (C2f) takes 0.97 of
-             the time, such a block 0.91 to 1.00. The inverse of SameInputConv2dPass, which does not
-             join convolutions that were split here
+    source   measured: onnxruntime leaves its blocked layout for a Split. YOLOv8 (block C2f) takes
+             0.97 of the time, one such block 0.91 to 1.00. This is the inverse of
+             SameInputConv2dPass, which does not join the Convs again
     """
 
     numerics = "rounding"
@@ -93,7 +96,7 @@ class ConvSplitPass(UBFusionPass):
 
 
 def _activated(m: Match, new: Tape, value: Edge) -> Edge:
-    """The activation of one part; the Mul after a gate multiplies by the part itself."""
+    """The activation of one part. In x·f(x), the part is x."""
     result = value
     for node in m.activation:
         operands = [value, result] if node.is_op("Mul") else [value, *node.inputs[1:]]

@@ -5,7 +5,7 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes.convolution._windows import covers_all
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, rest, var
 
-_IMAGES = 4  # the smallest number for which one product is faster
+_MIN_IMAGES = 4  # the smallest batch for which a matrix product is faster
 
 
 def _is_full(m: Match) -> bool:
@@ -18,19 +18,18 @@ def _is_full(m: Match) -> bool:
 
 
 class ConvToFullyConnectionFusionPass(Pass):
-    """A convolution whose kernel is as large as its input, flattened, becomes a matrix product.
+    """A flattened Conv whose kernel is as large as its input becomes a Gemm.
 
-    before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with a kernel of x's height
-             and width
+    before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with a kernel of the height
+             and width of x
     after    Gemm(Flatten(x), W as [M, C·H·W], B)
-    refuses  element types without a Gemm; opsets below 7; fewer than 4 images, or an unknown number
-             of them: for one image, the Conv is as fast, or faster by a third; large weights that
-             are used elsewhere
+    refuses  element types for which Gemm has no kernel; opsets below 7; an unknown number of
+             images, or fewer than 4: for one image, the Conv is as fast, or faster by a third;
+             large weights that are used elsewhere
     never    Convs with pads, groups or dilations; a Conv that is not flattened, which would need an
              additional Reshape
-    algebra  the only window of the convolution is x itself; the Conv reads its weights once for
-             each image
-    source   CANN's ConvToFullyConnectionFusionPass; 8 images take 0.3 to 0.5 of the time
+    algebra  the only window of the Conv is x itself; a Conv reads its weights once for each image
+    source   CANN's ConvToFullyConnectionFusionPass; measured: 8 images take 0.3 to 0.5 of the time
     """
 
     numerics = "rounding"
@@ -49,7 +48,7 @@ class ConvToFullyConnectionFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_floats(m.x)
         m.require_opset(7, "Gemm does not broadcast its bias")
-        if m.x.require_size(0, "the number of images") < _IMAGES:
+        if m.x.require_size(0, "the number of images") < _MIN_IMAGES:
             refuse("there are few images")
         require_own(m, m.W)
         weight = m.W.constant()

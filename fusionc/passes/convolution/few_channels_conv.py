@@ -20,24 +20,24 @@ from fusionc.rewrite import (
 from fusionc.rewrite.pattern import ms
 from fusionc.shapes.expressions import is_static
 
-_BLOCKS = ((2, 2), (4, 4), (1, 4), (4, 1))  # of pixels; the first of equally fast ones is taken
-_PAYS = 0.57  # share of the estimated time up to which blocks are faster
-# input channels times the kernel; with fewer, reordering the pixels takes longer than computing
-_TAPS = 128
-_BYTES = 1 << 20  # of the new weights
+_BLOCKS = ((2, 2), (4, 4), (1, 4), (4, 1))  # rows and columns of pixels; the first wins a tie
+_MAX_RATIO = 0.57  # blocks are used up to this ratio of estimated times
+# input channels times kernel size; with fewer, moving the pixels takes longer than computing them
+_MIN_TAPS = 128
+_MAX_WEIGHT_BYTES = 1 << 20  # largest size of the new weights
 
 
 def _time(channels: int) -> float:
-    """The cost of one tap for this many output channels, relative to 8 of them.
+    """The time of one tap for this many output channels, relative to 8 output channels.
 
-    Up to four blocks of 8 are computed at a time.
+    The kernel computes up to four blocks of 8 channels at a time.
     """
     blocks = -(-channels // 8)
     return {1: 1.0, 2: 1.25, 3: 1.75}.get(blocks, blocks / 2)
 
 
 def _ratio(weights: tuple[int, ...], block: tuple[int, int]) -> float:
-    """The estimated time of the convolution in blocks of pixels, relative to the original one."""
+    """The estimated time of the Conv over blocks of pixels, relative to the original Conv."""
     channels, _, height, width = weights
     pixels = block[0] * block[1]
     taps: float = (height + block[0] - 1) * (width + block[1] - 1) / (height * width)
@@ -45,36 +45,38 @@ def _ratio(weights: tuple[int, ...], block: tuple[int, int]) -> float:
 
 
 def _faster_blocks(weights: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The blocks of pixels that are faster, the fastest first."""
+    """The sizes of blocks that make the Conv faster, fastest first."""
     taps = np.prod(weights[1:])
-    if taps < _TAPS:
+    if taps < _MIN_TAPS:
         return []
-    limit = _PAYS if weights[1] % 16 == 0 or taps > 8 * _TAPS else _PAYS - 0.1
+    limit = _MAX_RATIO if weights[1] % 16 == 0 or taps > 8 * _MIN_TAPS else _MAX_RATIO - 0.1
     faster = [block for block in _BLOCKS if _ratio(weights, block) <= limit]
     return sorted(faster, key=lambda block: _ratio(weights, block))
 
 
-def _makes_few_channels(m: Match) -> bool:
-    """Whether the convolution works on images, with so few channels that blocks are faster."""
+def _gains_from_blocks(m: Match) -> bool:
+    """Whether a two-dimensional Conv has so few output channels that blocks make it faster."""
     weights = dims_of(m.W)
     return len(weights) == 4 and 0 not in weights and bool(_faster_blocks(weights))
 
 
 def _block_weights(weights: Array, block: tuple[int, int]) -> Array:
-    """The weights of each pixel of a block, [M·p·q, C, kH + p − 1, kW + q − 1]."""
+    """The weights for each pixel of a p × q block, [M·p·q, C, kH + p − 1, kW + q − 1]."""
     height, width = weights.shape[2:]
-    wider = np.zeros(
+    enlarged = np.zeros(
         (weights.shape[0], *block, weights.shape[1], height + block[0] - 1, width + block[1] - 1)
     )
     for a, b in np.ndindex(block):
-        wider[:, a, b, :, a : a + height, b : b + width] = weights
-    return wider.reshape(-1, *wider.shape[3:])
+        enlarged[:, a, b, :, a : a + height, b : b + width] = weights
+    return enlarged.reshape(-1, *enlarged.shape[3:])
 
 
 def _reorder(
     new: Tape, x: Edge, block: tuple[int, int], channels: int, size: tuple[int, int]
 ) -> Edge:
-    """Move the pixels of the blocks, which are channels [M, p, q], to their places."""
+    """Move the pixels of the blocks, which the Conv returns as channels [M, p, q], into the
+    image.
+    """
     if block[0] == block[1] and new.graph.opset >= 11:
         return new.DepthToSpace(x, blocksize=block[0], mode="CRD")
     rows = size[0] // block[0]
@@ -86,34 +88,34 @@ def _reorder(
 
 
 class FewChannelsConvPass(UBFusionPass):
-    """A convolution with few output channels computes blocks of pixels as more channels.
+    """A Conv with few output channels computes blocks of pixels as additional channels.
 
-    before   Conv(x, W, B?) over two axes, or FusedConv, with few output channels
-    after    DepthToSpace(Conv(x, W of each pixel of a block, B of each), p), with strides p and
-             kernels larger by p − 1; for blocks in one line Reshape, Transpose, Reshape in place of
-             DepthToSpace
-    refuses  strides, dilations, groups; sizes that are unknown or odd; elements other than float32;
-             weights that would become large
-    never    cases that are not faster: more than 4 channels, small kernels, few input channels;
-             weights that are not constant; a FusedConv that adds another value
-    algebra  y[m, p·i + a, q·j + b] = Σ W[m, c, u, v]·x[c, p·i + a + u, q·j + b + v], a convolution
-             with strides p and q whose kernel is W, moved by a and b
-    source   onnxruntime computes 8 or 16 channels in the time of one, and 32 in less than twice
-             that; 0.35 to 0.85 of the time with AVX-512, AVX2 and SSE
+    before   a two-dimensional Conv(x, W, B?) or FusedConv with few output channels
+    after    DepthToSpace(Conv(x, W of each pixel of a block, B of each), p), with strides p and a
+             kernel larger by p − 1; for blocks of one row or column, Reshape, Transpose and Reshape
+             instead of DepthToSpace
+    refuses  strides, dilations, groups; images whose size is unknown or not a multiple of the
+             block; elements other than float32; weights that would become large
+    never    cases that are not faster: more than 4 output channels, small kernels, few input
+             channels; weights that are not constant; a FusedConv with an additional addend
+    algebra  y[m, p·i + a, q·j + b] = Σ W[m, c, u, v]·x[c, p·i + a + u, q·j + b + v]. For each a and
+             b, this is a Conv with strides p and q whose kernel is W, shifted by a and b
+    source   measured: onnxruntime computes 8 or 16 channels in the time of one, and 32 in less than
+             twice the time; 0.35 to 0.85 of the time with AVX-512, AVX2 and SSE
     """
 
     numerics = "rounding"
-    is_for_finite = True  # an infinite pixel meets the zeros around a kernel
+    is_for_finite = True  # the new kernel has zeros, and 0 · ∞ is NaN
     patterns = (
         Pattern(
             "Conv",
             op.Conv(var("x"), const("W"), maybe(const("B")), _as="conv"),
-            where=_makes_few_channels,
+            where=_gains_from_blocks,
         ),
         Pattern(
             "FusedConv",
             ms.FusedConv(var("x"), const("W"), maybe(const("B")), _as="conv"),
-            where=_makes_few_channels,
+            where=_gains_from_blocks,
         ),
     )
 
@@ -127,19 +129,19 @@ class FewChannelsConvPass(UBFusionPass):
             refuse("the convolution has strides, dilations or groups, or computes its own padding")
         size = _image_size(m)
         block = _block_of(weights.shape, size)
-        wider = _block_weights(weights, block)
-        if wider.size * 4 > _BYTES:
+        enlarged = _block_weights(weights, block)
+        if enlarged.size * 4 > _MAX_WEIGHT_BYTES:
             refuse("the weights would become large")
         bias = None
         if m.B is not None:
             bias = new.const(np.repeat(array_of(m.B), block[0] * block[1]), like=m.B)
         blocks = new.node(
             m.conv.op,
-            [m.x, new.const(wider, like=m.W), bias],
+            [m.x, new.const(enlarged, like=m.W), bias],
             domain=m.conv.domain,
             like=m.conv,
             strides=list(block),
-            kernel_shape=list(wider.shape[2:]),
+            kernel_shape=list(enlarged.shape[2:]),
         )
         return _reorder(new, blocks, block, weights.shape[0], size)
 
@@ -152,8 +154,8 @@ def _image_size(m: Match) -> tuple[int, int]:
 
 
 def _block_of(weights: tuple[int, ...], size: tuple[int, int]) -> tuple[int, int]:
-    """The fastest block that divides the image."""
+    """The fastest block whose size divides the size of the image."""
     for block in _faster_blocks(weights):
         if not (size[0] % block[0] or size[1] % block[1]):
             return block
-    refuse("the image has an odd size")
+    refuse("no block divides the size of the image")

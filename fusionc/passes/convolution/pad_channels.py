@@ -10,25 +10,25 @@ from fusionc.passes._shared.constants import array_of, require_own, shape_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
-_BLOCK = 16
-_PART = 4  # input channels that a Conv without groups takes at a time
-# operators that compute each channel by itself, and finite numbers from zeros
-_OF_EACH = names_with(Trait.ACTIVATION) | {
+_BLOCK = 16  # channels
+_INPUT_CHANNEL_STEP = 4  # a Conv without groups reads this many input channels at a time
+# operators that compute each channel by itself, with finite results for zeros
+_CHANNELWISE = names_with(Trait.ACTIVATION) | {
     "AveragePool",
     "GlobalAveragePool",
     "GlobalMaxPool",
     "MaxPool",
 }
-_OF_BOTH = ("Add", "Mul")
+_BINARY = ("Add", "Mul")
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """A Conv, the region after it, and the Convs that read the region, which is not a formula."""
+    """Each Conv with the operators after it, up to the Convs that mix the channels again."""
     for conv in graph.of_operator("Conv"):
         if _channels_of(conv) % _BLOCK and _is_plain(conv):
-            between = _between(conv)
-            if between is not None and _is_worth_it(conv, *between):
-                inner, readers = between
+            region = _channel_region(conv)
+            if region is not None and _gains_time(conv, *region):
+                inner, readers = region
                 nodes = sorted([conv, *inner, *readers], key=lambda node: node.position)
                 outputs = [reader.outputs[0] for reader in readers]
                 yield Match(graph, nodes, outputs, {"conv": conv, "readers": readers})
@@ -54,15 +54,15 @@ def _is_depthwise(conv: Node, channels: int) -> bool:
     return bool(_channels_of(conv) == channels == conv.attr("group", 1))
 
 
-def _between(conv: Node) -> tuple[list[Node], list[Node]] | None:
-    """The operators that keep the channels of a Conv separate, and the Convs that read them.
+def _channel_region(conv: Node) -> tuple[list[Node], list[Node]] | None:
+    """The operators that keep the channels of a Conv apart, and the Convs that read their results.
 
     None if other operators read the channels.
     """
     inner = dict[Node, None]()
     readers = dict[Node, None]()
     values = [conv.outputs[0]]
-    for value in values:  # which grows
+    for value in values:  # the loop appends to the list
         if value is None or value.is_output:
             return None
         for user in value.outputs:
@@ -79,58 +79,61 @@ def _between(conv: Node) -> tuple[list[Node], list[Node]] | None:
 
 
 def _are_operands_inside(nodes: Iterable[Node], values: set[Edge | None]) -> bool:
-    """Whether all operands of sums and products are among these values."""
-    return all(values.issuperset(node.inputs) for node in nodes if node.is_op(*_OF_BOTH))
+    """Whether all operands of Add and Mul are among these values."""
+    return all(values.issuperset(node.inputs) for node in nodes if node.is_op(*_BINARY))
 
 
 def _reads_channels(node: Node, value: Edge) -> bool:
-    """Whether a node is an ungrouped Conv of the value with constant weights."""
+    """Whether a node is an ungrouped Conv of the value, with constant weights."""
     is_conv = node.is_op("Conv") and node.inputs[0] is value
     return is_conv and _channels_of(node) > 0 and _is_plain(node)
 
 
 def _keeps_channels(node: Node, value: Edge, channels: int) -> bool:
-    """Whether each channel of the result is computed from the same channel of the value."""
+    """Whether each channel of the result depends only on the same channel of the value."""
     if node.is_op("Conv"):
         return node.inputs[0] is value and _is_depthwise(node, channels)
-    if node.is_op(*_OF_BOTH):
+    if node.is_op(*_BINARY):
         return True
     others = [limit for limit in node.inputs[1:] if limit is not None]
     return (
-        node.is_op(*_OF_EACH) and node.inputs[0] is value and not others and len(node.outputs) == 1
+        node.is_op(*_CHANNELWISE)
+        and node.inputs[0] is value
+        and not others
+        and len(node.outputs) == 1
     )
 
 
-def _is_worth_it(conv: Node, inner: list[Node], readers: list[Node]) -> bool:
-    """Whether the padding brings a convolution with a window into the blocked layout."""
+def _gains_time(conv: Node, inner: list[Node], readers: list[Node]) -> bool:
+    """Whether padding brings a Conv with a kernel larger than one pixel into the blocked layout."""
     channels = _channels_of(conv)
     if any(node.is_op("Conv") for node in inner):
         return bool(readers)
     windows = [shape[2:] for reader in readers if (shape := shape_of(reader.inputs[1]))]
-    return channels % _PART != 0 and any(set(window) != {1} for window in windows)
+    return channels % _INPUT_CHANNEL_STEP != 0 and any(set(window) != {1} for window in windows)
 
 
 class PadChannelsPass(UBFusionPass):
-    """Channels between convolutions are padded to whole blocks, with weights that are 0.
+    """Channels between Convs are padded to whole blocks, with weights of 0.
 
-    before   Conv(f(Conv(x, W, B?)), V, A?), with W [M, …] and an M that is not a multiple of 16; f
-             activations, pools, depthwise convolutions, sums and products of these, and any number
-             of Convs that read them
+    before   Conv(f(Conv(x, W, B?)), V, A?), with W of [M, …] and an M that is not a multiple of 16;
+             f consists of activations, pools, depthwise convolutions, sums and products; any number
+             of Convs may read the result of f
     after    the same with M rounded up to the next multiple of 16, and zeros in W, B, V and the
-             weights between
-    refuses  large weights that others use; elements other than float32
-    never    channels whose last readers are not Convs without groups; weights that are not
-             constant; windows of one pixel, and M that is a multiple of 4, unless a depthwise
-             convolution is between
-    algebra  V multiplies the added channels, f(0), which is finite, by 0
-    source   measured: 30 channels and a window of 3 x 3 take 0.76 of the time, 90 0.81, 42 0.83, 50
-             0.88, 18 1.01, 10 1.08; with a depthwise convolution between 0.65 to 0.97. Off by
-             default: the gain depends on the size of the images and the processor
+             weights in between
+    refuses  large weights with other users; elements other than float32
+    never    channels with other final readers than Convs without groups; weights that are not
+             constant; kernels of one pixel, and an M that is a multiple of 4, unless f contains a
+             depthwise convolution
+    algebra  V multiplies the added channels by 0; their value f(0) is finite
+    source   measured for a kernel of 3 × 3: 10 channels take 1.08 of the time, 18 1.01, 30 0.76, 42
+             0.83, 50 0.88, 90 0.81; 0.65 to 0.97 with a depthwise convolution in between. Off by
+             default, because the gain depends on the image size and the processor
     """
 
     numerics = "rounding"
     default = "off"
-    is_for_finite = True  # an infinite element times 0 is NaN, in all outputs
+    is_for_finite = True  # an infinite element of a padded channel times 0 would be NaN everywhere
     patterns = (Pattern("PadChannels", find=_find, operators=("Conv",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
@@ -144,8 +147,8 @@ class PadChannelsPass(UBFusionPass):
             if node.is_op("Conv"):
                 require_own(m, node.inputs[1])
                 inputs[1:] = [
-                    _padded(new, value, added, at, node, m)
-                    for at, value in enumerate(node.inputs[1:])
+                    _padded(new, value, added, index, node, m)
+                    for index, value in enumerate(node.inputs[1:])
                 ]
                 if node is not m.conv and node not in m.readers:
                     attributes["group"] = channels + added
@@ -154,13 +157,13 @@ class PadChannelsPass(UBFusionPass):
 
 
 def _padded(
-    new: Tape, constant: Edge | None, added: int, at: int, conv: Node, m: Match
+    new: Tape, constant: Edge | None, added: int, index: int, conv: Node, m: Match
 ) -> Edge | None:
-    """The weights (`at` 0) or bias (1) with zeros for the added channels.
+    """The weights (`index` 0) or bias (`index` 1), with zeros for the added channels.
 
-    These are input channels of a reader, and output channels of other Convs.
+    The added channels are input channels of the final readers, and output channels of other Convs.
     """
-    if constant is None or (at == 1 and conv in m.readers):
+    if constant is None or (index == 1 and conv in m.readers):
         return constant
     array: Array = array_of(constant)
     if array.dtype != np.float32:

@@ -8,7 +8,7 @@ others = rest("others")
 
 
 def _padded_conv(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:
-    """The convolution of these inputs that pads itself. Refuses padding by another number."""
+    """The convolution with the Pad absorbed. Refuses padding by another number than `zero`."""
     rank = m.W.require_rank(least=3, of="the weights")
     pads, value = joint_padding(m.conv, m.pad, rank - 2)
     if value != zero:
@@ -28,14 +28,14 @@ def _quantized(m: Match, new: Tape) -> Result:
 class PadConv2dFusionPass(Pass):
     """Zero padding before a Conv becomes the padding of the Conv.
 
-    before   Conv(Pad(x, pads, 0), W, B?), 1-D to 3-D, depthwise and grouped; ConvInteger and
-             QLinearConv with padding by the zero point of x
-    after    Conv(x, W, B?) with the pads added to its own
+    before   Conv(Pad(x, pads, 0), W, B?) with one to three spatial axes, also depthwise or grouped;
+             ConvInteger and QLinearConv with padding by the zero point of x
+    after    Conv(x, W, B?), whose own pads are increased by those of the Pad
     refuses  padding by another value or mode; negative padding; padding of batch or channels; an
-             image known to be empty; a Conv that computes its own padding (auto_pad SAME); a zero
-             point that is not known
-    algebra  a Conv pads with zeros, so both paddings are one; a quantized zero is the zero point
-    source   CANN's PadConv2dFusionPass, and its PadDepthwiseConv2dFusionPass: in ONNX, a depthwise
+             image known to be empty; a Conv that computes its own padding (auto_pad SAME); an
+             unknown zero point
+    algebra  a Conv pads with zeros, like the Pad; a quantized zero is the zero point
+    source   CANN's PadConv2dFusionPass and PadDepthwiseConv2dFusionPass: in ONNX, a depthwise
              convolution is a Conv with groups
     """
 

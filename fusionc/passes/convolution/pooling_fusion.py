@@ -13,14 +13,15 @@ from fusionc.shapes.expressions import is_static
 
 x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
-# elements of a channel; with more, rounding in deep nets exceeds the bound of the verification
-_MOST_SUMMED = 256
+# elements of a channel; with more, rounding errors in deep models exceed the verification's bound
+_MAX_SUMMED = 256
 
 
 def _pads(m: Match) -> tuple[list[int], float]:
-    """The pads of Pad and pool together, and the number that the Pad writes.
+    """The sum of the pads of Pad and pool, and the number that the Pad writes.
 
-    Refuses pads with which a window could miss the image, or the last window would move.
+    Refuses pads with which a window could lie completely in the padding, or the number of windows
+    would differ.
     """
     kernel = m.pool.attr("kernel_shape")
     if m.pool.attr("ceil_mode"):
@@ -36,7 +37,7 @@ def _pads(m: Match) -> tuple[list[int], float]:
 def _pad_max(m: Match, new: Tape) -> Result:
     pads, value = _pads(m)
     dtype = m.x.require_type()
-    is_integer = dtype.kind in "iu"  # which wrap around: an absolute value may be negative
+    is_integer = dtype.kind in "iu"  # integers wrap around: an absolute value may be negative
     lowest = np.iinfo(dtype).min if is_integer else -np.inf
     if value != lowest and (
         value > 0 or np.isnan(value) or is_integer or not is_at_least_zero(m.x)
@@ -47,10 +48,10 @@ def _pad_max(m: Match, new: Tape) -> Result:
 
 def _pad_average(m: Match, new: Tape) -> Result:
     pads, value = _pads(m)
-    counts = m.pool.attr("count_include_pad")
-    if counts is None:
+    counts_padding = m.pool.attr("count_include_pad")
+    if counts_padding is None:
         refuse("the opset cannot count the padding")
-    if not counts and any(window_of(m.pool, len(pads) // 2).pads):
+    if not counts_padding and any(window_of(m.pool, len(pads) // 2).pads):
         refuse("the pool does not count its own padding")
     if value != 0:
         refuse("the padding is not zero")
@@ -58,13 +59,15 @@ def _pad_average(m: Match, new: Tape) -> Result:
 
 
 def _is_over_space(m: Match) -> bool:
-    """Whether exactly the spatial axes of an image in blocks are reduced, with keepdims."""
+    """Whether exactly the spatial axes of an image in the blocked layout are reduced, with
+    keepdims.
+    """
     is_blocked_image = m.x.rank == 4 and m.reduce.attr("keepdims") and is_blocked(m.x)
     return is_blocked_image and known_axes(m.reduce, 4) == [2, 3]
 
 
 def _is_normalization(m: Match) -> bool:
-    """Whether the mean is subtracted from x, or is a mean of squares."""
+    """Whether the mean is part of a normalization: subtracted from x, or the mean of squares."""
     node = m.x.producer
     (mean,) = m.outputs
     is_square = node is not None and (
@@ -77,54 +80,56 @@ def _global_mean(m: Match, new: Tape) -> Result:
     if _is_normalization(m):
         refuse("runtimes recognize normalizations by their mean")
     space = m.x.shape[2:]
-    if not is_static(space) or math.prod(space) > _MOST_SUMMED:
+    if not is_static(space) or math.prod(space) > _MAX_SUMMED:
         refuse("the global pool rounds a sum of many numbers more")
-    return _global(m, new, "GlobalAveragePool")
+    return _global_node(m, new, "GlobalAveragePool")
 
 
 def _global_pool(m: Match, new: Tape) -> Result:
-    return _global(m, new, f"Global{m.pool.op}")
+    return _global_node(m, new, f"Global{m.pool.op}")
 
 
-def _global(m: Match, new: Tape, name: str) -> Result:
+def _global_node(m: Match, new: Tape, name: str) -> Result:
     require_floats(m.x)
     require_kernel(m, name)
     return new.node(name, [m.x])
 
 
 def _is_full(m: Match) -> bool:
-    """Whether the window is known to be the whole image, without pads."""
+    """Whether the window is known to cover the whole image, without pads."""
     pool: Node = m.pool
     return covers_all(pool, m.x, pool.attr("kernel_shape"))
 
 
 class PoolingFusionPass(Pass):
-    """A Pad before a pool becomes its padding; a mean or pool over the whole image a global pool.
+    """A Pad before a pool becomes the padding of the pool; a mean or pool over the whole image
+    becomes a global pool.
 
     before   AveragePool(Pad(x, pads, 0)); MaxPool(Pad(x, pads, v)) with the lowest number as v, or
-             with v ≤ 0 if x is at least 0 (Relu); ReduceMean over all axes from 2 on;
-             AveragePool, MaxPool with a window of full size
-    after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool,
-             GlobalMaxPool
+             with v ≤ 0 if x is at least 0, for example after Relu; ReduceMean over all spatial
+             axes; AveragePool or MaxPool with a window as large as the image
+    after    AveragePool(x) with these pads and count_include_pad; MaxPool(x) with these pads;
+             GlobalAveragePool, GlobalMaxPool
     refuses  padding by another value or mode, of batch or channels, negative, or not smaller than
-             the window; after a Pad: ceil_mode, dilations, auto_pad SAME, and a pool that does not
-             count its own padding, or cannot (opset below 7); an image known to be empty; the mean
-             of a written-out normalization, or of more than 256 numbers; element types without a
-             kernel
-    never    the mean of anything except an image that comes from a Conv, directly or through
-             activations, pools and sums: elsewhere GlobalAveragePool takes 1.3 to 2.4 times as
-             long; means without keepdims. The maximum of a NaN, and the padding of an image without
-             rows or columns, stay as they are
-    algebra  AveragePool pads with zeros and can count them; a number below all others does not
-             change a maximum. Pools of onnxruntime read its blocked layout, Pad and ReduceMean do
-             not; its global mean rounds more (for 112 · 112 positive numbers 3e-6, ReduceMean 6e-7)
-    source   CANN's PoolingFusionPass has the name, torch's avg_pool2d and Keras' ZeroPadding2D the
-             Pads; a 1×1 Conv and the mean after it take 0.91 to 0.99 of the time if the Conv is
-             blocked
+             the window; after a Pad: ceil_mode, dilations, auto_pad SAME, and an AveragePool that
+             does not count its own padding, or cannot (opset below 7); an image known to be empty;
+             a mean that is part of a normalization, or of more than 256 numbers; element types
+             without a kernel
+    never    the mean of a value that does not come from a Conv, directly or through activations,
+             pools and sums, for which GlobalAveragePool takes 1.3 to 2.4 times as long; means
+             without keepdims. Results may change for the maximum of a window with NaN, and for the
+             padding of an image without rows or columns
+    algebra  AveragePool pads with zeros and can count them; padding below all numbers does not
+             change a maximum. onnxruntime's pools read its blocked layout, but Pad and ReduceMean
+             do not. Its GlobalAveragePool rounds more than ReduceMean: for 112 · 112 positive
+             numbers 3e-6 instead of 6e-7
+    source   the name is that of CANN's PoolingFusionPass; the Pads come from torch's avg_pool2d and
+             Keras' ZeroPadding2D; measured: a 1×1 Conv in the blocked layout and the mean after it
+             take 0.91 to 0.99 of the time
     """
 
     numerics = "rounding"
-    # whether onnxruntime's maximum of a window with NaN is NaN depends on where it lies
+    # In onnxruntime, the position of a NaN in a window determines whether the maximum is NaN.
     is_for_finite = True
     patterns = (
         Pattern("PadMaxPool", op.MaxPool(_PADDED, _as="pool"), _pad_max),

@@ -10,7 +10,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 
 def _activation(conv: Node) -> Node | None:
-    """The elementwise operator that is the only user of a Conv."""
+    """The elementwise operator that is the only user of a Conv; None if there is another user."""
     value = conv.outputs[0]
     if value is None or value.is_output or value.use_count != 1:
         return None
@@ -20,7 +20,7 @@ def _activation(conv: Node) -> Node | None:
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Convs of one value, any number of them, which a formula cannot express."""
+    """Convs that read one value. A formula lacks any number of them."""
     for convs in _groups(graph):
         activations = _equal_activations(convs)
         outputs = [node.outputs[0] for node in activations or convs]
@@ -32,7 +32,7 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 def _groups(graph: Graph) -> list[list[Node]]:
-    """Groups of at least two Convs of one value that only differ in their weights."""
+    """Groups of at least two Convs that read one value and differ only in their weights."""
     groups: dict[tuple[Any, ...], list[Node]] = {}
     for conv in graph.of_operator("Conv"):
         key = conv_key(conv)
@@ -42,25 +42,25 @@ def _groups(graph: Graph) -> list[list[Node]]:
 
 
 def _equal_activations(convs: list[Node]) -> list[Node]:
-    """The activation of each Conv, if all of them have the same one; else none."""
+    """The activation of each Conv if all Convs have the same activation; else none."""
     activations = [node for conv in convs if (node := _activation(conv)) is not None]
     are_equal = len({elementwise_key(node) for node in activations}) == 1
     return activations if are_equal and len(activations) == len(convs) else []
 
 
 class SameInputConv2dPass(Pass):
-    """Convolutions of one value that differ in their weights become one convolution, and a Split.
+    """Convs of one value that differ only in their weights become one Conv and a Split.
 
     before   Conv(x, W₁, B₁?), Conv(x, W₂, B₂?), …, also with the same activation after each Conv
-    after    Split(Conv(x, Concat(W₁, W₂, …), Concat(B₁, B₂, …))), the activation before the Split
+    after    Split(Conv(x, Concat(W₁, W₂, …), Concat(B₁, B₂, …))), with the activation before the
+             Split
     refuses  large weights that are used elsewhere
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that
-             are not constant; results that ConvSplitPass would split again, for onnxruntime's
-             blocked layout of images
+             are not constant; Convs that ConvSplitPass would split again, for onnxruntime's blocked
+             layout
     algebra  each output channel of a Conv depends only on its own weights
-    source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than
-             one Conv saves (1.00 to 1.09 of the time), because it takes the images out of the
-             blocked layout
+    source   CANN's SameInputConv2dPass. Off by default: in onnxruntime, the Split leaves the
+             blocked layout and costs more than the joint Conv saves (1.00 to 1.09 of the time)
     """
 
     numerics = "rounding"

@@ -11,7 +11,7 @@ from fusionc.passes.convolution._channels import per_channel
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, var
 
-_BLOCK = 16  # channels, on processors with the widest registers; others take 8
+_BLOCK = 16  # channels of a block on processors with the widest registers; 8 on others
 
 x = var("x")
 s = const("s")
@@ -19,7 +19,7 @@ b = const("b")
 
 
 def _is_between_blocks(m: Match) -> bool:
-    """Whether onnxruntime has x in blocks of channels, and the result is read in blocks."""
+    """Whether x is in onnxruntime's blocked layout, and the result is read in it."""
     shape = m.x.shape
     if shape is None or len(shape) != 4 or m.x.elem_type != TensorProto.FLOAT:
         return False
@@ -27,12 +27,12 @@ def _is_between_blocks(m: Match) -> bool:
     if not isinstance(channels, int) or channels % _BLOCK or not is_blocked(m.x):
         return False
     (result,) = m.outputs
-    return is_for_blocks(result) and not _is_taken_by_conv(m, result)
+    return is_for_blocks(result) and not _is_absorbed_by_conv(m, result)
 
 
-def _is_taken_by_conv(m: Match, result: Edge) -> bool:
-    """Whether only a Conv reads the result: it takes constants into its weights, except an addend
-    before padding.
+def _is_absorbed_by_conv(m: Match, result: Edge) -> bool:
+    """Whether only a Conv reads the result. It absorbs the constants into its weights, except for
+    an addend before padding.
     """
     user = result.outputs[0]
     if result.is_output or result.use_count != 1 or not user.is_op("Conv"):
@@ -71,20 +71,21 @@ def _shift(m: Match, new: Tape) -> Result:
 
 
 class ScaleShiftToConvPass(UBFusionPass):
-    """A factor and addend per channel become a convolution if those around cannot take them.
+    """A factor and an addend per channel become a depthwise Conv if no Conv next to them can absorb
+    them.
 
     before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
              Conv or a pool reads the result
-    after    Conv(x, s, b) with as many groups as channels and a kernel of 1
-    refuses  constants that are not one number for each channel, or one for all; opset below 8
-    never    constants that the Conv after them takes into its weights and bias (AConv2dMulFusion);
-             channels that are not whole blocks of 16; an x that onnxruntime does not have in blocks
-             of channels, or a result that no operator reads in blocks; elements other than float32
-    algebra  the definition of Conv: each channel times its only weight, plus its bias
+    after    Conv(x, s, b) with as many groups as channels and a kernel of size 1
+    refuses  constants that are not one number, or one number for each channel; opset below 8
+    never    constants that the next Conv absorbs into its weights and bias (AConv2dMulFusion);
+             channels that are not a multiple of 16; an x that is not in onnxruntime's blocked
+             layout, or a result that no operator reads in it; elements other than float32
+    algebra  the definition of a depthwise Conv: each channel times its only weight, plus its bias
     source   measured: onnxruntime leaves its blocked layout for Mul and Add with constants, but not
              for a Conv. The blocks of PP-OCRv4 (Conv, HardSwish, Mul, Add, Conv) take 0.88 to 0.96
-             of the time; at onnxruntime's level `extended` and below, which lack this layout, 0.95
-             to 1.03, and 1.2 for images of 7 x 7
+             of the time. At onnxruntime's optimization level `extended` and below, which lack this
+             layout, they take 0.95 to 1.03, and 1.2 for images of 7 × 7
     """
 
     numerics = "rounding"

@@ -20,18 +20,19 @@ def _perm(node: Node) -> list[int]:
 
 
 class SpaceToBatchConv2dBatchToSpacePass(Pass):
-    """A convolution of every b-th pixel, with all b·b offsets as a batch, becomes a dilated one.
+    """A convolution on every b-th pixel, with all b·b offsets as a batch, becomes a dilated Conv.
 
-    before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)): S swaps batch and
-             channels, T lets SpaceToDepth work on the batch
-    after    Conv(x, W, B?) with b times the dilations and pads, between Transposes if x has its
+    before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)), where S is a Transpose
+             that exchanges batch and channels, and T one that lets SpaceToDepth act on the batch
+    after    Conv(x, W, B?) with dilations and pads multiplied by b; between Transposes if x has its
              channels last
-    refuses  strides; a Conv that computes its own padding; two block sizes; the channel order CRD
-    algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; a dilated Conv
-             may have another kernel, which sums in another order
-    source   how TensorFlow writes dilations (SpaceToBatchND, BatchToSpaceND), as tf2onnx exports
-             it; CANN's SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice after it
-             stay, or go into the Conv
+    refuses  strides; a Conv that computes its own padding; different block sizes; the channel order
+             CRD
+    algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; the kernel of a
+             dilated Conv may sum in another order
+    source   TensorFlow writes dilations in this way (SpaceToBatchND, BatchToSpaceND), and tf2onnx
+             exports it; CANN's SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice
+             after the result stay, or other passes fold them into the Conv
     """
 
     numerics = "rounding"

@@ -23,13 +23,13 @@ _PIECE = same(op.Split(var("x"), rest("sizes"), _as="split"))[...]
 _ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
 
 
-def _one_conv_a_piece(m: Match) -> bool:
-    """Whether each piece of the Split has one Conv, in the order of the pieces."""
+def _has_one_conv_per_piece(m: Match) -> bool:
+    """Whether one Conv reads each output of the Split, in order."""
     return len(m.convs) > 1 and are_all_pieces([conv.inputs[0] for conv in m.convs], m.split)
 
 
 class ASplitConv2dConcatPass(Pass):
-    """Equal convolutions of all pieces of a Split, joined again, become one grouped convolution.
+    """Equal Convs of all parts of a Split, concatenated again, become one grouped Conv.
 
     before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the
              channels
@@ -37,8 +37,8 @@ class ASplitConv2dConcatPass(Pass):
     refuses  an axis other than the channels; weights of different shapes; different strides, pads,
              dilations or groups; large weights that are used elsewhere
     algebra  the definition of a grouped convolution
-    source   CANN's ASplitConv2dConcatPass; its SplitConvConcatFusionPass is a layout trick for the
-             remaining cases
+    source   CANN's ASplitConv2dConcatPass; CANN's SplitConvConcatFusionPass changes the layout for
+             the remaining cases
     """
 
     numerics = "rounding"
@@ -50,7 +50,7 @@ class ASplitConv2dConcatPass(Pass):
                 each(op.Conv(_PIECE, const("weights"), maybe(const("biases")), _as="convs")),
                 _as="concat",
             ),
-            where=_one_conv_a_piece,
+            where=_has_one_conv_per_piece,
         ),
     )
 

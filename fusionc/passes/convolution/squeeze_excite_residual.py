@@ -10,26 +10,26 @@ x = var("x")
 
 
 def _is_squeeze_excite(m: Match) -> bool:
-    """Whether s has one number for each channel of the images x."""
+    """Whether s has one number for each channel of the image x."""
     return is_for_each_channel(m.s, m.x)
 
 
 class SqueezeExciteResidualPass(Pass):
-    """An image and its product with one factor for each channel: the 1 is added to the factors.
+    """An image plus its product with one factor per channel becomes a single product.
 
     before   x + x·s, with x [N, C, H, W] and s [N, C, 1, 1] (squeeze and excite with a residual)
     after    x·(s + 1)
-    refuses  a product that onnxruntime computes in its blocked layout of images, which it would
-             leave for s + 1 (SqueezeExciteScalePass); elements that are not floating-point numbers;
-             opset below 8
-    never    images that are known to have one pixel; shapes that are not known to be these
-    algebra  x + x·s = x·(1 + s), one operator on the pixels and not two
-    source   the distributive law; measured: PP-OCRv4 detection has eight of these, and takes 0.94
+    refuses  a product that onnxruntime computes in its blocked layout, which it would leave for s +
+             1 (SqueezeExciteScalePass); elements that are not floating-point numbers; opset below 8
+    never    images that are known to have one pixel; an x or s that is not known to have such a
+             shape
+    algebra  x + x·s = x·(1 + s); one operator reads all pixels instead of two
+    source   the distributive law; measured: PP-OCRv4 detection has eight such sums, and takes 0.94
              to 0.99 of the time
     """
 
     numerics = "rounding"
-    is_for_finite = True  # ∞ − ∞ is NaN for more factors than ∞·0
+    is_for_finite = True  # x + x·s is NaN for more infinite numbers than x·(s + 1)
     patterns = (
         Pattern(
             "SqueezeExciteResidual",

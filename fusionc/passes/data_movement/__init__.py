@@ -1,1 +1,1 @@
-"""Fewer Slice, Split, Concat, Gather, Transpose, Reshape and Cast, and earlier in the graph."""
+"""Merge, move or remove Slice, Split, Concat, Gather, Transpose, Reshape and Cast."""

@@ -1,4 +1,4 @@
-"""Reshape, Transpose, Reshape of an image cut into blocks of pixels, as DepthToSpace does it."""
+"""Reshape, Transpose and Reshape that cut an image into blocks of pixels, as DepthToSpace does."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fusionc.rewrite.pattern import OpFormula
 
 
 def transposed_blocks(order: Sequence[int]) -> OpFormula:
-    """Reshape(Transpose(Reshape(x))), where the Transpose orders the axes like this."""
+    """Reshape(Transpose(Reshape(x))) with this permutation in the Transpose."""
     blocks = op.Reshape(var("x"), var("apart"), _as="first")
     return op.Reshape(op.Transpose(blocks, perm=list(order)), var("together"), _as="last")
 
 
 def blocks_of(m: Match, first: int, second: int) -> tuple[Shape, int]:
-    """The six dimensions of the blocks, and the size of a block, found at these two axes."""
+    """The six dimensions of the blocks, and the block size, which these two axes must have."""
     shape = m.first.outputs[0].shape
     if shape is None or len(shape) != 6 or m.x.rank != 4:
         refuse("the shapes are not those of images cut into blocks")
@@ -28,7 +28,7 @@ def blocks_of(m: Match, first: int, second: int) -> tuple[Shape, int]:
 
 
 def product(*factors: int | str | None) -> int | None:
-    """A product of dimensions; None if one of them is unknown."""
+    """The product of dimensions; None if one of them is unknown."""
     dims = [d for d in factors if isinstance(d, int)]
     return math.prod(dims) if len(dims) == len(factors) else None
 
@@ -36,12 +36,12 @@ def product(*factors: int | str | None) -> int | None:
 def require_equal_shape(actual: Shape | None, wanted: Sequence[int | str | None]) -> None:
     """Refuse if two shapes with the same number of elements are not known to be equal.
 
-    One dimension may be unknown: it follows from the others.
+    One dimension may be unknown, because it follows from the others.
     """
     if actual is None or len(actual) != len(wanted):
         refuse("the shapes are not those of images cut into blocks")
     pairs = list(zip(actual, wanted, strict=True))
-    same = [a for a, b in pairs if a is not None and a == b]
-    are_numbers = all(isinstance(d, int) and d > 0 for d in same)
-    if len(same) < len(pairs) - 1 or (len(same) < len(pairs) and not are_numbers):
+    equal = [a for a, b in pairs if a is not None and a == b]
+    are_numbers = all(isinstance(d, int) and d > 0 for d in equal)
+    if len(equal) < len(pairs) - 1 or (len(equal) < len(pairs) and not are_numbers):
         refuse("the shapes are not known to be those of blocks")

@@ -1,8 +1,8 @@
-"""Row by row: the rows of its inputs from which an operator computes the rows of its result.
+"""Operators that work row by row, and the inputs from which they read the rows.
 
-The rows of a value are its slices along one axis, counted from the front. An operator works row by
-row if it gives the same rows when some inputs (the carriers) are reduced to these rows and the
-other inputs stay whole.
+The rows of a value are its slices along one axis. An operator works row by row if selected rows of
+its result depend only on the same rows of some inputs (the carriers), and on all of the other
+inputs.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ from collections.abc import Callable, Sequence
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.passes._shared.constants import shape_of
-from fusionc.passes._shared.elementwise_operators import is_of_one, is_of_several
+from fusionc.passes._shared.elementwise_operators import (
+    is_broadcasting_elementwise,
+    is_unary_elementwise,
+)
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 
-Carriers = dict[int, int]  # position of each input that carries the rows → its axis of the rows
+Carriers = dict[int, int]  # position of each input that carries the rows → the axis of its rows
 
 
 def carriers(node: Node, axis: int) -> Carriers | None:
-    """The inputs that carry the rows along an axis of the first output.
+    """The inputs that carry the rows of the first output along an axis, and their axes of rows.
 
-    None if the output is not computed row by row, or not known to be.
+    None if the operator is not known to work row by row.
     """
     if not _has_one_plain_output(node):
         return None
-    if is_of_one(node):
+    if is_unary_elementwise(node):
         return {0: axis}
     shape = shape_of(node.outputs[0])
-    if is_of_several(node):
+    if is_broadcasting_elementwise(node):
         return _aligned(node.inputs, axis, shape)
     rule = _RULES.get(node.op)
     first = shape_of(node.inputs[0]) if rule is not None else None
@@ -40,7 +43,7 @@ def carriers(node: Node, axis: int) -> Carriers | None:
 
 
 def _has_one_plain_output(node: Node) -> bool:
-    """Whether only the first output of a standard operator is used, and its rank is known."""
+    """Whether a standard operator has its first output alone in use, with a known rank."""
     result = node.outputs[0]
     if result is None or result.rank is None or node.has_references or node.domain != "":
         return False
@@ -50,32 +53,36 @@ def _has_one_plain_output(node: Node) -> bool:
 def _aligned(
     inputs: Sequence[Edge | None], axis: int, shape: Shape | None, trailing: int = 0
 ) -> Carriers | None:
-    """The broadcast inputs that are as long as the result along the axis; None if unknown."""
+    """The broadcast inputs that have the length of the result along the axis; None if unknown."""
     aligned: Carriers = {}
     for position, value in enumerate(inputs):
-        own = shape_of(value)
-        if own is None or shape is None or len(own) < trailing:
+        input_shape = shape_of(value)
+        if input_shape is None or shape is None or len(input_shape) < trailing:
             return None
-        at = axis - (len(shape) - len(own))
-        if at < 0 or own[at] == 1:
+        operand_axis = axis - (len(shape) - len(input_shape))
+        if operand_axis < 0 or input_shape[operand_axis] == 1:
             continue
-        if own[at] is None or own[at] != shape[axis]:
+        if input_shape[operand_axis] is None or input_shape[operand_axis] != shape[axis]:
             return None
-        aligned[position] = at
+        aligned[position] = operand_axis
     return aligned or None
 
 
 def _normalization(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     begin = node.attr("axis") % len(shape)
     parameters = [shape_of(value) for value in node.inputs[1:] if value is not None]
-    ranks = [len(shape if own is None else own) for own in parameters]
+    ranks = [len(shape if input_shape is None else input_shape) for input_shape in parameters]
     is_outside = axis < begin and all(rank <= len(shape) - begin for rank in ranks)
     return {0: axis} if is_outside else None
 
 
 def _softmax(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    along = node.attr("axis") % len(shape)  # before opset 13, all axes from there on
-    return {0: axis} if axis < along or (axis > along and node.graph.opset >= 13) else None
+    softmax_axis = node.attr("axis") % len(shape)  # before opset 13, all later axes are included
+    return (
+        {0: axis}
+        if axis < softmax_axis or (axis > softmax_axis and node.graph.opset >= 13)
+        else None
+    )
 
 
 def _reduce(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
@@ -106,11 +113,11 @@ def _gemm(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
         bias = shape_of(node.inputs[2])
         if bias is None:
             return None
-        at = axis - (2 - len(bias))
-        if at >= 0 and bias[at] != 1:
-            if bias[at] is None or bias[at] != shape[axis]:
+        operand_axis = axis - (2 - len(bias))
+        if operand_axis >= 0 and bias[operand_axis] != 1:
+            if bias[operand_axis] is None or bias[operand_axis] != shape[axis]:
                 return None
-            gemm[2] = at
+            gemm[2] = operand_axis
     return gemm
 
 
@@ -126,7 +133,7 @@ def _conv(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 
 def _is_by_pixel(conv: Node, weight: Shape) -> bool:
-    """Whether each pixel of a Conv is computed from the input pixel at the same place."""
+    """Whether each pixel of a Conv depends only on the input pixel at the same position."""
     ones = [*weight[2:], *(conv.attr("strides") or ())]
     return all(size == 1 for size in ones) and not any(conv.attr("pads") or ())
 
@@ -137,41 +144,45 @@ def _transpose(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None
 
 def _squeeze(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     axes = axes_of(node)
-    return None if axes is None else {0: _others(axes, len(x))[axis]}
+    return None if axes is None else {0: _remaining_axes(axes, len(x))[axis]}
 
 
 def _unsqueeze(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     axes = axes_of(node)
-    old = [] if axes is None else _others(axes, len(shape))
-    return {0: old.index(axis)} if axis in old else None
+    remaining = [] if axes is None else _remaining_axes(axes, len(shape))
+    return {0: remaining.index(axis)} if axis in remaining else None
 
 
-def _others(axes: Sequence[int], rank: int) -> list[int]:
-    gone = {axis % rank for axis in axes}
-    return [axis for axis in range(rank) if axis not in gone]
+def _remaining_axes(axes: Sequence[int], rank: int) -> list[int]:
+    removed = {axis % rank for axis in axes}
+    return [axis for axis in range(rank) if axis not in removed]
 
 
 def _reshape(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    """The axis of x with as many rows, and as many elements in each."""
+    """The axis of x with the same number of rows, and the same number of elements in each row."""
     target = None if node.inputs[1] is None else node.inputs[1].constant()
     if target is None or target.shape != (len(shape),):
         return None
     if node.attr("allowzero") and 0 in target:
         return None
-    own = _same_rows(x, axis, shape)
-    if own is None:
+    input_shape = _same_rows(x, axis, shape)
+    if input_shape is None:
         return None
-    copies_rows = own != axis and own < len(target) and target[own] == 0
-    return None if copies_rows else {0: own}
+    copies_rows = input_shape != axis and input_shape < len(target) and target[input_shape] == 0
+    return None if copies_rows else {0: input_shape}
 
 
 def _same_rows(x: Shape, axis: int, shape: Shape) -> int | None:
-    """The axis of x that has as many rows as this axis of shape, and as many elements in each."""
+    """The axis of x with as many rows as `axis` of `shape`, and as many elements in each row."""
     rows = shape[axis]
     row_size = _count(shape[axis + 1 :])
     if rows in (None, 0, 1) or not row_size:
         return None
-    axes = (own for own in range(len(x)) if x[own] == rows and _count(x[own + 1 :]) == row_size)
+    axes = (
+        input_shape
+        for input_shape in range(len(x))
+        if x[input_shape] == rows and _count(x[input_shape + 1 :]) == row_size
+    )
     return next(axes, None)
 
 

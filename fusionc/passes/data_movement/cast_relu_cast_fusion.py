@@ -10,17 +10,17 @@ _EXACT = ("Relu", "Abs", "Neg", "Transpose", *_RESHAPES, "Expand", "Identity")
 
 
 class CastReluCastFusionPass(Pass):
-    """An operator between a Cast to a wider type and the Cast back works on the narrow type.
+    """An operator between a Cast to a wider type and a Cast back computes in the narrow type.
 
-    before   Cast(f(Cast(x, wide), …), narrow), f one of Relu, Abs, Neg, Transpose, Reshape,
-             Squeeze, Unsqueeze, Flatten, Expand, Identity
+    before   Cast(f(Cast(x, wide), …), narrow), where f is one of Relu, Abs, Neg, Transpose,
+             Reshape, Squeeze, Unsqueeze, Flatten, Expand, Identity
     after    f(x, …)
-    refuses  a first Cast that loses something; a last Cast to a type other than that of x; integers
-             with Relu, Abs and Neg, which wrap around; element types for which the target lacks a
-             kernel
+    refuses  a first Cast that is not to a wider type; a last Cast to a type other than that of x;
+             Relu, Abs and Neg of integers, which wrap around; element types for which the target
+             lacks a kernel
     never    Casts into or out of the branches of an If (CANN's SwapMergeCastFusionPass): ONNX runs
              only one branch, so this saves nothing
-    algebra  f moves numbers, changes their sign or replaces them by 0: the narrow type holds the
+    algebra  f moves numbers, changes their sign or replaces them by 0, so the narrow type holds the
              results
     source   CANN's CastReluCastFusionPass
     """
@@ -41,7 +41,7 @@ class CastReluCastFusionPass(Pass):
             refuse("the Casts do not go to a wider type and back")
         if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
             refuse("the elements are not floating-point numbers")
-        # if it lacks a float16 kernel, onnxruntime computes between two Casts itself
+        # Without a float16 kernel, onnxruntime inserts these Casts itself.
         if narrow != TensorProto.FLOAT16:
             require_kernel(m, m.node.op)
         return new.node(m.node.op, [m.x, *m.others], like=m.node)

@@ -8,7 +8,7 @@ from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, p
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest
 from fusionc.shapes.equality import same_shape
 
-_LARGEST = 1 << 20  # bytes of a constant that is copied into a joined one
+_MAX_BYTES = 1 << 20  # bytes; larger constants are not copied into a joined one
 
 
 def _is_empty(value: Edge, axis: int) -> bool:
@@ -16,10 +16,10 @@ def _is_empty(value: Edge, axis: int) -> bool:
     return shape is not None and len(shape) > axis and shape[axis] == 0
 
 
-def _gives_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
+def _determines_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
     """Whether the result may have other sizes without an empty input.
 
-    If all inputs are empty when the model runs, the first one gives the result its sizes.
+    If all inputs are empty when the model runs, the first input determines the sizes of the result.
     """
     if empty is not inputs[0]:
         return False
@@ -28,23 +28,27 @@ def _gives_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
 
 
 def _groups(m: Match) -> list[list[Edge]]:
-    """The inputs without empty ones, grouped into lists that become one value each."""
+    """The inputs, grouped into lists that become one value each. Empty inputs are omitted."""
     first = next((v for v in m.inputs if v.rank is not None), None)
     axis = axis_of(m.concat, None if first is None else first.rank)
     groups: list[list[Edge]] = []
     for value in m.inputs:
-        if axis is not None and _is_empty(value, axis) and not _gives_sizes(value, m.inputs, axis):
+        if (
+            axis is not None
+            and _is_empty(value, axis)
+            and not _determines_sizes(value, m.inputs, axis)
+        ):
             continue
-        if axis is not None and groups and _belong_together(groups[-1][-1], value, axis):
+        if axis is not None and groups and _can_be_one_value(groups[-1][-1], value, axis):
             groups[-1].append(value)
         else:
             groups.append([value])
     return groups
 
 
-def _belong_together(a: Edge, b: Edge, axis: int) -> bool:
+def _can_be_one_value(a: Edge, b: Edge, axis: int) -> bool:
     if _may_be_joined(a) and _may_be_joined(b):
-        return _have_one_frame(a, b, axis)  # the other sizes of an empty one may differ
+        return _have_one_frame(a, b, axis)  # an empty constant may have other sizes
     return _are_adjacent(a, b, axis)
 
 
@@ -58,7 +62,7 @@ def _have_one_frame(a: Edge, b: Edge, axis: int) -> bool:
 
 def _may_be_joined(value: Edge) -> bool:
     array = value.constant()
-    if array is None or not array.ndim or array.nbytes > _LARGEST:
+    if array is None or not array.ndim or array.nbytes > _MAX_BYTES:
         return False
     return array.size <= COPIED or (
         value.use_count == 1 and value.outputs[0].inputs.count(value) == 1
@@ -78,23 +82,26 @@ def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:
 
 
 def _can_join(m: Match) -> bool:
-    """Whether neighbours are constants or adjacent pieces of one value, or one is empty."""
+    """Whether two inputs in a row are constants or adjacent pieces of one value, or one is
+    empty.
+    """
     groups = _groups(m)
     return 0 < len(groups) < len(m.inputs)
 
 
 class ZConcatExt2FusionPass(Pass):
-    """Adjacent inputs of a Concat are joined where possible; empty ones are removed.
+    """Adjacent inputs of a Concat are joined where possible; empty inputs are removed.
 
-    before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2,
-             5))
-    after    Concat(x, cd); x; Slice(x, 0, 5), or x if that is all of it
-    refuses  nothing of its own
-    never    an empty first input, if all others may be empty and have other sizes: the result then
-             has its sizes; constants of more than 1 MiB, or large ones that are used elsewhere or
-             twice; slices with a step; sizes that are not known before the model runs
-    algebra  concatenation is associative and the empty tensor is its neutral element; cutting and
-             joining undo each other
+    before   Concat(x, c, d) with constants c and d; Concat(x, empty); Concat(Slice(x, 0, 2),
+             Slice(x, 2, 5))
+    after    Concat(x, cd); x; Slice(x, 0, 5), or x if its length is 5
+    refuses  only what every pass refuses
+    never    an empty first input, if all others may be empty and have other sizes, because the
+             result then has the sizes of the first; constants of more than 1 MiB, or large
+             constants that are used elsewhere or twice; slices with a step; sizes that are not
+             known before the model runs
+    algebra  concatenation is associative, and an empty tensor is its neutral element; joining
+             adjacent pieces is the inverse of slicing
     source   CANN's ZConcatExt2FusionPass
     """
 
@@ -115,8 +122,8 @@ def _join(group: list[Edge], axis: int, new: Tape) -> Edge:
     first = piece_of(group[0].producer)
     last = piece_of(group[-1].producer)
     assert first is not None and last is not None
-    x, at, start, _ = first
+    x, slice_axis, start, _ = first
     end = last[3]
-    if start == 0 and x.shape is not None and end == x.shape[at]:
+    if start == 0 and x.shape is not None and end == x.shape[slice_axis]:
         return x
-    return new_slice(new, x, [Cut(at, start, end)])
+    return new_slice(new, x, [Cut(slice_axis, start, end)])

@@ -11,13 +11,13 @@ def _repeats(value: Edge) -> list[int]:
 
 
 class ConcatTileFusionPass(Pass):
-    """Concat of values with equal tiling becomes Tile of the Concat.
+    """A Concat of values with equal tiling becomes a Tile of the Concat.
 
-    before   Concat(Tile(a, [1, 3]), Tile(b, [1, 3])) along an axis that is repeated once
+    before   Concat(Tile(a, [1, 3]), Tile(b, [1, 3])) along an axis that is not repeated
     after    Tile(Concat(a, b), [1, 3])
     refuses  repeats that differ, are not known before the model runs, are 0, or repeat the joined
              axis
-    algebra  repeating along one axis and joining along another are independent
+    algebra  repeating along one axis commutes with joining along another
     source   CANN's ConcatTileFusionPass
     """
 

@@ -5,7 +5,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_MOST = 64  # pieces in all that one Concat adds if another one reads it several times
+_MAX_PIECES = 64  # pieces that a Concat may add if the outer Concat reads it several times
 
 
 @dataclass
@@ -14,11 +14,13 @@ class _Tree:
 
     nodes: dict[Node, None]
     pieces: list[Edge | None] = field(default_factory=list)  # the inputs of the merged Concat
-    refused: dict[Node, Node] = field(default_factory=dict)  # inner Concat → the Concat it feeds
+    refused: dict[Node, Node] = field(default_factory=dict)  # inner Concat → its reader
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Every tree of Concats at once: merging a chain one by one would copy its inputs each time."""
+    """Whole trees of Concats: merging them one by one would copy the inputs of a chain each
+    time.
+    """
     merged: set[Node] = set()
     for outer in sorted(graph.of_operator("Concat"), key=lambda node: -node.position):
         if outer in merged or outer.has_references:
@@ -40,7 +42,7 @@ def _tree(outer: Node) -> _Tree:
     while pending:
         value, user = pending.pop()
         inner = _concat_of(value, outer.graph)
-        if inner is not None and _is_alone(inner, user) and _same_axis(inner, user):
+        if inner is not None and _can_merge(inner, user) and _same_axis(inner, user):
             tree.nodes[inner] = None
             pending += [(piece, inner) for piece in reversed(inner.inputs)]
             continue
@@ -58,15 +60,15 @@ def _concat_of(value: Edge | None, graph: Graph) -> Node | None:
     return node
 
 
-def _is_alone(inner: Node, user: Node) -> bool:
-    """Whether only `user` reads the result of `inner`, and not so often that merging grows
-    exponentially.
+def _can_merge(inner: Node, user: Node) -> bool:
+    """Whether only `user` reads the result of `inner`. It may be an input several times, unless
+    merging would then let the number of pieces grow exponentially.
     """
     (value,) = inner.outputs
     if value is None or value.is_output or value.use_count > 1:
         return False
-    times = user.inputs.count(value)
-    return times == 1 or times * len(inner.inputs) <= _MOST
+    count = user.inputs.count(value)
+    return count == 1 or count * len(inner.inputs) <= _MAX_PIECES
 
 
 def _same_axis(inner: Node, outer: Node) -> bool:
@@ -78,13 +80,13 @@ def _same_axis(inner: Node, outer: Node) -> bool:
 
 
 class ZConcatv2dFusionPass(Pass):
-    """Concats among the inputs of a Concat of the same axis are merged into it.
+    """Concats among the inputs of a Concat along the same axis are merged into it.
 
     before   Concat(a, Concat(b, Concat(c, d)), e)
     after    Concat(a, b, c, d, e)
-    refuses  another axis, or axes that are equal only for some ranks if the rank is unknown; an
-             inner Concat used elsewhere; one that is an input several times and would add more than
-             64 pieces
+    refuses  different axes; an unknown rank, if the axes are equal only for some ranks; an inner
+             Concat that is used elsewhere; an inner Concat that is an input several times and would
+             add more than 64 pieces
     algebra  concatenation is associative
     source   CANN's ZConcatv2dFusionPass
     """

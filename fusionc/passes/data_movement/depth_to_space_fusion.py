@@ -19,12 +19,12 @@ def _crd(m: Match, new: Tape) -> Result:
 
 
 class DepthToSpaceFusionPass(Pass):
-    """Reshape, Transpose, Reshape that turn channels into blocks of pixels become DepthToSpace.
+    """Reshape, Transpose and Reshape that turn channels into blocks of pixels become DepthToSpace.
 
     before   Reshape(Transpose(Reshape(x, [N, b, b, C, H, W]), [0, 3, 4, 1, 5, 2]), [N, C, H·b,
-             W·b]), or from [N, C, b, b, H, W] by [0, 1, 4, 2, 5, 3] (PixelShuffle)
+             W·b]), or with [N, C, b, b, H, W] and [0, 1, 4, 2, 5, 3] (PixelShuffle)
     after    DepthToSpace(x, b), in mode DCR or CRD
-    refuses  shapes that are not known to be these; element types for which the target lacks a
+    refuses  shapes that are not known to have this form; element types for which the target lacks a
              kernel
     algebra  the definition of DepthToSpace
     source   torch's PixelShuffle, tf2onnx

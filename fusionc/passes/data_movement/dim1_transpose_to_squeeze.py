@@ -4,7 +4,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 
 def _target(m: Match) -> list[int] | None:
-    """The result's shape in numbers, with at most one −1, if only axes of size 1 move."""
+    """The shape of the result in numbers, with at most one −1, if only axes of size 1 move."""
     shape = m.x.shape
     perm = m.node.attr("perm")
     if shape is None or perm is None or len(perm) != len(shape) or list(perm) == sorted(perm):
@@ -22,12 +22,12 @@ def _moves_ones(m: Match) -> bool:
 class Dim1TransposeToSqueezePass(Pass):
     """A Transpose that only moves axes of size 1 becomes a Reshape.
 
-    before   Transpose(x[N, 1, 12, 64]) to [N, 12, 1, 64]
+    before   Transpose(x) of [N, 1, 12, 64] to [N, 12, 1, 64]
     after    Reshape(x, [−1, 12, 1, 64])
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    more than one dimension that is not known before the model runs
-    algebra  axes of size 1 do not change the order of the elements
-    source   CANN's Dim1TransposeToSqueezePass: a Reshape copies nothing
+    algebra  moving an axis of size 1 does not change the order of the elements
+    source   CANN's Dim1TransposeToSqueezePass; a Reshape copies nothing
     """
 
     patterns = (Pattern("Dim1Transpose", op.Transpose(var("x"), _as="node"), where=_moves_ones),)

@@ -9,12 +9,12 @@ import numpy as np
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import to_array
 from fusionc.operators.same_everywhere import is_same_everywhere
-from fusionc.passes._shared.elementwise_operators import is_of_several
+from fusionc.passes._shared.elementwise_operators import is_broadcasting_elementwise
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
 
-_LONG = 512  # bytes; runs as long as that cost an elementwise operator no more than a copy of them
-_FEW = 32  # runs
+_LONG_RUN = 512  # bytes; broadcasting runs of this length costs no more time than an Expand
+_MAX_RUNS = 32  # runs; broadcasting so few of them costs no more time than an Expand
 _SOURCES = ("Expand", "Tile", "ConstantOfShape")
 
 
@@ -22,19 +22,21 @@ def _find(graph: Graph) -> Iterator[Match]:
     for source in [node for name in _SOURCES for node in graph.of_operator(name)]:
         (repeated,) = source.outputs
         for user in () if repeated is None or source.has_references else list(repeated.outputs):
-            if user.graph is graph and is_of_several(user) and user.inputs.count(repeated) == 1:
+            if user.graph is not graph or user.inputs.count(repeated) != 1:
+                continue
+            if is_broadcasting_elementwise(user):
                 yield Match(graph, (user,), user.outputs, {"source": source, "user": user})
 
 
 def _dims(value: Edge | None) -> list[Element]:
-    """The dimensions, last one first. Refuses if the rank is unknown."""
+    """The dimensions of a value, last one first. Refuses if the rank is unknown."""
     if value is None or value.rank is None:
         refuse("the rank is unknown")
     return [dimension(value, axis) for axis in reversed(range(value.rank))]
 
 
 def _require_same_bits(user: Node, expanded: Edge) -> None:
-    """Refuse an operator that cannot broadcast the value, or rounds differently if it does."""
+    """Refuse an operator that cannot broadcast the value, or that would round differently."""
     if user.op == "PRelu" and user.inputs[0] is expanded:
         refuse("PRelu broadcasts its slope only")
     result = user.outputs[0]
@@ -42,43 +44,49 @@ def _require_same_bits(user: Node, expanded: Edge) -> None:
         refuse("the last bit of the result depends on what is repeated")
 
 
-def _require_shape(small: list[Element], full: list[Element], others: list[list[Element]]) -> None:
-    """Refuse unless the other operands are known to give the result the expanded dimensions."""
-    if max([len(small), *map(len, others)]) < len(full):
+def _require_shape(
+    dims_before: list[Element], dims_after: list[Element], others: list[list[Element]]
+) -> None:
+    """Refuse if no other operand is known to give the result the expanded dimensions."""
+    if max([len(dims_before), *map(len, others)]) < len(dims_after):
         refuse("the Expand raises the rank")
-    for axis, size in enumerate(full):
+    for axis, size in enumerate(dims_after):
         if size != 1 and not any(
-            size == dims[axis] for dims in (small, *others) if axis < len(dims)
+            size == dims[axis] for dims in (dims_before, *others) if axis < len(dims)
         ):
             refuse("the Expand may enlarge the result")
 
 
 def _require_long_runs(
-    small: list[Element], full: list[Element], user: Node, itemsize: int
+    dims_before: list[Element], dims_after: list[Element], user: Node, itemsize: int
 ) -> None:
-    """Refuse if the operator would restart its loop too often: it does at each repeated run.
+    """Refuse if broadcasting would make the operator restart its loop too often: once per run.
 
-    An Expand that repeats along the leading axes copies large pieces, which is cheap; one that
+    An Expand that repeats along leading axes copies long runs, which is cheap. An Expand that
     repeats single elements is as slow as the operator.
     """
-    pairs = [(part == 1, size) for part, size in zip_longest(small, full, fillvalue=1) if size != 1]
-    length = next((at for at, pair in enumerate(pairs) if pair[0] != pairs[0][0]), len(pairs))
+    pairs = [
+        (part == 1, size)
+        for part, size in zip_longest(dims_before, dims_after, fillvalue=1)
+        if size != 1
+    ]
+    length = next((index for index, pair in enumerate(pairs) if pair[0] != pairs[0][0]), len(pairs))
     run = pairs[:length]
     outer = pairs[length:]
     repeats_elements = any(is_repeated for is_repeated, _ in run)
     repeats_runs = any(is_repeated for is_repeated, _ in outer)
-    is_short = _product(run) * itemsize < _LONG and _product(outer) > _FEW
+    is_short = _product(run) * itemsize < _LONG_RUN and _product(outer) > _MAX_RUNS
     if is_short and (not repeats_elements or repeats_runs or user.op == "Where"):
-        refuse("the runs of elements are too short to be repeated by the operator itself")
+        refuse("the runs of elements are too short for the operator to broadcast them")
 
 
 def _product(pairs: list[tuple[bool, Element]]) -> float:
-    """The product of dimensions; infinity if one is known only when the model runs."""
+    """The product of dimensions; infinity if one of them is unknown before the model runs."""
     return math.prod(size if isinstance(size, int) else math.inf for _, size in pairs)
 
 
 def _unrepeated(source: Node, new: Tape) -> Edge | None:
-    """The value that a node repeats: its input, or the value of a ConstantOfShape."""
+    """The value that a node repeats: its input, or the number of a ConstantOfShape."""
     if source.op != "ConstantOfShape":
         return source.inputs[0]
     written = source.attr("value")
@@ -89,17 +97,18 @@ def _unrepeated(source: Node, new: Tape) -> Edge | None:
 class ExpandEliminationPass(Pass):
     """An Expand is removed if the operator after it broadcasts to the same shape.
 
-    before   f(Expand(x, s), y) with f one of Add, Mul, Where, Equal …, and a y that has the
-             dimensions that the Expand makes; also with Tile of dimensions 1, and with
-             ConstantOfShape of a number x
+    before   f(Expand(x, s), y), where f is one of Add, Mul, Where, Equal … and y has the expanded
+             dimensions; also with a Tile of dimensions of size 1, and with a ConstantOfShape of a
+             number x
     after    f(x, y)
-    refuses  Pow, Max, Min and other operators on floating-point numbers whose last bit, or sign of
-             zero, depends on what is repeated; dimensions that no other operand is known to have;
-             an Expand that raises the rank; many repeated runs of less than 512 bytes, which make
-             the operator slower than the Expand was; a Tile that repeats more than single elements
-    never    an operator that takes the expanded value twice, or is in a subgraph
-    algebra  broadcasting repeats the elements as Expand does
-    source   what other optimizers of ONNX models do with Expand
+    refuses  Pow, Max, Min and other operators on floating-point numbers, if the last bit or the
+             sign of zero depends on broadcasting; dimensions that no other operand is known to
+             have; an Expand that raises the rank; many repeated runs of less than 512 bytes, for
+             which broadcasting is slower than the Expand; a Tile that repeats dimensions larger
+             than 1
+    never    an operator that reads the expanded value twice, or is in a subgraph
+    algebra  broadcasting repeats elements in the same way as Expand
+    source   other ONNX optimizers remove an Expand in this way
     """
 
     patterns = (Pattern("ExpandElementwise", find=_find, operators=_SOURCES),)
@@ -108,15 +117,15 @@ class ExpandEliminationPass(Pass):
         (expanded,) = m.source.outputs
         x = _unrepeated(m.source, new)
         _require_same_bits(m.user, expanded)
-        small = [] if m.source.op == "ConstantOfShape" else _dims(x)
-        full = _dims(expanded)
-        if any(part not in (1, size) for part, size in zip(small, full, strict=False)):
+        dims_before = [] if m.source.op == "ConstantOfShape" else _dims(x)
+        dims_after = _dims(expanded)
+        if any(part not in (1, size) for part, size in zip(dims_before, dims_after, strict=False)):
             refuse("more is repeated than single elements")
         others = [_dims(value) for value in m.user.inputs if value is not expanded]
-        _require_shape(small, full, others)
+        _require_shape(dims_before, dims_after, others)
         if x is None or x.dtype is None:
             refuse("the element type is unknown")
-        _require_long_runs(small, full, m.user, x.dtype.itemsize)
+        _require_long_runs(dims_before, dims_after, m.user, x.dtype.itemsize)
         return new.node(
             m.user.op, [x if value is expanded else value for value in m.user.inputs], like=m.user
         )

@@ -8,11 +8,11 @@ from fusionc.passes._shared.transpose_and_reshape import order_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse, require_known
 from fusionc.shapes.equality import same_after_reshape
 
-_MOST = 16  # operators that one match looks through
+_MAX_OPERATORS = 16  # operators that one match searches
 
 
 def _joined_axes(reshape: Node) -> Shape:
-    """The leading dimensions that a Reshape joins; none if it is not known to do only that."""
+    """The leading dimensions that a Reshape joins into one; empty if it may do anything else."""
     x = reshape.inputs[0]
     flat = reshape.outputs[0]
     if x is None or flat is None or x.shape is None or flat.shape is None or not flat.shape:
@@ -26,7 +26,7 @@ def _joined_axes(reshape: Node) -> Shape:
 
 
 def _is_batchwise(node: Node) -> bool:
-    """Whether each item along the first axis is computed from the same item of each input."""
+    """Whether each item along the first axis depends only on the same item of each input."""
     ranks = {None if value is None else value.rank for value in node.inputs}
     rank = next(iter(ranks))
     if len(ranks) > 1 or rank is None:
@@ -38,17 +38,24 @@ def _is_batchwise(node: Node) -> bool:
 
 @dataclass
 class _Region:
-    """Batchwise operators that begin with Reshapes, which all join the same leading axes."""
+    """Batchwise operators whose inputs are Reshapes that join the same leading axes."""
 
     graph: Graph
-    lead: Shape = ()  # the joined dimensions
+    joined_dims: Shape = ()  # the dimensions that the Reshapes join
     leaves: dict[Edge, Node] = field(default_factory=dict)  # reshaped value → its Reshape
     nodes: dict[Node, None] = field(default_factory=dict)  # the batchwise operators
 
     def add(self, value: Edge | None) -> bool:
-        """Take in everything that computes a value; False if it does not begin with Reshapes."""
+        """Add all nodes from which a value is computed; False if it does not begin with
+        Reshapes.
+        """
         node = None if value is None else value.producer
-        if value is None or node is None or node.graph is not self.graph or len(self.nodes) > _MOST:
+        if (
+            value is None
+            or node is None
+            or node.graph is not self.graph
+            or len(self.nodes) > _MAX_OPERATORS
+        ):
             return False
         if node in self.nodes or value in self.leaves:
             return True
@@ -57,17 +64,17 @@ class _Region:
         return self._add_leaf(value, node) if node.op == "Reshape" else self._add_node(node)
 
     def _add_leaf(self, value: Edge, reshape: Node) -> bool:
-        lead = _joined_axes(reshape)
+        joined_dims = _joined_axes(reshape)
         self.leaves[value] = reshape
-        self.lead = self.lead or lead
-        return bool(lead) and lead == self.lead
+        self.joined_dims = self.joined_dims or joined_dims
+        return bool(joined_dims) and joined_dims == self.joined_dims
 
     def _add_node(self, node: Node) -> bool:
         self.nodes[node] = None
         return _is_batchwise(node) and all(map(self.add, node.inputs))
 
     def private(self) -> list[Node]:
-        """The Reshapes that are not used outside."""
+        """The Reshapes whose results only the region uses."""
         return [
             n
             for v, n in self.leaves.items()
@@ -81,37 +88,37 @@ def _find_at(root: Node) -> Match:
     rest = flat.require_shape(least=2)[1:]
     region = _Region(root.graph)
     if not region.add(flat):
-        refuse("what makes its input does not begin with Reshapes that join the same leading axes")
+        refuse("the input does not begin with Reshapes that join the same leading axes")
     if not region.nodes:
         refuse("there is no operator between the Reshapes")
     result = root.outputs[0]
     shape = None if result is None else result.shape
-    if not same_after_reshape(shape, (*region.lead, *rest)):
+    if not same_after_reshape(shape, (*region.joined_dims, *rest)):
         refuse("the Reshape is not known to undo those before it")
     nodes = [root, *region.nodes, *region.private()]
     return Match(root.graph, nodes, root.outputs, {"region": region})
 
 
 class FlatBatchEliminationPass(Pass):
-    """Matrix products between Reshapes that only join leading axes work on the separate axes.
+    """Matrix products between Reshapes that only join leading axes are computed on separate axes.
 
     before   Reshape(f(Reshape(a), Reshape(b), …)), where the inner Reshapes turn [batch, heads, …]
-             into [batch · heads, …], the outer one undoes it, and f is made of MatMul, Softmax over
-             the last axis, and Transposes that keep the first one
+             into [batch · heads, …], the outer Reshape splits this axis again, and f consists of
+             MatMul, Softmax over the last axis, and Transposes that keep the first axis
     after    f(a, b, …)
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    leading axes that are not known to be the same, or to be joined and split again;
              broadcasting
     algebra  each matrix of a batch is computed on its own, whatever axes the batch has
-    source   how Hugging Face's BART, OPT, CLIP, Whisper and wav2vec 2.0 write attention; the
-             attention passes look for four axes
+    source   Hugging Face's BART, OPT, CLIP, Whisper and wav2vec 2.0 write attention in this way;
+             the attention passes match four axes
     """
 
     patterns = (Pattern("FlatBatch", find=find_each(_find_at, "Reshape"), operators=("Reshape",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         region: _Region = m.region
-        added = len(region.lead) - 1
+        added = len(region.joined_dims) - 1
         replaced: dict[Edge | None, Edge | None] = {
             value: node.inputs[0] for value, node in region.leaves.items()
         }
@@ -123,7 +130,7 @@ class FlatBatchEliminationPass(Pass):
 
 
 def _attributes(node: Node, added: int) -> dict[str, Any]:
-    """The attributes that change when the batch has this many more axes."""
+    """The attributes that change when the batch gets this number of additional axes."""
     if node.op == "Transpose":
         return {"perm": [*range(added + 1), *(axis + added for axis in order_of(node)[1:])]}
     if node.op == "Softmax":

@@ -22,7 +22,7 @@ index = const("index")
 
 
 def _same_axis(a: int, b: int, rank: int | None) -> bool:
-    """Whether two axes of a value are known to be the same one."""
+    """Whether two axes of a value are known to be the same axis."""
     return a == b or (rank is not None and a % rank == b % rank)
 
 
@@ -71,23 +71,23 @@ def _gather_gather(m: Match, new: Tape) -> Result:
 def _gather_concat(m: Match, new: Tape) -> Result:
     rank = m.inputs[0].rank
     axis = axis_of(m.concat, rank)
-    at = array_of(m.index)
+    indices = array_of(m.index)
     if axis is None or not _same_axis(m.gather.attr("axis"), axis, rank):
         refuse("the axes differ")
-    if at.size != 1 or at.reshape(()) < 0:
+    if indices.size != 1 or indices.reshape(()) < 0:
         refuse("the index is not one element, counted from the front")
     if not joins_all_inputs(m.concat):
-        refuse("one of the joined values may be empty, which onnxruntime overlooks")
-    place = int(at.reshape(()))
+        refuse("one of the joined values may be empty, and onnxruntime ignores empty ones")
+    position = int(indices.reshape(()))
     for value in m.inputs:
         size = None if value.shape is None else value.shape[axis]
         if not isinstance(size, int):
             refuse(unknown("the sizes"))
-        if place < size:
+        if position < size:
             return new.Gather(
-                value, new.const(np.full(at.shape, place), like=m.index), like=m.gather
+                value, new.const(np.full(indices.shape, position), like=m.index), like=m.gather
             )
-        place -= size
+        position -= size
     refuse("an index is out of bounds")
 
 
@@ -97,13 +97,12 @@ class GatherFusionPass(Pass):
     before   Unsqueeze(Gather(x, 3)) of the same axis; Squeeze(Slice(x, 3, 4)); Gather(Gather(x, c),
              d); Gather(Concat(a, b), 3); GatherND(x, indices of one coordinate)
     after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
-    refuses  other axes; elements that are not known to exist, or whose place is not known; a Concat
-             with an input that may be empty while its other sizes differ
-    never    a Slice for a Gather of one known index: it would need an additional Squeeze;
+    refuses  different axes; elements that are not known to exist, or whose position is unknown; a
+             Concat with an input that may be empty and have other sizes
+    never    a Gather of one known index, which would need an additional Squeeze as a Slice;
              GatherElements, whose indices are as large as its result
-    algebra  an index of an index is an index; a vector of one index keeps the axis, a scalar drops
-             it
-    source   CANN's GatherFusionPass; exporters write dimensions and tokens like this
+    algebra  indices compose; a vector of one index keeps the axis, a scalar index removes it
+    source   CANN's GatherFusionPass; exporters read dimensions and tokens with such nodes
     """
 
     patterns = (
@@ -131,7 +130,7 @@ class GatherFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        at = array_of(m.index)
-        if at.shape[-1] != 1:
-            refuse("more than one coordinate")
-        return new.Gather(m.x, new.const(at[..., 0], like=m.index), axis=0)
+        indices = array_of(m.index)
+        if indices.shape[-1] != 1:
+            refuse("the indices have more than one coordinate")
+        return new.Gather(m.x, new.const(indices[..., 0], like=m.index), axis=0)

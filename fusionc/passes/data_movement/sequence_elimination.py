@@ -29,8 +29,8 @@ from fusionc.rewrite import (
 )
 from fusionc.shapes.elements import FAR
 
-_LONG = 8  # elements in a row from which a Gather is fast
-_FEW = 100  # rows up to which a Gather is fast
+_LONG_ROW = 8  # elements in a row; a Gather of rows of this length is fast
+_MAX_ROWS = 100  # rows; a Gather of so few rows is fast
 
 x = var("x")
 values = rest("values")
@@ -38,28 +38,28 @@ _CONSTRUCT = op.SequenceConstruct(values)
 _SPLIT = op.SplitToSequence(x, maybe(var("sizes")), _as="split")
 
 
-def _place(at: Edge, count: int) -> int:
-    """The index in a sequence of `count` values, counted from the front."""
-    place = int(array_of(at).reshape(-1)[0])
-    if not -count <= place < count:
+def _position(index: Edge, count: int) -> int:
+    """The index of a value in a sequence of `count` values, counted from the front."""
+    position = int(array_of(index).reshape(-1)[0])
+    if not -count <= position < count:
         refuse("the index lies outside the sequence")
-    return place % count
+    return position % count
 
 
 def _value_at(m: Match, new: Tape) -> Result:
-    value: Edge = m.values[_place(m.at, len(m.values))]
+    value: Edge = m.values[_position(m.at, len(m.values))]
     return value
 
 
 def _find_at(split: Node) -> Match:
-    """SplitToSequence whose pieces are only read one by one."""
+    """A SplitToSequence, if all its users are SequenceAt nodes with constant indices."""
     (sequence,) = split.outputs
     (x, *sizes) = split.inputs
     if sequence is None or sequence.is_output:
         refuse("the sequence is an output of the graph")
     readers = [node for node in sequence.outputs if _reads_constant_place(node, split.graph)]
     if not readers or len(readers) < sequence.use_count:
-        refuse("the sequence is not only read at constant places")
+        refuse("the sequence has other users than SequenceAt with a constant index")
     captures = {
         "x": x,
         "split": split,
@@ -73,14 +73,14 @@ def _reads_constant_place(node: Node, graph: Graph) -> bool:
     """Whether a node is a SequenceAt of this graph with a constant index."""
     if node.graph is not graph or not node.is_op("SequenceAt"):
         return False
-    place = node.inputs[1]
-    return place is not None and place.is_constant
+    position = node.inputs[1]
+    return position is not None and position.is_constant
 
 
 def _may_drop_its_axis(m: Match) -> bool:
-    """Whether there may be one size for all pieces together with keepdims = 0.
+    """Whether all pieces may have one size, together with keepdims = 0.
 
-    onnxruntime then removes the axis; the standard says that keepdims is ignored.
+    onnxruntime then removes the axis. The standard says that keepdims is ignored.
     """
     return m.sizes is not None and m.sizes.rank != 1 and not m.split.attr("keepdims")
 
@@ -104,57 +104,59 @@ def _length_of(value: Edge, axis: int) -> int | None:
 
 
 def _gathers(m: Match, axis: int, length: int | None, new: Tape) -> list[Edge]:
-    """Each piece as a Gather of one index, which removes the axis."""
+    """Each piece as a Gather with a scalar index, which removes the axis."""
     indices = [
-        array_of(at).reshape(()) if length is None else np.array(_place(at, length))
-        for at in m.places
+        array_of(index).reshape(()) if length is None else np.array(_position(index, length))
+        for index in m.places
     ]
     return [new.Gather(m.x, new.const(index, dtype=np.int64), axis=axis) for index in indices]
 
 
 def _pieces(m: Match, axis: int, length: int | None, is_squeezed: bool, new: Tape) -> list[Edge]:
-    """Each piece as an output of one Split if it needs all of them, else as a Slice."""
-    bounds = [_bounds(at, m.sizes, length) for at in m.places]
-    if _are_all(sorted(bounds), length):
+    """The pieces as outputs of one Split if all of them are needed, else as Slices."""
+    bounds = [_bounds(index, m.sizes, length) for index in m.places]
+    if _fill_axis(sorted(bounds), length):
         split = new_split(new, m.x, [end - start for start, end in sorted(bounds)], axis)
         return [split[sorted(bounds).index(piece)] for piece in bounds]
     if is_squeezed and len(bounds) > 1:
-        refuse("a Gather would pick single elements")
+        refuse("a Gather would copy single elements")
     return [new_slice(new, m.x, [Cut(axis, start, end)]) for start, end in bounds]
 
 
 def _is_gather_fast(shape: Shape | None, axis: int) -> bool:
-    """Whether a Gather copies few rows or long ones; unknown dimensions count as large."""
+    """Whether a Gather copies few rows, or long ones. Unknown dimensions count as infinite."""
     rows, row_size = (
         math.prod(size if isinstance(size, int) else math.inf for size in sizes)
         for sizes in ((shape or ())[:axis], (shape or ())[axis + 1 :])
     )
-    return rows <= _FEW or row_size >= _LONG
+    return rows <= _MAX_ROWS or row_size >= _LONG_ROW
 
 
-def _are_all(bounds: Sequence[tuple[int, int]], length: int | None) -> bool:
+def _fill_axis(bounds: Sequence[tuple[int, int]], length: int | None) -> bool:
     """Whether the pieces, one after the other, fill an axis of this length."""
     starts, ends = zip(*bounds, strict=True)
     return len(bounds) > 1 and (0, *ends) == (*starts, length)
 
 
-def _bounds(at: Edge, written: Edge | None, length: int | None) -> tuple[int, int]:
-    """Where a piece begins and ends along an axis of this length."""
-    sizes = np.array(1) if written is None else written.require_constant("the sizes")
+def _bounds(index: Edge, sizes_input: Edge | None, length: int | None) -> tuple[int, int]:
+    """The start and end of a piece along an axis of this length."""
+    sizes = np.array(1) if sizes_input is None else sizes_input.require_constant("the sizes")
     if (sizes <= 0).any():
         refuse("a size is not positive")
     if sizes.ndim:
-        place = _place(at, len(sizes))
-        return int(sizes[:place].sum()), int(sizes[: place + 1].sum())
+        position = _position(index, len(sizes))
+        return int(sizes[:position].sum()), int(sizes[: position + 1].sum())
     size = int(sizes)
-    if length is None and int(array_of(at).reshape(-1)[0]) < 0:
+    if length is None and int(array_of(index).reshape(-1)[0]) < 0:
         refuse(unknown("the number of pieces"))
-    place = _place(at, FAR if length is None else -(-length // size))
-    return place * size, (place + 1) * size if length is None else min((place + 1) * size, length)
+    position = _position(index, FAR if length is None else -(-length // size))
+    return position * size, (position + 1) * size if length is None else min(
+        (position + 1) * size, length
+    )
 
 
 def _joins_what_was_split(m: Match) -> bool:
-    """Whether the pieces are joined along the axis that they were split along."""
+    """Whether the Concat joins the pieces along the axis of the split."""
     axes = m.split.attr("axis"), m.concat.attr("axis")
     if axes[0] != axes[1] and m.x.rank:
         axes = axes[0] % m.x.rank, axes[1] % m.x.rank
@@ -186,33 +188,33 @@ def _number_of_pieces(m: Match, new: Tape) -> Result:
 
 
 def _step(sizes: Edge | None) -> int:
-    """The one size of all pieces; 0 if unknown."""
+    """The single size of all pieces; 0 if unknown."""
     step = np.array(1) if sizes is None else sizes.constant()
     return 0 if step is None or step.ndim else max(0, int(step))
 
 
 def _may_fill(sizes: Array, length: int | None) -> bool:
-    """Whether pieces of these sizes may fill an axis of this length, or of an unknown one."""
+    """Whether pieces of these sizes may fill an axis of this length; None is an unknown length."""
     return bool(sizes.size) and not (sizes < 0).any() and length in (None, sizes.sum())
 
 
 class SequenceEliminationPass(Pass):
     """Sequences that only carry tensors from one node to the next are removed.
 
-    before   SequenceAt(SequenceConstruct(a, b, …), 1), SequenceLength(SequenceConstruct(a, b, …)),
+    before   SequenceAt(SequenceConstruct(a, b, …), 1); SequenceLength(SequenceConstruct(a, b, …));
              ConcatFromSequence(SequenceConstruct(a, b, …)); SequenceInsert(SequenceEmpty(), a),
              SequenceInsert(SequenceConstruct(a, …), b); SequenceAt(SplitToSequence(x), 1);
              ConcatFromSequence(SplitToSequence(x)) along the same axis; SequenceLength of
-             SequenceEmpty, and of SplitToSequence
+             SequenceEmpty or SplitToSequence
     after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split
              or Slice of x, with Squeeze or as Gather if the axis is removed; x; constants
     refuses  indices outside the sequence; sizes, or a number of pieces, that are not known before
-             the model runs; an axis of an unknown rank; some of many columns, which a Gather would
-             pick element by element; one size for all pieces with keepdims = 0, which onnxruntime
-             obeys although the standard ignores it
-    never    a split whose whole sequence is needed elsewhere; values joined along a new axis; an
+             the model runs; a negative axis with an unknown rank; some columns out of many, which a
+             Gather would copy element by element; one size for all pieces with keepdims = 0, which
+             onnxruntime obeys and the standard ignores
+    never    a split whose whole sequence is used elsewhere; values joined along a new axis; an
              index that is computed
-    algebra  a sequence returns the tensors that were put into it
+    algebra  a sequence returns the tensors that were inserted
     source   torch's unbind, split, chunk and stack, which its exporter writes as sequences
     """
 

@@ -10,7 +10,7 @@ shape = var("shape")
 
 
 def _reshape_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 0 for a dimension that x has on the same axis, −1 for one other."""
+    """The shape in numbers: 0 for a dimension of x on the same axis, −1 for at most one other."""
     wanted = elements(m.shape)
     rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
@@ -25,16 +25,16 @@ def _reshape_target(m: Match) -> list[int] | None:
 
 
 def _is_same(wanted: Sequence[Element], target: list[int]) -> bool:
-    """Whether the target means the same with allowzero, by which 0 is a size.
+    """Whether the target has the same meaning with allowzero, where 0 is a size.
 
-    A −1 could not take the place of a computed dimension that is 0.
+    −1 could not replace a computed dimension that is 0.
     """
     pairs = zip(wanted, target, strict=True)
     return all(element != 0 and (size != -1 or element == -1) for element, size in pairs)
 
 
 def _expand_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 1 for a dimension of x, which Expand leaves as it is."""
+    """The shape in numbers: 1 for a dimension of x on the same axis, which Expand then keeps."""
     wanted = elements(m.shape)
     rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
@@ -68,16 +68,16 @@ def _can_expand(m: Match) -> bool:
 class ShapeReshapePass(Pass):
     """A shape that is computed from dimensions becomes a constant.
 
-    before   Reshape(x, s) with s made of Shape, Gather, Slice, Concat … and constants; Expand(x, s)
-             likewise
-    after    Reshape(x, [0, 12, −1, 64]): 0 for a dimension that x has on the same axis, −1 for at
-             most one other; Expand(x, [1, 8]): 1 for a dimension that x has on the same axis
-    refuses  nothing of its own
-    never    two dimensions that x does not have on the same axis, or one with allowzero. A tensor
-             without elements can be reshaped only if no −1 is needed, as in the model that
-             onnxruntime makes itself
-    algebra  the product of the dimensions stays, so one of them follows from the others
-    source   MindSpore's shape_reshape; onnxruntime's ReshapeFusion finds part of these
+    before   Reshape(x, s) or Expand(x, s), where s is computed by Shape, Gather, Slice, Concat …
+             and constants
+    after    Reshape(x, [0, 12, −1, 64]), with 0 for a dimension of x on the same axis, and −1 for
+             at most one other; Expand(x, [1, 8]), with 1 for a dimension of x on the same axis
+    refuses  only what every pass refuses
+    never    two dimensions that x does not have on the same axis, or one with allowzero. An empty
+             tensor can be reshaped only if the shape has no −1; onnxruntime's own optimizer has the
+             same limit
+    algebra  the product of the dimensions is constant, so one of them follows from the others
+    source   MindSpore's shape_reshape; onnxruntime's ReshapeFusion finds some of these
     """
 
     aliases = ("shape_reshape",)

@@ -34,35 +34,35 @@ from fusionc.shapes.elements import FAR
 
 
 def _cuts(value: Edge | None, graph: Graph) -> tuple[Edge | None, list[Cut], list[Node]]:
-    """The value that strided Slices cut this one from, the cuts, and those Slices."""
+    """The source of a chain of strided Slices that ends in this value, the cuts, and the Slices."""
     cuts: list[Cut] = []
     nodes: list[Node] = []
     while value is not None and value.producer is not None and value.producer.is_op("Slice"):
         node = value.producer
-        own = None if node.has_references else cuts_of(node)
-        if own is None or node.graph is not graph or all(cut.step == 1 for cut in own):
+        node_cuts = None if node.has_references else cuts_of(node)
+        if node_cuts is None or node.graph is not graph or all(cut.step == 1 for cut in node_cuts):
             break
-        cuts += own
+        cuts += node_cuts
         nodes.append(node)
         value = node.inputs[0]
     return value, cuts, nodes
 
 
 def _find_at(concat: Node) -> Match:
-    """A Concat of all pieces that strided Slices cut an image into; the pieces share Slices."""
+    """A Concat of all pieces into which strided Slices cut an image. Pieces may share Slices."""
     size = math.isqrt(len(concat.inputs))
     if size < 2 or size * size != len(concat.inputs):
-        refuse("the number of its inputs is not a square")
+        refuse("the number of inputs is not a square")
     if not _joins_channels(concat):
-        refuse("it does not join the channels")
+        refuse("the Concat does not join channels")
     sources, cuts, nodes = zip(
         *(_cuts(value, concat.graph) for value in concat.inputs), strict=True
     )
     x = sources[0]
     if x is None or len(set(sources)) > 1:
-        refuse("its inputs are not cut from one value")
+        refuse("the inputs are not cut from one value")
     x.require_rank(4)
-    places = [_place(x, piece, size) for piece in cuts]
+    places = [_pixel_index(x, piece, size) for piece in cuts]
     if set(places) != set(range(size * size)):
         refuse("the Slices do not take each pixel of a block once")
     inner = dict.fromkeys(chain(*nodes))
@@ -75,8 +75,8 @@ def _joins_channels(concat: Node) -> bool:
     return axis_of(concat, 4) == 1
 
 
-def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:
-    """The number of the pixel that the cuts take from each block, counted along rows."""
+def _pixel_index(x: Edge, cuts: list[Cut], size: int) -> int | None:
+    """The index of the pixel that the cuts take from each block, counted row by row."""
     starts = {}
     for cut in cuts:
         axis = cut.axis % 4
@@ -106,8 +106,10 @@ def _join_slices(m: Match, new: Tape) -> Result:
 
 
 def _unshuffle(m: Match, new: Tape) -> Result:
-    """PixelUnshuffle orders by channel, then by pixel of the block; SpaceToDepth the reverse."""
-    shape, size = _checked(m)
+    """PixelUnshuffle orders its channels by channel, then by pixel of the block; SpaceToDepth by
+    pixel first.
+    """
+    shape, size = _block_shape(m)
     channels = shape[1]
     if not isinstance(channels, int):
         refuse(unknown("the number of channels"))
@@ -117,8 +119,8 @@ def _unshuffle(m: Match, new: Tape) -> Result:
     )
 
 
-def _checked(m: Match) -> tuple[Shape, int]:
-    """The six dimensions of the blocks, and the size of a block."""
+def _block_shape(m: Match) -> tuple[Shape, int]:
+    """The six dimensions of the blocks, and the block size. Refuses other shapes."""
     shape, size = blocks_of(m, 3, 5)
     require_equal_shape(
         m.x.shape, (shape[0], shape[1], product(shape[2], size), product(shape[4], size))
@@ -131,7 +133,7 @@ def _checked(m: Match) -> tuple[Shape, int]:
 
 
 def _reorder_weights(m: Match, new: Tape) -> Result:
-    """A Conv that reads reordered channels: reorder its weights instead."""
+    """Reorder the weights of a Conv instead of the channels that it reads."""
     index = array_of(m.index)
     weight = array_of(m.W)
     blocks = m.blocks.outputs[0]
@@ -140,7 +142,7 @@ def _reorder_weights(m: Match, new: Tape) -> Result:
         or index.ndim != 1
         or sorted(index.tolist()) != list(range(weight.shape[1]))
     ):
-        refuse("the Gather is not a reordering of the channels")
+        refuse("the Gather is not a permutation of the channels")
     if blocks.shape is None or blocks.shape[1] != weight.shape[1]:
         refuse("the Gather is not known to take all channels")
     if would_double(m.W, weight.size):
@@ -152,16 +154,16 @@ class SpaceToDepthFusionPass(Pass):
     """Slices or Reshapes that turn blocks of pixels into channels become SpaceToDepth.
 
     before   Reshape(Transpose(Reshape(x, [N, C, H, b, W, b]), [0, 3, 5, 1, 2, 4]), [N, b·b·C, H,
-             W]), or by [0, 1, 3, 5, 2, 4] (PixelUnshuffle);
+             W]), or with [0, 1, 3, 5, 2, 4] (PixelUnshuffle);
              Concat of the b·b Slices of x with steps b along both axes of an image (YOLO's Focus);
-             Conv(Gather(SpaceToDepth(x), another order of the channels), W)
-    after    SpaceToDepth(x, b), and a Gather of the channels if their order differs;
+             Conv(Gather(SpaceToDepth(x), permutation of the channels), W)
+    after    SpaceToDepth(x, b), with a Gather of the channels if their order differs;
              Conv(SpaceToDepth(x), W′)
-    refuses  shapes that are not known to be these; element types for which the target lacks a
+    refuses  shapes that are not known to have this form; element types for which the target lacks a
              kernel; another order of an unknown number of channels; before a Conv: a Gather that is
-             not a reordering of the channels, or not known to take all of them, groups, large
+             not a permutation of the channels, or not known to take all of them, groups, and large
              weights that are used elsewhere
-    never    Slices that do not reach the end, or one that is missing
+    never    Slices that do not reach the end of the axis, or that miss a pixel of the block
     algebra  the definition of SpaceToDepth, bit by bit; only a Conv after it sums its channels in
              another order
     source   tf2onnx; torch's PixelUnshuffle; the Focus layer of YOLOv5 and YOLOX
@@ -190,4 +192,4 @@ class SpaceToDepthFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return new.SpaceToDepth(m.x, blocksize=_checked(m)[1])
+        return new.SpaceToDepth(m.x, blocksize=_block_shape(m)[1])

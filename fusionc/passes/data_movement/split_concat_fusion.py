@@ -5,19 +5,19 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse
 
 
 def _all_pieces(m: Match) -> bool:
-    """Whether all pieces of the Split are there, in their order."""
+    """Whether the Concat joins all outputs of the Split, in order."""
     return are_all_pieces(m.concat.inputs, m.split)
 
 
 class SplitConcatFusionPass(Pass):
-    """Concat of all pieces of a Split becomes x, or a transposition of x if the axes differ.
+    """A Concat of all outputs of a Split becomes x, or a Transpose of x if the axes differ.
 
     before   Concat(Split(x)[0], …, Split(x)[n−1])
-    after    the same axis: x; another axis: Reshape(Transpose(Reshape(x)))
-    refuses  axes that are equal only for some ranks if the rank is unknown; another axis if the
-             pieces are not equal, more than one dimension is unknown, or one is 0
-    algebra  splitting x along a into n pieces and joining them along b moves the index of the piece
-             from a to b
+    after    x if the axes are equal; else Reshape(Transpose(Reshape(x)))
+    refuses  an unknown rank, if the axes are equal only for some ranks; if the axes differ: pieces
+             of different sizes, more than one unknown dimension, or a dimension of 0
+    algebra  splitting x along axis a into n pieces and joining them along axis b moves the index of
+             the piece from a to b
     source   MindSpore's split_concat_fusion
     """
 
@@ -44,7 +44,7 @@ class SplitConcatFusionPass(Pass):
             refuse("the rank is unknown")
         count = len(m.split.outputs)
         dims = _piece_dims(m, source)
-        cut = [*dims[:source], count, *dims[source:]]  # the index of the piece is axis `source` now
+        cut = [*dims[:source], count, *dims[source:]]  # axis `source` is the index of the piece
         order = [axis for axis in range(len(cut)) if axis != source]
         order.insert(target, source)
         joined = list(dims)
@@ -54,14 +54,16 @@ class SplitConcatFusionPass(Pass):
 
 
 def _piece_dims(m: Match, axis: int) -> list[int]:
-    """The dimensions of each piece, with −1 for an unknown one. Refuses what Reshape cannot do."""
+    """The dimensions of each piece, with −1 for an unknown one. Refuses shapes that Reshape cannot
+    express.
+    """
     sizes = sizes_of(m.split)
     if sizes is None or len(set(sizes)) != 1:
         refuse("the pieces are not known to be equal")
     dims = [d if isinstance(d, int) else -1 for d in m.x.shape]
     dims[axis] = sizes[0]
     if 0 in dims:
-        refuse("a dimension is 0, which means something else to Reshape")
+        refuse("a dimension is 0, which Reshape would copy")
     if dims.count(-1) > 1:
         refuse("more than one dimension is unknown")
     return dims

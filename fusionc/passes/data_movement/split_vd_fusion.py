@@ -4,21 +4,21 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refus
 
 
 def _find_at(inner: Node) -> Match:
-    """A Split of a piece of a Split, with any number of outputs, which a formula cannot express."""
+    """A Split that reads an output of a Split. A formula lacks any number of outputs."""
     piece = inner.inputs[0]
     outer = None if piece is None else piece.producer
     if outer is None or not outer.is_op("Split"):
-        refuse("its input is not a piece of a Split")
+        refuse("the input is not an output of a Split")
     if outer.graph is not inner.graph:
         refuse("the Split before it is outside of this subgraph")
     if outer.has_references:
         refuse("the Split before it has parameters of the function as attributes")
-    at = next(i for i, output in enumerate(outer.outputs) if output is piece)
-    outputs = [*outer.outputs[:at], *inner.outputs, *outer.outputs[at + 1 :]]
+    index = next(i for i, output in enumerate(outer.outputs) if output is piece)
+    outputs = [*outer.outputs[:index], *inner.outputs, *outer.outputs[index + 1 :]]
     captures = {
         "outer": outer,
         "inner": inner,
-        "at": at,
+        "at": index,
         "all_outputs": outputs,
         "x": outer.inputs[0],
     }
@@ -26,13 +26,13 @@ def _find_at(inner: Node) -> Match:
 
 
 class ZSplitVDFusionPass(Pass):
-    """A Split of a piece of a Split of the same axis is merged into it.
+    """A Split of an output of another Split along the same axis is merged into it.
 
     before   p, q = Split(x); q1, q2 = Split(q)
     after    p, q1, q2 = Split(x)
-    refuses  another axis; sizes that are not known before the model runs; a piece that is also used
-             as a whole
-    algebra  splitting a piece again splits the whole at both places
+    refuses  different axes; sizes that are not known before the model runs; a piece that is also
+             used as a whole
+    algebra  splitting a piece again is splitting the whole at more positions
     source   CANN's ZSplitVDFusionPass
     """
 

@@ -4,7 +4,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.slice_split_concat import new_split, piece_of
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, unknown
 
-_Piece = tuple[int, int, Node]  # start, end and the Slice
+_Piece = tuple[int, int, Node]  # start, end, and the Slice
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
@@ -22,7 +22,7 @@ def _find(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _match(slice_node: Node, x: Edge, axis: int, graph: Graph) -> Match | Miss:
-    """All Slices of x along an axis, or why this one and the others do not cover x."""
+    """All Slices of x along an axis, or the reason why they do not cover x."""
     pieces = sorted(_pieces(x, axis, graph), key=lambda piece: piece[:2])
     length = None if x.shape is None else x.shape[axis]
     if len(pieces) < 2:
@@ -38,13 +38,13 @@ def _match(slice_node: Node, x: Edge, axis: int, graph: Graph) -> Match | Miss:
 
 
 def _cover(pieces: Sequence[_Piece], length: int) -> bool:
-    """Whether each piece begins where the last one ends, from 0 to the length of the axis."""
+    """Whether each piece begins where the previous one ends, from 0 to the length of the axis."""
     bounds = [0, *(end for _, end, _ in pieces)]
     return [start for start, _, _ in pieces] == bounds[:-1] and bounds[-1] == length
 
 
 def _pieces(x: Edge, axis: int, graph: Graph) -> Iterator[_Piece]:
-    """Every Slice of a value along an axis."""
+    """All Slices of a value along an axis."""
     for node in x.outputs:
         piece = piece_of(node) if node.graph is graph else None
         if piece is not None and piece[:2] == (x, axis):
@@ -54,12 +54,12 @@ def _pieces(x: Edge, axis: int, graph: Graph) -> Iterator[_Piece]:
 class ZSplitVDFusionPassV2(Pass):
     """Slices that together cover one value become a Split.
 
-    before   Slice(x, 0, 2), Slice(x, 2, 5), Slice(x, 5, 6) along an axis of 6
+    before   Slice(x, 0, 2), Slice(x, 2, 5), Slice(x, 5, 6) along an axis of size 6
     after    Split(x, [2, 3, 1])
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    pieces that overlap, leave a gap or are not known before the model runs; Gathers of
-             single elements, which would become one node more (onnxruntime does it when it loads
-             the model, if it is faster)
+             single elements, which would need one more node (if it is faster, onnxruntime does this
+             itself when it loads the model)
     algebra  the definition of Split
     source   CANN's ZSplitVDFusionPassV2
     """

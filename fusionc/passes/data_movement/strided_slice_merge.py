@@ -21,7 +21,7 @@ from fusionc.rewrite import (
 )
 
 x = var("x")
-_NOT_WITHIN = "the piece does not lie within one of the joined values"
+_NOT_WITHIN = "the piece is not within one of the joined values"
 
 
 def _cuts(node: Node, rank: int | None) -> dict[int, Cut]:
@@ -35,14 +35,14 @@ def _cuts(node: Node, rank: int | None) -> dict[int, Cut]:
 
 
 def _slice_input(m: Match, new: Tape) -> Result:
-    """The slice, taken from the one input of the Concat that holds all of it."""
+    """A Slice of the one input of the Concat that contains the whole piece."""
     rank = m.inputs[0].rank
     axis = axis_of(m.concat, rank)
     cuts = _cuts(m.slice, rank)
     if axis is None or list(cuts) != [axis] or not cuts[axis].is_forward:
         refuse("the Slice does not cut the joined axis alone, counted from the front")
     if not joins_all_inputs(m.concat):
-        refuse("one of the joined values may be empty, which onnxruntime overlooks")
+        refuse("one of the joined values may be empty, and onnxruntime ignores empty ones")
     value, offset, size = _input_at(m, axis, cuts[axis].start)
     cut = Cut(axis, cuts[axis].start - offset, cuts[axis].end - offset)
     if not cut.start <= cut.end <= size:
@@ -50,31 +50,31 @@ def _slice_input(m: Match, new: Tape) -> Result:
     return value if (cut.start, cut.end) == (0, size) else new_slice(new, value, [cut])
 
 
-def _input_at(m: Match, axis: int, place: int) -> tuple[Edge, int, int]:
-    """The input of the Concat that holds this place of the axis, where it begins, and its size."""
+def _input_at(m: Match, axis: int, position: int) -> tuple[Edge, int, int]:
+    """The input of the Concat that contains a position of the axis, its offset, and its size."""
     offset = 0
     for value in m.inputs:
         size = value.shape[axis] if value.shape is not None and axis < len(value.shape) else None
         if not isinstance(size, int):
             refuse(unknown("the sizes"))
-        if place < offset + size:
+        if position < offset + size:
             return value, offset, size
         offset += size
     refuse(_NOT_WITHIN)
 
 
 class StridedSliceMergePass(Pass):
-    """Slice of Slice becomes one; Slice of a Concat is taken from the input that holds it.
+    """A Slice of a Slice becomes one Slice; a Slice of a Concat becomes a Slice of one input.
 
-    before   Slice(Slice(x, axis 1), axis 2); Slice(Slice(x, 2, 9), 1, 3) of the same axis;
+    before   Slice(Slice(x, axis 1), axis 2); Slice(Slice(x, 2, 9), 1, 3) along the same axis;
              Slice(Concat(a, b), …)
     after    Slice(x, axes [1, 2]); Slice(x, 3, 5); Slice(b, …) or b
-    refuses  bounds that are not known before the model runs; axes that are equal only for some
-             ranks if the rank is unknown; for one axis: steps, and bounds that count from the end;
-             for a Concat: a piece of more than one input, an input that may be empty while its
-             other sizes differ
-    algebra  axes are cut independently of each other; an index of a piece is an index of the whole,
-             moved
+    refuses  bounds that are not known before the model runs; an unknown rank, if the axes are equal
+             only for some ranks; two Slices along one axis with steps, or with bounds that count
+             from the end; a piece of a Concat that spans several inputs; a Concat with an input
+             that may be empty and have other sizes
+    algebra  axes are cut independently of each other; an index in a piece is an index in the whole,
+             plus the start of the piece
     source   CANN's StridedSliceMergePass (ConstSlice merging); onnx-optimizer's
              fuse_consecutive_slices
     """

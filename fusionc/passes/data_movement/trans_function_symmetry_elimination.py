@@ -31,17 +31,19 @@ def _sink(m: Match, new: Tape) -> Result:
 
 
 class TransFunctionSymmetryEliminationPass(Pass):
-    """Transposes around functions such as Log or Tanh become one or disappear.
+    """Transposes around functions such as Log or Tanh become one Transpose or disappear.
 
-    before   Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one order, where f
-             is made of elementwise operators with at least one function: Exp, Log, Tanh, Sigmoid,
-             Pow, Max …
+    before   Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) with equal
+             permutations, where f consists of elementwise operators with at least one function:
+             Exp, Log, Tanh, Sigmoid, Pow, Max …
     after    f(a, …), Transpose(f(a, b, …))
-    refuses  a power whose last bit decides a later result, for example of Floor
+    refuses  a Pow whose last bit a later operator such as Floor depends on
     never    a rewrite that would leave as many Transposes; constants of a higher rank, or large
-             ones used elsewhere; arithmetic alone, which TransOpSymmetryEliminationPass handles
-    algebra  elementwise results do not depend on where the elements lie, except for the last bit of
-             a function: onnxruntime computes the elements that do not fill a vector in another way
+             constants that are used elsewhere; f without such a function, which
+             TransOpSymmetryEliminationPass handles
+    algebra  elementwise results do not depend on the positions of the elements, except for the last
+             bit of a function: onnxruntime computes the elements that do not fill a vector in
+             another way
     source   CANN's TransOpSymmetryEliminationPass
     """
 

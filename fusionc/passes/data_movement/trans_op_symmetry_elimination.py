@@ -24,20 +24,20 @@ from fusionc.shapes.equality import same_shape
 
 x = var("x")
 _RESHAPED = op[tuple(sorted(names_with(Trait.RESHAPES)))](x, rest("options"), _as="first")
-_COPY = None  # a size that Reshape copies from its input, written as 0
+_COPY = None  # a size that Reshape copies from its input; it is written as 0
 _MOVED_COPY = "the shape copies a dimension that would move"
 
 
 def _axes(m: Match) -> tuple[list[int], list[int]]:
     axes = axes_of(m.first), axes_of(m.second)
-    if not axes[0] or not axes[1]:  # runtimes differ on an empty list: all axes, or no axis
+    if not axes[0] or not axes[1]:  # runtimes differ on an empty list: all axes or none
         refuse(not_constant("the axes"))
     return axes[0], axes[1]
 
 
 def _undo(m: Match, new: Tape) -> Result:
     first, second = _axes(m)
-    # Both count the axes of the larger tensor: what Unsqueeze makes, what Squeeze takes.
+    # Both count the axes of the larger tensor: the output of Unsqueeze, the input of Squeeze.
     if sorted(first) == sorted(second):
         return m.x
     rank = (m.first.outputs[0] if m.first.op == "Unsqueeze" else m.x).require_rank()
@@ -47,45 +47,45 @@ def _undo(m: Match, new: Tape) -> Result:
 
 
 def _twice(m: Match, new: Tape) -> Result:
-    """One Unsqueeze, or one Squeeze, in place of two: its axes are those of the largest tensor."""
+    """One Unsqueeze or Squeeze instead of two. Its axes are axes of the largest tensor."""
     first, second = _axes(m)
     largest = (m.x if m.second.op == "Squeeze" else m.second.outputs[0]).require_rank()
     is_unsqueeze = m.second.op == "Unsqueeze"
     outer = [axis % largest for axis in (second if is_unsqueeze else first)]
     inner = first if is_unsqueeze else second
     middle = [axis for axis in range(largest) if axis not in outer]  # axes of the middle tensor
-    both = sorted([*outer, *(middle[axis % (largest - len(outer))] for axis in inner)])
-    return new_unsqueeze(new, m.x, both, m.second.op)
+    axes = sorted([*outer, *(middle[axis % (largest - len(outer))] for axis in inner)])
+    return new_unsqueeze(new, m.x, axes, m.second.op)
 
 
 def _unsqueezed_reshape(m: Match, new: Tape) -> Result:
-    """One Reshape, with the axes of the Unsqueeze in its shape."""
+    """One Reshape, with the axes of the Unsqueeze added to its shape."""
     sizes, axes = _written_sizes(m)
-    places = sorted(axis % (len(sizes) + len(axes)) for axis in axes)
-    if any(size == _COPY and at >= places[0] for at, size in enumerate(sizes)):
+    positions = sorted(axis % (len(sizes) + len(axes)) for axis in axes)
+    if any(size == _COPY and index >= positions[0] for index, size in enumerate(sizes)):
         refuse(_MOVED_COPY)
-    for place in places:
-        sizes.insert(place, 1)
+    for position in positions:
+        sizes.insert(position, 1)
     return _reshape(m, new, sizes)
 
 
 def _squeezed_reshape(m: Match, new: Tape) -> Result:
-    """One Reshape, without the axes of the Squeeze in its shape."""
+    """One Reshape, with the axes of the Squeeze removed from its shape."""
     sizes, axes = _written_sizes(m)
-    places = sorted(axis % len(sizes) for axis in axes)
-    kept = [at for at in range(len(sizes)) if at not in places]
-    if any(sizes[at] == _COPY and at > places[0] for at in kept):
+    positions = sorted(axis % len(sizes) for axis in axes)
+    kept = [index for index in range(len(sizes)) if index not in positions]
+    if any(sizes[index] == _COPY and index > positions[0] for index in kept):
         refuse(_MOVED_COPY)
     shape = m.first.outputs[0].shape
-    if any(sizes[at] != 1 and (shape is None or shape[at] != 1) for at in places):
+    if any(sizes[index] != 1 and (shape is None or shape[index] != 1) for index in positions):
         refuse("an axis is not known to have one element")
-    return _reshape(m, new, [sizes[at] for at in kept])
+    return _reshape(m, new, [sizes[index] for index in kept])
 
 
 def _written_sizes(m: Match) -> tuple[list[int | None], list[int]]:
-    """The sizes that the first Reshape names, and the axes of the second node.
+    """The sizes in the shape of the Reshape, and the axes of the second node.
 
-    A size that the Reshape copies from x is written out if it is known; else it is _COPY.
+    A size that the Reshape copies from x is replaced by its number if it is known, else by _COPY.
     """
     target = m.shape.require_constant("the shape")
     if target.ndim != 1:
@@ -114,7 +114,7 @@ def _reshape(m: Match, new: Tape, sizes: list[int | None]) -> Result:
 
 
 def _flattened(m: Match, new: Tape) -> Result:
-    """One Reshape to the matrix that Flatten makes."""
+    """One Reshape to the matrix that Flatten returns."""
     target = [
         size if isinstance(size, int) else -1 for size in m.second.outputs[0].shape or (-1, -1)
     ]
@@ -124,31 +124,33 @@ def _flattened(m: Match, new: Tape) -> Result:
 
 
 def transpose_of_groups(m: Match, new: Tape) -> Result:
-    """Reshape(Transpose(Reshape(x))), where the first Reshape joins axes and the second one splits
-    them again.
+    """Reshape(Transpose(Reshape(x))) as one Transpose, if the first Reshape joins axes and the
+    second one splits them again.
     """
-    whole, joint, result = (value.shape for value in (m.x, m.turn.inputs[0], m.second.outputs[0]))
-    if whole is None or joint is None or result is None:
+    whole, joined, result = (value.shape for value in (m.x, m.turn.inputs[0], m.second.outputs[0]))
+    if whole is None or joined is None or result is None:
         refuse("the ranks are unknown")
-    for groups in _groups(whole, joint):
+    for groups in _groups(whole, joined):
         order = [axis for group in order_of(m.turn) for axis in groups[group]]
         if same_shape(result, [whole[axis] for axis in order]):
             return new.Transpose(m.x, like=m.turn, perm=order)
     refuse("the axes are not known to be joined and split again")
 
 
-def _groups(whole: Shape, joint: Shape) -> list[list[list[int]]]:
-    """Every way to assign the axes of the whole to those of the joint shape: one each, except for
-    one joint axis that gets several.
+def _groups(whole: Shape, joined: Shape) -> list[list[list[int]]]:
+    """All ways to assign the axes of `whole` to the axes of `joined`: one to each, except for one
+    joint axis that gets several.
     """
-    several = len(whole) - len(joint) + 1
+    group_size = len(whole) - len(joined) + 1
     axes = [[axis] for axis in range(len(whole))]
-    ways = []
-    for at in range(len(joint) if several > 1 else 0):
-        end = at + several
-        if same_shape(joint[:at], whole[:at]) and same_shape(joint[at + 1 :], whole[end:]):
-            ways.append([*axes[:at], list(range(at, end)), *axes[end:]])
-    return ways
+    assignments = []
+    for index in range(len(joined) if group_size > 1 else 0):
+        end = index + group_size
+        if same_shape(joined[:index], whole[:index]) and same_shape(
+            joined[index + 1 :], whole[end:]
+        ):
+            assignments.append([*axes[:index], list(range(index, end)), *axes[end:]])
+    return assignments
 
 
 def _joined_transposes(graph: Graph) -> Iterator[Match]:
@@ -160,26 +162,27 @@ def _is_exact(nodes: Collection[Node]) -> bool:
 
 
 class TransOpSymmetryEliminationPass(Pass):
-    """Two operators in a row that move or reshape become one or disappear.
+    """Two operators in a row that move or reshape become one operator or disappear.
 
-    before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a
-             Reshape or Flatten, or Squeeze, Unsqueeze after a Reshape; Squeeze(Unsqueeze(x)) and
+    before   Transpose(Transpose(x)); Reshape(Reshape(x)), Flatten, Squeeze or Unsqueeze before a
+             Reshape or Flatten, Squeeze or Unsqueeze after a Reshape; Squeeze(Unsqueeze(x)) and
              Unsqueeze(Squeeze(x)) of the same axes; Unsqueeze(Unsqueeze(x)), Squeeze(Squeeze(x));
              Reshape(Transpose(Reshape(x))) that joins, moves and splits axes, as torch transposes
              the keys of attention; Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …)
-             of one order, where f is made of elementwise arithmetic, QuantizeLinear and
+             with equal permutations, where f consists of elementwise arithmetic, QuantizeLinear and
              DequantizeLinear
     after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …),
              Transpose(f(a, b, …))
-    refuses  a Reshape to a shape that may copy dimensions (0) that x does not have on the same
-             axis; a Flatten to a matrix if both sizes are unknown or one is 0; other axes; axes
-             that are not known to be joined and split again, or to have one element; a new axis
-             that an Expand repeats, which identifies attention
+    refuses  a Reshape whose shape may copy dimensions (0) that x does not have on the same axis; a
+             Flatten to a matrix if both sizes are unknown or one is 0; different axes; axes that
+             are not known to be joined and split again, or to have size 1; a new axis that an
+             Expand repeats, because the attention passes recognize attention by it
     never    a rewrite that would leave as many Transposes; constants of a higher rank, or large
-             ones used elsewhere; blockwise quantization; pairs of Casts, which CastRemovePass
-             handles; functions such as Log, which TransFunctionSymmetryEliminationPass handles
+             constants that are used elsewhere; blockwise quantization; pairs of Casts, which
+             CastRemovePass handles; functions such as Log, which
+             TransFunctionSymmetryEliminationPass handles
     algebra  permutations compose; the order of elements does not depend on shapes in between;
-             elementwise results do not depend on where the elements lie
+             elementwise results do not depend on the positions of the elements
     source   CANN's TransOpSymmetryEliminationPass and PermutePass
     """
 

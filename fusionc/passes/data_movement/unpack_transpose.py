@@ -19,21 +19,21 @@ from fusionc.shapes.equality import same_shape
 
 
 def _producer(value: Edge | None, name: str) -> Node | None:
-    """The node of this operator that computes a value."""
+    """The producer of a value, if it is this operator."""
     node = None if value is None else value.producer
     return node if node is not None and node.is_op(name) and not node.has_references else None
 
 
 def _find_at(split: Node) -> Match:
-    """[batch, length, pieces · …] cut into pieces of [batch, …, length] by Reshape, Transpose,
-    Split and Squeezes.
+    """Reshape, Transpose, Split and Squeezes that cut [batch, length, pieces · …] into pieces of
+    [batch, …, length].
     """
     turn = _producer(split.inputs[0], "Transpose")
     if turn is None:
-        refuse("its input is not made by a Transpose")
+        refuse("the input is not the result of a Transpose")
     reshape = _producer(turn.inputs[0], "Reshape")
     if reshape is None:
-        refuse("the input of the Transpose is not made by a Reshape")
+        refuse("the input of the Transpose is not the result of a Reshape")
     order = order_of(turn)
     rank = len(order)
     if rank < 4 or order != [2, 0, *range(3, rank), 1]:
@@ -50,7 +50,7 @@ def _find_at(split: Node) -> Match:
 
 
 def _squeezes(split: Node, rank: int) -> list[Node]:
-    """The Squeezes of single pieces along axis 0, one for each output. Refuses other users."""
+    """The Squeezes of the outputs along axis 0, one for each output. Refuses other users."""
     if set(require_known(sizes_of(split), "the sizes of the pieces")) != {1}:
         refuse("a piece has more than one element along the axis")
     if axis_of(split, rank) != 0:
@@ -74,11 +74,11 @@ class UnpackTransposePass(UBFusionPass):
              axis 0), axis 0)
     after    Squeeze(Split(Reshape(Transpose(x, [0, 2, 1]), [batch, 3, heads, size, length]), axis
              1), axis 1)
-    refuses  x of another rank than 3; a Reshape that changes more than its last axis; sizes other
-             than that of the batch that are unknown; other targets
-    algebra  the same elements in the same order; onnxruntime 1.31.1 transposes a matrix fast, but
-             five axes element by element: attention across channels (XCiT) runs in 0.86 of the time
-    source   measured
+    refuses  an x of other rank than 3; a Reshape that changes more than the last axis; unknown
+             sizes other than the batch; other targets
+    algebra  the same elements in the same order
+    source   measured: onnxruntime 1.31.1 transposes a matrix fast, but five axes element by
+             element. Attention across channels (XCiT) runs in 0.86 of the time
     """
 
     patterns = (
@@ -95,8 +95,8 @@ class UnpackTransposePass(UBFusionPass):
         sizes = (*shape[2:], shape[1])
         if not all(isinstance(size, int) and size > 0 for size in sizes):
             refuse("a size other than that of the batch is unknown, or is 0")
-        turned = new.Transpose(m.x, perm=[0, 2, 1])
-        whole = new.Reshape(turned, new.const(np.array([0, *sizes], np.int64)))
-        outputs = new_split(new, whole, sizes_of(m.split) or [], 1)
+        transposed = new.Transpose(m.x, perm=[0, 2, 1])
+        reshaped = new.Reshape(transposed, new.const(np.array([0, *sizes], np.int64)))
+        outputs = new_split(new, reshaped, sizes_of(m.split) or [], 1)
         pieces = dict(zip(m.split.outputs, outputs, strict=True))
         return [new_unsqueeze(new, pieces[node.inputs[0]], [1], "Squeeze") for node in m.squeezes]

@@ -22,54 +22,56 @@ from fusionc.rewrite import (
     unknown,
 )
 
-_ROWS = 64  # rows that a value is assumed to have if that is unknown
-_ALONE = 8  # elements that are copied in the time of one that is picked alone
-_NODE = 1000  # cost of one more node, in elements of elementwise work
-_PRODUCTS = 8  # multiplications and additions of a matrix product that cost as much as one element
-_TOO_MANY = "not at least one and at most half of the rows are taken"
+_ASSUMED_ROWS = 64  # assumed number of rows if it is unknown
+_SINGLE_COST = 8  # cost of copying a single element, in elements that are copied in a row
+_NODE_COST = 1000  # cost of an additional node, in elements of elementwise work
+_PRODUCTS_PER_ELEMENT = 8  # multiplications of a matrix product that cost as much as one element
+_TOO_MANY = "the number of selected rows is 0, or more than half of all rows"
 _Region = dict[Node, tuple[int, Carriers]]  # node → the axis of its rows, and its carriers
 
 
 def _region(rows: _Selection) -> _Region:
-    """The operators whose results are only used for the selected rows."""
+    """The operators of whose results only the selected rows are used."""
     region: _Region = {}
     start = rows.node.inputs[0]
     if start is None or start.producer is None:
         return region
-    wanted = {start: {rows.axis}}
-    pending = [_entry(start)]
-    while pending:  # from users to producers
+    required_axes = {start: {rows.axis}}
+    pending = [_heap_entry(start)]
+    while pending:  # users before producers
         _, _, value = heapq.heappop(pending)
         node = value.producer
-        if node is None or not _is_private(value, wanted[value], rows, region):
+        if node is None or not _is_private(value, required_axes[value], rows, region):
             continue
-        (axis,) = wanted[value]
+        (axis,) = required_axes[value]
         carried = _carriers(node, value, axis, rows)
         if carried is None:
             continue
         region[node] = axis, carried
-        for operand, own in ((node.inputs[position], own) for position, own in carried.items()):
+        for operand, operand_axis in (
+            (node.inputs[position], operand_axis) for position, operand_axis in carried.items()
+        ):
             if operand is None:
                 continue
-            if operand.producer is not None and operand not in wanted:
-                heapq.heappush(pending, _entry(operand))
-            wanted.setdefault(operand, set()).add(own)
+            if operand.producer is not None and operand not in required_axes:
+                heapq.heappush(pending, _heap_entry(operand))
+            required_axes.setdefault(operand, set()).add(operand_axis)
     return region
 
 
 def _carriers(node: Node, value: Edge, axis: int, rows: _Selection) -> Carriers | None:
-    """The inputs that carry the rows of a value; None if its node needs all rows."""
+    """The inputs that carry the rows of a value; None if the node needs all rows."""
     if node.outputs[0] is not value or (node.op == "Reshape" and rows.count is None):
         return None
     return carriers(node, axis)
 
 
-def _entry(value: Edge) -> tuple[float, int, Edge]:
+def _heap_entry(value: Edge) -> tuple[float, int, Edge]:
     return (-value.producer.position if value.producer else 0, value.serial, value)
 
 
 def _is_private(value: Edge, axes: set[int], rows: _Selection, region: _Region) -> bool:
-    """Whether everything that uses a value uses its selected rows, along one axis."""
+    """Whether all users of a value read only its selected rows, along one axis."""
     node = value.producer
     if node is None or node.graph is not rows.node.graph or len(axes) > 1:
         return False
@@ -85,15 +87,15 @@ def _only_carries(user: Node, value: Edge, region: _Region) -> bool:
 
 
 def _saves_work(rows: _Selection, region: _Region) -> bool:
-    """Whether the work that is saved exceeds the cost of the additional Gathers."""
+    """Whether the work that is saved costs more than the additional Gathers."""
     count = rows.count or 1
     whole = rows.node.inputs[0]
     size = whole.shape[rows.axis] if whole is not None and whole.shape is not None else None
     saved = sum(_work(node, axis) for node, (axis, _) in region.items())
-    saved *= (size if isinstance(size, int) else _ROWS) - count
+    saved *= (size if isinstance(size, int) else _ASSUMED_ROWS) - count
     gathered = _gathered(region)
     copied = (sum(_copied(v, a) for v, a in gathered) - _copied(whole, rows.axis)) * count
-    return saved > copied + _NODE * (len(gathered) - 1 + rows.is_dropped)
+    return saved > copied + _NODE_COST * (len(gathered) - 1 + rows.is_dropped)
 
 
 def _gathered(region: _Region) -> set[tuple[Edge, int]]:
@@ -109,13 +111,15 @@ def _gathered(region: _Region) -> set[tuple[Edge, int]]:
 
 
 def _copied(value: Edge | None, axis: int) -> int:
-    """The cost of picking one row, in elements; higher if a row is a column in memory."""
+    """The cost of copying one row, in elements; higher if the row is a column in memory."""
     shape = shape_of(value)
-    return _elements(value, axis) * (_ALONE if shape is not None and axis == len(shape) - 1 else 1)
+    return _elements(value, axis) * (
+        _SINGLE_COST if shape is not None and axis == len(shape) - 1 else 1
+    )
 
 
 def _elements(value: Edge | None, axis: int) -> int:
-    """The number of elements of one row; unknown dimensions count as 1."""
+    """The number of elements in one row. Unknown dimensions count as 1."""
     return math.prod(
         d for a, d in enumerate(shape_of(value) or ()) if a != axis and isinstance(d, int)
     )
@@ -129,7 +133,7 @@ def _work(node: Node, axis: int) -> int:
         depth = list((shape_of(node.inputs[0]) or ())[-2 if node.attr("transA") else -1 :][:1])
     elif node.op == "Conv":
         depth = list((shape_of(node.inputs[1]) or ())[1:])
-    return work * max(1, math.prod(d for d in depth if isinstance(d, int)) // _PRODUCTS)
+    return work * max(1, math.prod(d for d in depth if isinstance(d, int)) // _PRODUCTS_PER_ELEMENT)
 
 
 def _find_at(node: Node) -> Match:
@@ -143,7 +147,7 @@ def _find_at(node: Node) -> Match:
 
 
 def _obstacle(node: Node) -> str:
-    """Why the operator before a Gather or Slice cannot compute the selected rows alone."""
+    """Why the operator before a Gather or Slice cannot compute only the selected rows."""
     value = node.inputs[0]
     producer = None if value is None else value.producer
     if value is None or producer is None:
@@ -163,17 +167,17 @@ class _Selection:
 
     node: Node
     axis: int
-    count: int | None  # of rows; None if it is 0 or 1
-    cut: Cut | None = None  # of a Slice
+    count: int | None  # number of rows; None if it is 0 or 1
+    cut: Cut | None = None  # the cut of a Slice; None for a Gather
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the axis is removed because the index is a scalar."""
+        """Whether the index is a scalar, so that the Gather removes the axis."""
         index = self.node.inputs[1] if self.cut is None else None
         return index is not None and index.rank == 0
 
     def select(self, value: Edge, axis: int, new: Tape) -> Edge:
-        """The same rows of another value, whose axis stays."""
+        """The same rows of another value, whose axis is kept."""
         if self.cut is not None:
             return new_slice(new, value, [Cut(axis, self.cut.start, self.cut.end, self.cut.step)])
         index = self.node.inputs[1]
@@ -189,7 +193,7 @@ class _Selection:
 
 
 def _selection_of(node: Node) -> _Selection:
-    """The rows that a Gather or Slice takes. Refuses if they may be more than half of all."""
+    """The rows that a Gather or Slice takes. Refuses if they may be more than half of all rows."""
     x: Edge = require_known(node.inputs[0], "the input")
     shape = x.require_shape(least=1)
     return _gather_selection(node, shape) if node.op == "Gather" else _slice_selection(node, shape)
@@ -228,17 +232,18 @@ def _slice_selection(node: Node, shape: Shape) -> _Selection:
 
 
 class UpstreamGatherPass(Pass):
-    """A Gather or Slice of some rows moves before row-by-row operators, which skip other rows.
+    """A Gather or Slice of some rows moves before row-by-row operators, which then skip the other
+    rows.
 
-    before   Gather(f(x, c), 0, axis 1), where f is made of elementwise operators, normalizations,
-             Softmax, products (with the rows on either side), Transpose, Reshape, …: a classifier
-             that reads one token
+    before   Gather(f(x, c), 0, axis 1), where f consists of elementwise operators, normalizations,
+             Softmax, products (with the rows in either operand), Transpose, Reshape, …, for example
+             in a classifier that reads one token
     after    Squeeze(f(Gather(x, [0], axis 1), c))
-    refuses  nothing of its own
+    refuses  only what every pass refuses
     never    more than half of the rows; a move that would not save work; values that are also used
              elsewhere; operands that are not known to have either one row or as many as the result
     algebra  these operators compute each row of the result from the same row of some operands and
-             the whole of the others
+             from all of the others
     source   onnxruntime's UpStreamGather, which is for training
     """
 
@@ -255,12 +260,12 @@ class UpstreamGatherPass(Pass):
         for node in sorted(m.region, key=lambda n: n.position):
             axis, carried = m.region[node]
             inputs = list(node.inputs)
-            for position, own in carried.items():
+            for position, operand_axis in carried.items():
                 value = inputs[position]
                 if value is not None:
-                    key = value, own
+                    key = value, operand_axis
                     if key not in selected:
-                        selected[key] = m.rows.select(value, own, new)
+                        selected[key] = m.rows.select(value, operand_axis, new)
                     inputs[position] = selected[key]
             if node.op == "Reshape":
                 target = array_of(inputs[1]).copy()

@@ -1,1 +1,1 @@
-"""MatMul, Gemm and Einsum: biases, scales and orders of axes go into them; several become one."""
+"""Fold biases, scales and Transposes into MatMul, Gemm and Einsum, and join products."""

@@ -1,12 +1,12 @@
-"""The settings of a product: everything except its operands."""
+"""The settings of a product: its operator and attributes, without its operands."""
 
 from __future__ import annotations
 
 from fusionc.model.graph import Node
 
-_OF_GEMM = ("transA", "transB", "alpha", "beta")
+_GEMM_ATTRIBUTES = ("transA", "transB", "alpha", "beta")
 
 
 def product_settings(node: Node) -> tuple[object, ...]:
-    """The operator of a MatMul or Gemm, and the attributes of a Gemm."""
-    return (node.op, *(node.attr(name) for name in _OF_GEMM if node.op == "Gemm"))
+    """The operator of a MatMul or Gemm, with the attributes of a Gemm."""
+    return (node.op, *(node.attr(name) for name in _GEMM_ATTRIBUTES if node.op == "Gemm"))

@@ -13,19 +13,19 @@ _B = op.Transpose(b, _as="second")
 
 
 def _exchanges(node: Node) -> bool:
-    """Whether a Transpose of a matrix does something; every operand of a Gemm is a matrix."""
+    """Whether a Transpose exchanges the axes of a matrix. Every operand of a Gemm is a matrix."""
     return bool(node.attr("perm") != [0, 1])
 
 
 def _refuse_dequantized(m: Match) -> None:
-    """Refuses a transposed operand that is dequantized from constants."""
+    """Refuse a transposed operand that is dequantized from constants."""
     for value, node in ((m.a, m.first), (m.b, m.second)):
-        maker = value.producer
-        is_dequantized = maker is not None and maker.is_op("DequantizeLinear")
-        if node is not None and is_dequantized and maker.inputs[0].is_constant:
+        producer = value.producer
+        is_dequantized = producer is not None and producer.is_op("DequantizeLinear")
+        if node is not None and is_dequantized and producer.inputs[0].is_constant:
             refuse(
-                "onnxruntime transposes dequantized weights when it loads the model, but a product "
-                "in each run"
+                "onnxruntime transposes dequantized weights once when it loads the model, but a "
+                "product does so in each run"
             )
 
 
@@ -39,12 +39,13 @@ def _transpose_inside(m: Match, new: Tape) -> Result:
     return new.Gemm(m.a, m.b, m.c, like=m.gemm, **flags)
 
 
-def _turned(m: Match, new: Tape) -> Result:
+def _transposed_gemm(m: Match, new: Tape) -> Result:
     """(a·b + c)ᵀ = bᵀ·aᵀ + cᵀ"""
-    # Without an addend, onnxruntime exchanges the operands at load anyway.
+    # Without an addend, onnxruntime exchanges the operands itself when it loads the model.
     if m.c is not None and m.b.is_constant:
         refuse(
-            "weights are packed at load as a second operand only, and would be packed in each run"
+            "onnxruntime packs constant weights at load only as the second operand, else in each "
+            "run"
         )
     if m.c is not None:
         m.require_opset(7, "the addend of a Gemm is broadcast in another way")
@@ -60,25 +61,25 @@ def _column(addend: Edge, new: Tape) -> Edge:
     return addend if array.ndim == 0 else new.const(np.atleast_2d(array).T, like=addend)
 
 
-def _product(m: Match, new: Tape) -> Result:
+def _to_gemm(m: Match, new: Tape) -> Result:
     m.a.require_rank()
     m.b.require_rank()
-    m.require_opset(11, "Gemm wants an addend")
+    m.require_opset(11, "Gemm requires an addend")
     require_floats(m.a)
     _refuse_dequantized(m)
     flags = [None if node is None else int(_exchanges(node)) for node in (m.first, m.second)]
     return new.Gemm(m.a, m.b, transA=flags[0], transB=flags[1])
 
 
-def _exchanged(m: Match, new: Tape) -> Result:
-    """(aᵀ·bᵀ) = (b·a)ᵀ"""
+def _exchanged_product(m: Match, new: Tape) -> Result:
+    """aᵀ·bᵀ as (b·a)ᵀ."""
     if m.a.require_rank() != m.b.require_rank():
         refuse("the ranks differ")
     _refuse_dequantized(m)
     if any(
         value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)
     ):
-        refuse("a Transpose of a Transpose becomes one or none first")
+        refuse("a Transpose of a Transpose must be simplified first")
     product = new.MatMul(m.b, m.a)
     if m.third is not None:
         return product
@@ -86,7 +87,7 @@ def _exchanged(m: Match, new: Tape) -> Result:
 
 
 def _all_swap(m: Match) -> bool:
-    """Whether each Transpose swaps the last two axes."""
+    """Whether each Transpose exchanges the last two axes."""
     nodes = [getattr(m, name) for name in ("first", "second", "third")]
     return all(node is None or swaps_last_axes(node) for node in nodes)
 
@@ -97,28 +98,28 @@ def _has_transpose(m: Match) -> bool:
 
 
 def _third_exchanges(m: Match) -> bool:
-    """Whether the Transpose of the product does something."""
+    """Whether the Transpose of the product exchanges the axes."""
     return _exchanges(m.third)
 
 
 def _is_transposed_matrix(m: Match) -> bool:
-    """Whether an operand is transposed, and the product is one of two matrices."""
+    """Whether an operand is transposed, and both operands may be matrices."""
     return _has_transpose(m) and _is_matrix(m)
 
 
 class BatchMatMulFusionPass(Pass):
-    """A Transpose of an operand, or of the result of a Gemm, goes into the matrix product.
+    """A Transpose of an operand, or of the result of a Gemm, is folded into the matrix product.
 
     before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank
              2; MatMul(aᵀ, bᵀ) of any rank
-    after    Gemm with transA, transB, even if the Transpose stays because it is used elsewhere;
-             MatMul(b, a)ᵀ, or MatMul(b, a) if a Transpose after the product undoes this one
-    refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose
-             that moves other axes than the last two; Gemm(a, b, c)ᵀ below opset 7; Gemm(a, b, c)ᵀ
-             if c is not constant, or is large and used elsewhere; Gemm(a, b, c)ᵀ if b is constant,
-             because it would take up to 6 times as long; a Gemm of a MatMul below opset 11; a
-             Transpose of dequantized weights, because onnxruntime transposes their integers when it
-             loads the model, and the product would take 1.6 times as long
+    after    Gemm with transA or transB, even if the Transpose stays because it is used elsewhere;
+             MatMul(b, a)ᵀ, or MatMul(b, a) if a Transpose after the product undoes the Transpose
+    refuses  ranks other than 2 for a Gemm; integers, for which runtimes lack a Gemm; a Transpose
+             that moves axes other than the last two; Gemm(a, b, c)ᵀ below opset 7; Gemm(a, b, c)ᵀ
+             if c is not constant, or is large and used elsewhere; Gemm(a, b, c)ᵀ with a constant b,
+             which would take up to 6 times as long; a MatMul that becomes a Gemm below opset 11; a
+             Transpose of dequantized weights: onnxruntime transposes their integers when it loads
+             the model, and the product would take 1.6 times as long
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order if an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """
@@ -135,25 +136,25 @@ class BatchMatMulFusionPass(Pass):
         Pattern(
             "GemmTransposed",
             op.Transpose(op.Gemm(a, b, maybe(var("c")), _as="gemm"), _as="third"),
-            _turned,
+            _transposed_gemm,
             where=_third_exchanges,
         ),
         Pattern(
             "ProductTransposed",
             op.Transpose(op.MatMul(_A, _B), _as="third"),
-            _exchanged,
+            _exchanged_product,
             where=_all_swap,
         ),
         Pattern(
             "TransposeMatMul",
             op.MatMul(either(_A, a), either(_B, b)),
-            _product,
+            _to_gemm,
             where=_is_transposed_matrix,
         ),
-        Pattern("TransposeBoth", op.MatMul(_A, _B), _exchanged, where=_all_swap),
+        Pattern("TransposeBoth", op.MatMul(_A, _B), _exchanged_product, where=_all_swap),
     )
 
 
 def _is_matrix(m: Match) -> bool:
-    """Whether the product may be one of two matrices: only those can become a Gemm."""
+    """Whether both operands may be matrices: only a product of matrices can become a Gemm."""
     return m.a.rank in (2, None) and m.b.rank in (2, None)

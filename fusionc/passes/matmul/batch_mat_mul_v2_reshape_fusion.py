@@ -29,14 +29,14 @@ _PRODUCT = either(
 )
 
 
-def _keeps_leading(before: Shape, after: Shape) -> bool:
+def _have_same_leading_dims(first: Shape, second: Shape) -> bool:
     """Whether two shapes with equally many elements have the same dimensions except the last.
 
-    One dimension may be unknown if the others are positive numbers, from which it follows.
+    One dimension may be unknown if the others are positive numbers, because it follows from them.
     """
-    if len(before) != len(after):
+    if len(first) != len(second):
         return False
-    pairs = list(zip(before[:-1], after[:-1], strict=True))
+    pairs = list(zip(first[:-1], second[:-1], strict=True))
     different = [(a, b) for a, b in pairs if a is None or a != b]
     equal = tuple(a for a, b in pairs if a is not None and a == b)
     if not different:
@@ -46,25 +46,25 @@ def _keeps_leading(before: Shape, after: Shape) -> bool:
 
 
 def _scales(m: Match) -> tuple[float, float]:
-    """The factors alpha and beta of the product and of its bias."""
+    """The factors alpha and beta of the product and its bias."""
     if m.product.op != "Gemm":
         return 1.0, 1.0
     return float(m.product.attr("alpha")), float(m.product.attr("beta"))
 
 
 def _weight(m: Match, alpha: float, new: Tape) -> Edge:
-    """The weights as MatMul reads them, times alpha."""
+    """The weights times alpha, in the form that MatMul reads."""
     weight: Edge = m.W
     if m.product.attr("transB"):
         require_own(m, m.W)
         weight = new.const(np.ascontiguousarray(m.W.constant().T), like=m.W)
     if 0 in dims_of(weight):
-        refuse("there is nothing to multiply, and any number of rows")
+        refuse("the weights are empty, so the number of rows is undetermined")
     return weight if alpha == 1 else scaled(new, weight, np.asarray(alpha))
 
 
 def _addend(m: Match, columns: int, beta: float, new: Tape) -> Edge:
-    """The bias times beta, one number for each column."""
+    """The bias times beta, as one number for each column."""
     bias: Edge = m.B
     array = array_of(bias)
     is_row = array.ndim < 2 or (array.ndim == 2 and array.shape[0] == 1)
@@ -79,19 +79,19 @@ def _addend(m: Match, columns: int, beta: float, new: Tape) -> Edge:
 class BatchMatMulV2ReshapeFusionPass(Pass):
     """A product between two Reshapes that only flatten leading axes is computed without them.
 
-    before   Reshape(Gemm(Reshape(x, [−1, K]), W, B?), […, N]); the same with MatMul, with and
+    before   Reshape(Gemm(Reshape(x, [−1, K]), W, B?), […, N]); the same with MatMul, with or
              without an addend
     after    MatMul(x, W) + B
-    refuses  a last axis that the first Reshape does not keep; leading dimensions after the second
-             one that differ from those of x; a Gemm that transposes its first operand; a bias that
-             is not one number for each column; integers; large weights that have to be transposed
-             and are used elsewhere
-    never    a difference, except for tensors without elements: a 0 in a computed shape makes
-             Reshape copy a dimension of the flattened product, while here it stays 0
-    algebra  the rows of a product are computed one by one, in whatever shape they are counted;
-             alpha and beta of Gemm are factors of W and B
-    source   CANN's BatchMatMulV2ReshapeFusionPass; Reshape, Gemm, Reshape takes 1.01 to 1.11 of the
-             time of MatMul, Add
+    refuses  a first Reshape that changes the last axis; a second Reshape whose leading dimensions
+             differ from those of x; a Gemm that transposes its first operand; a bias that is not
+             one number for each column; integers; large weights that must be transposed and are
+             used elsewhere
+    never    changes a result, except for empty tensors: in a computed shape, a 0 makes Reshape copy
+             a dimension of the flattened product, while MatMul keeps the 0
+    algebra  each row of a product is computed on its own, whatever the leading axes are; alpha and
+             beta of Gemm are factors of W and B
+    source   CANN's BatchMatMulV2ReshapeFusionPass; measured: Reshape, Gemm and Reshape take 1.01 to
+             1.11 of the time of MatMul and Add
     """
 
     numerics = "rounding"
@@ -105,11 +105,13 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
         m.flatten.outputs[0].require_rank(least=2)
         result = m.unflatten.outputs[0].require_shape(least=1)
         if len(dims_of(m.W)) != 2 or m.product.attr("transA"):
-            refuse("not rows times a matrix")
+            refuse("the product is not rows times a matrix")
         alpha, beta = _scales(m)
         weight = _weight(m, alpha, new)
         depth, columns = dims_of(weight)
-        if (shape[-1], result[-1]) != (depth, columns) or not _keeps_leading(shape, result):
+        if (shape[-1], result[-1]) != (depth, columns) or not _have_same_leading_dims(
+            shape, result
+        ):
             refuse("the Reshapes do not only flatten leading axes")
         product = new.MatMul(m.x, weight)
         if m.B is None or beta == 0:

@@ -23,8 +23,8 @@ _TYPES = (
     TensorProto.INT32,
     TensorProto.INT64,
 )
-_SIZE = 32  # assumed for an unknown dimension
-_NODE = 500  # elements that can be moved in the time that one more Transpose costs
+_ASSUMED_SIZE = 32  # assumed size of an unknown dimension
+_NODE_COST = 500  # cost of an additional Transpose, in elements that are moved in the same time
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class _Plan:
 
     values: tuple[Edge, Edge]
     terms: tuple[str, str]  # the labels of each value
-    both: str  # labels that both values and the result have: the batch
-    first: str  # labels of the first value and of the result only
-    second: str  # labels of the second value and of the result only
+    both: str  # labels of both values and of the result: the batch
+    first: str  # labels of the first value and the result only
+    second: str  # labels of the second value and the result only
     inner: str  # labels that are summed
 
     def cost(self, result: str, sizes: IndexSizes) -> float:
-        """Elements that Transposes move; infinite if the product cannot be made like this."""
+        """The elements that Transposes move; infinity if the product is impossible in this form."""
         joins_unknown = len(self.second) > 1 and not all(
             isinstance(sizes[label], int) for label in self.second
         )
@@ -57,32 +57,34 @@ class _Plan:
 
 
 def _move_cost(old: str, new: str, sizes: IndexSizes) -> int:
-    """The cost of bringing axes into a new order."""
-    elements = math.prod(_number(sizes[label]) for label in old)
-    return _weight(old, new) * elements + _NODE * (old != new)
+    """The cost of moving axes into a new order."""
+    elements = math.prod(_assumed_size(sizes[label]) for label in old)
+    return _cost_per_element(old, new) * elements + _NODE_COST * (old != new)
 
 
-def _weight(old: str, new: str) -> int:
-    """The cost of a Transpose for each element: 0 for none, 1 if rows stay whole, 2 if one axis
-    moves, 8 for any other.
+def _cost_per_element(old: str, new: str) -> int:
+    """The cost of a Transpose per element: 0 if nothing moves, 1 if the last axis stays, 2 if one
+    axis moves, 8 otherwise.
     """
     if old == new or old[-1:] == new[-1:]:
         return int(old != new)
     return 2 if any(old.replace(label, "") == new.replace(label, "") for label in old) else 8
 
 
-def _number(size: Dim) -> int:
-    return size if isinstance(size, int) else _SIZE
+def _assumed_size(size: Dim) -> int:
+    return size if isinstance(size, int) else _ASSUMED_SIZE
 
 
 def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) -> _Plan:
-    """The cheapest plan: which value comes first, and in which order axes are summed."""
+    """The cheapest plan among those with either value first and either order of summed axes."""
     shared = set(terms[0]) & set(terms[1])
     both = _common(result, shared)
-    own = [_common(result, set(term) - shared) for term in terms]
+    own_labels = [_common(result, set(term) - shared) for term in terms]
     inners = [_common(term, shared - set(both)) for term in terms]
     plans = [
-        _Plan((values[i], values[j]), (terms[i], terms[j]), both, own[i], own[j], inner)
+        _Plan(
+            (values[i], values[j]), (terms[i], terms[j]), both, own_labels[i], own_labels[j], inner
+        )
         for i, j in ((0, 1), (1, 0))
         for inner in inners
     ]
@@ -90,7 +92,7 @@ def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) 
 
 
 def _common(labels: str, others: set[str]) -> str:
-    """The labels that are among the others, in their order."""
+    """Those labels that are in `others`, in their order."""
     return "".join(label for label in labels if label in others)
 
 
@@ -102,7 +104,7 @@ def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
 
 
 def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
-    """The product by Mul, if matrix multiplication cannot express it."""
+    """The sum of products by Mul and ReduceSum, for products that MatMul cannot express."""
     both = len(plan.both)
     first = len(plan.first)
     second = len(plan.second)
@@ -117,12 +119,12 @@ def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
 
 
 def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
-    """The product by MatMul."""
+    """The sum of products by MatMul."""
     a = _arranged(new, plan.values[0], plan.terms[0], plan.both + plan.first + plan.inner)
     b = _arranged(new, plan.values[1], plan.terms[1], plan.both + plan.inner + plan.second)
     b = _join_axes(new, b, [*plan.both, plan.inner, plan.second], sizes)
-    # Without a batch, the axes of the first value need not be joined, and one without axes is a
-    # vector.
+    # Without a batch, the axes of the first value need not be joined. Without axes of its own, the
+    # first value is a vector.
     rows = [*plan.both, plan.first] if plan.both else [*plan.first]
     product = new.MatMul(_join_axes(new, a, [*rows, plan.inner], sizes), b)
     result = plan.both + plan.first + plan.second
@@ -130,14 +132,14 @@ def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, st
 
 
 def _equation_of(node: Node) -> tuple[list[str], str]:
-    """The labels of each input and those of the result. Refuses an equation that does not have one
-    letter for each axis.
+    """The labels of each input and of the result. Refuses an equation without exactly one letter
+    for each axis.
     """
     text = node.attr("equation").replace(" ", "")
     operands, arrow, result = text.partition("->")
     terms = operands.split(",")
     if not all(term.isalpha() or not term for term in (*terms, result)):
-        refuse("an ellipsis")
+        refuse("the equation has an ellipsis")
     if not arrow:
         result = "".join(
             sorted(label for label in set(operands) - {","} if operands.count(label) == 1)
@@ -145,16 +147,14 @@ def _equation_of(node: Node) -> tuple[list[str], str]:
     if len(terms) != len(node.inputs) or any(
         len(set(term)) < len(term) for term in (*terms, result)
     ):
-        refuse("a diagonal")
+        refuse("the equation takes a diagonal, or lacks an input")
     if not set(result) <= set("".join(terms)):
         refuse("an axis of the result is in no input")
     return terms, result
 
 
 def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> IndexSizes:
-    """The dimension of each label. Refuses those that may be 1 in one input and more in the
-    other.
-    """
+    """The dimension of each label. Refuses a label whose dimension may be 1 in only one input."""
     sizes: IndexSizes = {}
     for term, value in zip(terms, inputs, strict=True):
         shape = shape_of(value)
@@ -167,13 +167,13 @@ def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> IndexSizes
     return sizes
 
 
-def _arranged(new: Tape, value: Edge, labels: str, wanted: str) -> Edge:
-    """The value with its axes in another order."""
-    return transposed(new, value, [labels.index(label) for label in wanted])
+def _arranged(new: Tape, value: Edge, labels: str, order: str) -> Edge:
+    """The value with its axes in the order `order`."""
+    return transposed(new, value, [labels.index(label) for label in order])
 
 
 def _summed(new: Tape, value: Edge, labels: str, kept: str) -> tuple[Edge, str]:
-    """The sum over all labels that are not kept, and the labels that remain."""
+    """The sum over all labels that are not in `kept`, and the labels that remain."""
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if not axes:
         return value, labels
@@ -181,7 +181,9 @@ def _summed(new: Tape, value: Edge, labels: str, kept: str) -> tuple[Edge, str]:
 
 
 def _join_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
-    """Each group of axes as one axis; an empty group is an axis of one element."""
+    """The value with each group of axes joined into one axis. An empty group becomes an axis of
+    size 1.
+    """
     if all(len(group) < 2 for group in groups):
         empty = [axis for axis, group in enumerate(groups) if not group]
         return new_unsqueeze(new, value, empty) if empty else value
@@ -191,7 +193,7 @@ def _join_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes)
 
 
 def _separate_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
-    """Each group, which is one axis of the value, as several axes again: undoes `_join_axes`."""
+    """The inverse of `_join_axes`: each group of axes, which is one axis of the value, is split."""
     if all(len(group) < 2 for group in groups):
         empty = [axis for axis, group in enumerate(groups) if not group]
         return new_unsqueeze(new, value, empty, "Squeeze") if empty else value
@@ -207,30 +209,30 @@ def _reshaped(
 ) -> Edge:
     """A Reshape to these products of dimensions.
 
-    Its shape has 0 for an unknown dimension that stays in its place, and −1 for any other one.
+    In its shape, 0 is an unknown dimension that keeps its axis, and −1 any other unknown dimension.
     """
     target = []
-    for group, stays in zip(dims, is_kept, strict=True):
+    for group, keeps_axis in zip(dims, is_kept, strict=True):
         numbers = [dim for dim in group if isinstance(dim, int)]
-        target.append(math.prod(numbers) if len(numbers) == len(group) else 0 if stays else -1)
-    # If a 0 means no elements, −1 could be any number.
+        target.append(math.prod(numbers) if len(numbers) == len(group) else 0 if keeps_axis else -1)
+    # If the 0 copies an empty dimension, −1 would be undefined.
     if target.count(-1) > 1 or (-1 in target and 0 in target):
         refuse("more than one dimension is unknown")
     return new.Reshape(value, new.const(np.array(target, np.int64)))
 
 
 class EinsumPass(Pass):
-    """Einsum of one or two values becomes Transpose, ReduceSum, Mul and MatMul.
+    """An Einsum of one or two values becomes Transpose, ReduceSum, Mul and MatMul.
 
     before   Einsum(a) that transposes and sums; Einsum(a, b)
-    after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and
-             Reshapes if several axes are summed or stay; Mul if nothing is summed; ReduceSum first
-             for an axis that only one value has
-    refuses  more than two values; elements other than floating-point numbers, int32 and int64; an
-             ellipsis; a diagonal; dimensions of one label that are not known to be equal, as
-             onnxruntime broadcasts those of size 1; several axes to join if more than one is
+    after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and with
+             Reshapes if a group of axes has several; Mul if nothing is summed; first a ReduceSum
+             over axes that only one value has
+    refuses  more than two inputs; elements other than floating-point numbers, int32 and int64; an
+             ellipsis; a diagonal; dimensions of one label that are not known to be equal, because
+             onnxruntime broadcasts a dimension of 1; several axes to join if more than one is
              unknown
-    algebra  the definition of Einsum; sums are in another order
+    algebra  the definition of Einsum; MatMul sums in another order
     source   CANN's EinsumPass
     """
 
@@ -239,7 +241,7 @@ class EinsumPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if len(m.inputs) > 2:
-            refuse("more than two values")
+            refuse("the Einsum has more than two inputs")
         terms, result = _equation_of(m.einsum)
         sizes = _sizes_of(terms, m.inputs)
         if m.inputs[0].elem_type not in _TYPES:

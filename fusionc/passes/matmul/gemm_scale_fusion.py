@@ -42,7 +42,7 @@ LINEAR = _linear_of(var("x"))
 
 
 def _columns(m: Match) -> int:
-    """How many columns the weights have. Refuses weights that are vectors."""
+    """The number of columns of the weights. Refuses weights that are vectors."""
     shape = dims_of(m.W)
     if len(shape) < 2:
         refuse("the weights are a vector")
@@ -50,23 +50,23 @@ def _columns(m: Match) -> int:
 
 
 def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = None) -> Edge:
-    """The linear map with column n multiplied by factor[n], and addend[n] added. Both are float64
-    and are rounded once.
+    """The linear map with column n multiplied by factor[n], plus addend[n]. Both are float64 and
+    are rounded once.
 
-    Refuses a bias that would become larger, and weights that cannot take the factor.
+    Refuses a bias that would become larger, and factors that would make the weights inexact.
     """
     count = _columns(m)
     bias = m.B
     is_gemm = m.linear.op == "Gemm"
-    along = factor.reshape(-1, 1) if m.linear.attr("transB") else factor
-    weight = scaled(new, m.W, along)
+    column_factor = factor.reshape(-1, 1) if m.linear.attr("transB") else factor
+    weight = scaled(new, m.W, column_factor)
     new_bias = None
     if bias is not None or addend is not None:
         array = np.zeros(1) if bias is None else bias.constant().astype(np.float64)
-        sum_ = array * factor + (0 if addend is None else addend / _beta(m))
-        if sum_.size > max(array.size, count):
+        new_array = array * factor + (0 if addend is None else addend / _beta(m))
+        if new_array.size > max(array.size, count):
             refuse("the bias would become larger")
-        new_bias = new.const(sum_, dtype=m.W.dtype, like=bias)
+        new_bias = new.const(new_array, dtype=m.W.dtype, like=bias)
     if is_gemm:
         return new.Gemm(m.x, weight, new_bias, like=m.linear)
     product = new.MatMul(m.x, weight)
@@ -76,14 +76,14 @@ def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = No
 def _beta(m: Match) -> float:
     beta = float(m.linear.attr("beta")) if m.linear.op == "Gemm" else 1.0
     if beta == 0:
-        refuse("Gemm without its bias")
+        refuse("the Gemm ignores its bias")
     return beta
 
 
-def _untransposed(array: Array, moves: Sequence[Node], rank: int) -> Array:
-    """The factor before the Transposes that has the same effect as `array` after them.
+def _factor_before_transposes(array: Array, moves: Sequence[Node], rank: int) -> Array:
+    """A factor before the Transposes that has the same effect as `array` after them.
 
-    `rank` is that of the transposed value; the factor's is not higher.
+    `rank` is the rank of the transposed value, and at least that of `array`.
     """
     for move in reversed(moves):
         order = move.attr("perm") or list(reversed(range(rank)))
@@ -92,7 +92,7 @@ def _untransposed(array: Array, moves: Sequence[Node], rank: int) -> Array:
 
 
 def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
-    """A constant as one number for each of `count` columns of a tensor of that rank, in float64.
+    """A constant as one float64 number for each of `count` columns of a tensor of this rank.
 
     Refuses a constant that varies along another axis, or would raise the rank.
     """
@@ -106,11 +106,11 @@ def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
 
 x = var("x")
 c = const("c")
-_SMALLEST_SCALE = 2**-6  # two of them together: that of attention with heads of 2²⁴ elements
+_SMALLEST_SCALE = 2**-6  # the product of two such scales is that of attention with 2²⁴ elements
 
 
 def _moved(formula: Formula, name: str) -> Formula:
-    """The formula, maybe followed by an operator that only moves elements."""
+    """The formula, or the formula followed by an operator that only moves elements."""
     moving = op["Transpose", *sorted(names_with(Trait.RESHAPES))]
     return either(moving(formula, rest(f"{name}_options"), _as=name), formula)
 
@@ -130,7 +130,7 @@ def _scale(m: Match, new: Tape) -> Result:
 
 def _factor(m: Match, moves: list[Node]) -> Array:
     """The constant as one number for each column of the product, before the operators that move
-    them.
+    the columns.
     """
     count = _columns(m)
     value = next(v for v in m.root.inputs if v is not None and not v.is_constant)
@@ -140,14 +140,14 @@ def _factor(m: Match, moves: list[Node]) -> Array:
         return _column_numbers(constant, count, rank)
     are_transposes = all(move.op == "Transpose" for move in moves)
     if are_transposes and rank is not None and constant.ndim <= rank:
-        return _column_numbers(_untransposed(constant, moves, rank), count, rank)
+        return _column_numbers(_factor_before_transposes(constant, moves, rank), count, rank)
     if constant.size == 1 and broadcasts_into(constant.shape, value.shape):
         return np.full(count, constant.item(), np.float64)
-    refuse("not one number for all columns, after an operator that moves them")
+    refuse("the constant after a Reshape is not one number for all columns")
 
 
 def _batchnorm(m: Match, new: Tape) -> Result:
-    m.bn.inputs[0].require_rank(2)  # channels are axis 1, which is not the last of a higher rank
+    m.bn.inputs[0].require_rank(2)  # BatchNormalization scales axis 1, which must be the last one
     return _scale_columns(m, new, *affine(m, _columns(m)))
 
 
@@ -172,7 +172,7 @@ def _scale_both(m: Match, new: Tape) -> Result:
     first = m.c.constant().astype(np.float64)
     second = m.d.constant().astype(np.float64)
     if first.size != 1 or second.size != 1 or m.a.elem_type not in FLOATS:
-        refuse("not two single numbers")
+        refuse("the scales are not two single numbers")
     if not all(_SMALLEST_SCALE <= abs(scale.item()) <= 1 for scale in (first, second)):
         refuse("a scale above 1, or far below, may keep intermediate results in range")
     if not (broadcasts_into(first.shape, m.a.shape) and broadcasts_into(second.shape, m.b.shape)):
@@ -181,20 +181,20 @@ def _scale_both(m: Match, new: Tape) -> Result:
 
 
 class GemmScaleFusionPass(Pass):
-    """Constant factors around a product with constant weights move into the weights.
+    """Constant factors around a product with constant weights are folded into the weights.
 
-    before   (x·W + B)·c or /c, with MatMul or Gemm, directly or through Reshape and Transpose;
+    before   (x·W + B)·c or /c, with MatMul or Gemm, directly or after Reshape and Transpose;
              (x·c)·W; BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
-    refuses  a constant that is not one number for each column (each row, before the product; a
-             single one through Reshape); two single numbers if one of them is above 1 or below
-             1/64; weights that are not constant or that a narrow type cannot hold; integers; a
-             constant that would enlarge the result; a BatchNormalization of another rank than 2;
-             the factor ½ of Gelu; the scale of a written-out normalization
-    algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving
-             its elements
-    source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both
-             operands is how torch exports scaled_dot_product_attention
+    refuses  a constant that is not one number for each column (before the product, for each row;
+             after a Reshape, a single number); two single numbers if one of them is above 1 or
+             below 1/64; weights that are not constant, or that a narrow type cannot hold; integers;
+             a constant that would enlarge the result; a BatchNormalization of rank other than 2;
+             the factor ½ of Gelu; the scale of a normalization that is written out
+    algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; single numbers commute with the product, and with
+             moving its elements
+    source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; torch exports
+             scaled_dot_product_attention with a scale on both operands
     """
 
     numerics = "rounding"

@@ -19,7 +19,7 @@ from fusionc.rewrite import (
 
 
 def _producer(value: Edge | None, graph: Graph, *names: str) -> Node | None:
-    """The node that makes a value in this graph, if it is one of these operators."""
+    """The producer of a value in this graph, if it is one of these operators."""
     node = None if value is None else value.producer
     if node is None or node.graph is not graph or node.has_references:
         return None
@@ -32,16 +32,16 @@ class _Product:
 
     node: Node  # the MatMul or Gemm
     bias: Edge | None
-    nodes: tuple[Node, ...]  # that compute it: the product, and the Add of the bias
+    nodes: tuple[Node, ...]  # the product, and the Add of the bias
 
     @property
     def columns_axis(self) -> int:
-        """The axis of the weights along which the columns of the result lie."""
+        """The axis of the weights that becomes the columns of the result."""
         return 0 if self.node.op == "Gemm" and self.node.attr("transB") else 1
 
     @property
     def is_constant(self) -> bool:
-        """Whether the weights are a constant matrix, and the bias is a constant row."""
+        """Whether the weights are a constant matrix, and the bias, if any, is a constant row."""
         weight = self.node.inputs[1]
         shape = shape_of(weight) if weight is not None and weight.is_constant else None
         if shape is None or len(shape) != 2:
@@ -52,7 +52,7 @@ class _Product:
 
 
 def _product_of(value: Edge | None, graph: Graph) -> _Product | None:
-    """The product that a value is, to which a constant may be added."""
+    """The product that computes a value, perhaps followed by the Add of a constant."""
     add = _producer(value, graph, "Add")
     if add is None:
         node = _producer(value, graph, "MatMul", "Gemm")
@@ -65,8 +65,8 @@ def _product_of(value: Edge | None, graph: Graph) -> _Product | None:
 
 
 def _find_at(split: Node) -> Match:
-    """A Split along the last axis of a product by constant weights, to which a constant vector may
-    be added.
+    """A Split along the last axis of a product with constant weights, perhaps with the Add of a
+    constant in between.
     """
     product = _product_of(split.inputs[0], split.graph)
     if product is None:
@@ -91,7 +91,7 @@ def _find_at(split: Node) -> Match:
 
 
 def _is_along_last(split: Node) -> bool:
-    """Whether the axis of a Split is the last one; of an unknown rank, if it is written as −1."""
+    """Whether a Split works along the last axis. With an unknown rank, its axis must be −1."""
     rank = None if split.inputs[0] is None else split.inputs[0].rank
     return split.attr("axis", 0) == -1 or bool(rank and axis_of(split, rank) == rank - 1)
 
@@ -100,13 +100,13 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     """A product that is split becomes several products.
 
     before   Split(x·W [+ B]) along the last axis into any number of pieces, with constant weights
-             and bias; by Gemm too
+             and bias, by MatMul or Gemm
     after    x·W₁ [+ B₁], x·W₂ [+ B₂], …
     refuses  large weights that are used elsewhere; other targets
-    never    by default: whether it pays depends on the size, one large product takes 0.97 to 1.1
-             of the time of its parts, and SameInputMatMulPass makes one product of several, which
-             saves nodes; that pass leaves the products that this one has split
-    algebra  the columns of a product are computed one by one
+    never    by default: one large product takes 0.97 to 1.1 of the time of its parts, depending on
+             the size, and SameInputMatMulPass does the opposite to save nodes. It does not join the
+             products that this pass has split
+    algebra  each column of a product is computed on its own
     source   MindSpore's inference_matmul_split_fusion, which makes two or three pieces
     """
 

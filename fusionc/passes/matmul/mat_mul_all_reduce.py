@@ -2,14 +2,13 @@ from fusionc.rewrite import UBFusionPass
 
 
 class MatMulAllReduce(UBFusionPass):
-    """Never matches: ONNX has no operator that several devices run together.
+    """Never matches: ONNX has no operator that several devices compute together.
 
     before   AllReduce(x·W), the sum of the products of all devices
-    after    one operator that sends parts of the product while it computes the others
-    refuses  nothing: the standard operators have no AllReduce, and onnxruntime's own is not in its
-             CPU packages
+    after    one operator that sends finished parts of the product while it computes the others
+    refuses  nothing: the standard has no AllReduce, and onnxruntime's CPU packages lack theirs
     algebra  the definition of AllReduce
-    source   MindSpore's MatMulAllReduce; it is listed so that MindSpore's switches are understood
+    source   MindSpore's MatMulAllReduce; the name exists so that MindSpore's switch files load
     """
 
     default = "off"

@@ -21,13 +21,13 @@ def _add_to_gemm(m: Match, new: Tape) -> Result:
 class MatMulBiasAddFusionPass(Pass):
     """A matrix product and an addend become one Gemm.
 
-    before   MatMul(a, b) + c, a and b of rank 2; Gemm(a, b) + c; the sum as Add or Sum
+    before   MatMul(a, b) + c with a and b of rank 2; Gemm(a, b) + c; the sum as Add or Sum
     after    Gemm(a, b, c)
-    refuses  ranks other than 2 (through Reshape it was measured slower: 1.01 to 1.11 of the time);
-             integers, for which runtimes have no Gemm; an addend that is not known to fit into the
-             product without enlarging it; opset below 7
+    refuses  ranks other than 2 (a Gemm between Reshapes takes 1.01 to 1.11 of the time); integers,
+             for which runtimes lack a Gemm; an addend that is not known to broadcast into the
+             product; opset below 7
     algebra  Gemm(a, b, c) = a·b + c with c broadcast to the product's shape [M, N]
-    source   CANN's MatMulBiasAddFusionPass, which also wants rank 2
+    source   CANN's MatMulBiasAddFusionPass, which also requires rank 2
     """
 
     numerics = "rounding"

@@ -6,16 +6,16 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refus
 
 
 class MatMulReassociationPass(Pass):
-    """Two products with constant weights, one after the other, become one if that is less work.
+    """Two products with constant weights in a row become one product if its weights are smaller.
 
     before   MatMul(MatMul(x, V), W)
     after    MatMul(x, V·W)
-    refuses  weights that are not of rank 2; V·W with more elements than V and W together: low-rank
-             weights are written in two parts on purpose; large weights that are used
+    refuses  weights that are not of rank 2; a V·W with more elements than V and W together (models
+             write low-rank weights as two factors on purpose); large weights that are used
              elsewhere; integers
-    algebra  (x·V)·W = x·(V·W); the sum over the inner axis is taken before the model runs
-    source   the associative law; off by default, since the difference in rounding grows with the
-             width of the products
+    algebra  (x·V)·W = x·(V·W); the sum over the inner axis is computed before the model runs
+    source   the associative law; off by default, because the rounding error grows with the width of
+             the products
     """
 
     numerics = "rounding"
@@ -29,7 +29,7 @@ class MatMulReassociationPass(Pass):
             refuse("the weights are not matrices")
         require_floats(m.x)
         if first.shape[0] * second.shape[1] > first.size + second.size:
-            refuse("the product of the weights is larger than they are")
+            refuse("the product of the weights is larger than both weights together")
         require_own(m, m.V, m.W)
         return new.MatMul(
             m.x, new.const(first.astype(np.float64) @ second.astype(np.float64), like=m.W)

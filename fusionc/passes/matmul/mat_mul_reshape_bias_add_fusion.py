@@ -14,12 +14,12 @@ class MatMulReshapeBiasAddFusionPass(Pass):
 
     before   Reshape(MatMul(a, W)) + B
     after    Reshape(MatMul(a, W) + B)
-    refuses  a Reshape that neither keeps the last axis nor cuts it into several; a bias that
-             varies along other axes
-    algebra  the last dimensions that the Reshape makes have as many elements as the last one that
-             it reads, so they count the same columns; each sum is the same, bit by bit
-    source   CANN's MatMulReshapeBiasAddFusionPass; the bias joins the product in
-             MatMulBiasAddFusionPass
+    refuses  a Reshape that neither keeps the last axis nor splits it; a bias that varies along
+             other axes
+    algebra  the last dimensions of the reshaped product have as many elements as its columns, so
+             they index the same columns; each sum is the same, bit by bit
+    source   CANN's MatMulReshapeBiasAddFusionPass; MatMulBiasAddFusionPass then folds the bias into
+             the product
     """
 
     patterns = (
@@ -41,7 +41,7 @@ class MatMulReshapeBiasAddFusionPass(Pass):
 
 
 def _bias_of_columns(m: Match, shape: Shape, columns: int) -> Array:
-    """The bias as one number for each column of the product, or for all of them."""
+    """The bias as one number for each column of the product, or one for all columns."""
     bias = array_of(m.B)
     last = _last_dimensions(shape, columns)
     extra = max(bias.ndim - len(last), 0)

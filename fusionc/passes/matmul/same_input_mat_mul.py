@@ -12,13 +12,13 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MANY_ROWS = 128  # from here on, onnxruntime's Split takes as long as one product saves
-# Off by default: a user who switches it on wants separate products.
-_SPLIT = "InferenceMatmulSplitFusionPass"
+_MAX_ROWS = 128  # with more rows, onnxruntime's Split takes as long as the joint product saves
+# This pass is off by default. A user who switches it on wants its separate products to stay.
+_SPLITTING_PASS = "InferenceMatmulSplitFusionPass"
 
 
 def _bias_add(product: Node) -> Node | None:
-    """The Add of a constant vector, if it is the only user of a MatMul."""
+    """The Add of a constant vector that is the only user of a MatMul; else None."""
     value = product.outputs[0]
     if value is None or value.use_count != 1 or not value.outputs or value.is_output:
         return None
@@ -33,7 +33,7 @@ def _constant(node: Node) -> Edge | None:
 
 
 def _is_row(bias: Edge | None, product: Node) -> bool:
-    """Whether this is a constant with one number for each column of the product."""
+    """Whether the bias is a constant with one number for each column of the product."""
     weight = product.inputs[1]
     shape = None if weight is None else weight.shape
     if bias is None or not bias.is_constant or shape is None:
@@ -43,9 +43,9 @@ def _is_row(bias: Edge | None, product: Node) -> bool:
 
 
 def _was_split(node: Node) -> bool:
-    """Whether the node says that a pass which separates products has made it."""
+    """Whether the node's provenance names the pass that splits products."""
     texts = (node.proto.doc_string, *(p.value for p in node.proto.metadata_props))
-    return any(_SPLIT in text for text in texts)
+    return any(_SPLITTING_PASS in text for text in texts)
 
 
 def _is_candidate(product: Node) -> bool:
@@ -63,7 +63,7 @@ def _gemm_bias(product: Node) -> Edge | None:
 
 
 def _groups(graph: Graph) -> Iterator[list[Node]]:
-    """Products of one value that are computed in the same way, except for weights and bias."""
+    """Groups of products of one value that differ only in weights and bias."""
     groups: dict[tuple[object, ...], list[Node]] = {}
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         if _is_candidate(node):
@@ -76,20 +76,24 @@ def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
     return tuple(weight for node in nodes if (weight := node.inputs[1]) is not None)
 
 
-def _are_used_elsewhere(weights: tuple[Edge, ...], times: int) -> bool:
-    """Whether large weights have other users than `times` groups of products.
+def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
+    """Whether large weights have other users than `group_count` groups of products.
 
-    The joined weights of those groups are equal, and become one constant again.
+    The joined weights of these groups are equal, so another pass merges them into one constant.
     """
-    return any(weight.use_count != times and array_of(weight).nbytes > LARGE for weight in weights)
+    return any(
+        weight.use_count != group_count and array_of(weight).nbytes > LARGE for weight in weights
+    )
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Each group of products; a formula has a fixed number of them."""
+    """Each group of products. A formula lacks any number of products."""
     groups = list(_groups(graph))
     weights = list(map(_weights, groups))
-    alike = Counter(weights)
-    shared = [_are_used_elsewhere(own, alike[own]) for own in weights]
+    counts = Counter(weights)
+    shared = [
+        _are_used_elsewhere(group_weights, counts[group_weights]) for group_weights in weights
+    ]
     for products, is_shared in zip(groups, shared, strict=True):
         if len({tuple(node.inputs[1:]) for node in products}) < len(products):
             yield Miss(products[0], "two of the products have the same weights")
@@ -109,24 +113,24 @@ def _find(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _bias_adds(products: list[Node]) -> list[Node]:
-    """The Adds of a bias that follow the products; empty unless each MatMul has one."""
+    """The Adds of a bias after the products; empty unless each MatMul has one."""
     adds = [add for node in products if node.op == "MatMul" and (add := _bias_add(node))]
     return adds if len(adds) == len(products) else []
 
 
 class SameInputMatMulPass(Pass):
-    """Products of one value with several weights become one product, and a Split.
+    """Products of one value with different weights become one product and a Split.
 
-    before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or
-             by Gemm
+    before   x·W₁ [+ B₁], x·W₂ [+ B₂], … by MatMul and Add, or by Gemm, for example query, key and
+             value of an attention
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
-    refuses  integers; a rank that is unknown; for onnxruntime 128 rows or more, as far as their
-             number is known (1.00 to 1.06 of the time: its Split copies them); large weights that
-             are used elsewhere, unless in the same way
+    refuses  integers; an unknown rank; for onnxruntime, 128 known rows or more, which its Split
+             copies (1.00 to 1.06 of the time); large weights that are used elsewhere, unless in
+             another group of the same weights
     never    two products without a bias, which would not make the graph smaller; products of the
              same weights, which CommonSubexpressionEliminationPass joins; products that
              InferenceMatmulSplitFusionPass, if it is on, has split
-    algebra  the columns of a product are computed one by one
+    algebra  each column of a product is computed on its own
     source   MindSpore's op combine
     """
 
@@ -142,8 +146,8 @@ class SameInputMatMulPass(Pass):
         rows = shape[1:] if first.attr("transA") else shape[:-1]
         if m.graph.model.is_for_onnxruntime:
             _require_few(rows)
-        along = 0 if first.attr("transB") else 1
-        weight, sizes = _joined([node.inputs[1] for node in m.products], along, new)
+        columns_axis = 0 if first.attr("transB") else 1
+        weight, sizes = _joined([node.inputs[1] for node in m.products], columns_axis, new)
         bias = _joined_rows(map(_gemm_bias, m.products), new)
         result = new.node(first.op, [m.x, weight, bias], like=first)
         addend = _joined_rows(map(_constant, m.adds), new)
@@ -153,19 +157,19 @@ class SameInputMatMulPass(Pass):
 
 
 def _require_few(rows: Shape) -> None:
-    """Refuses so many rows that their Split takes as long as the products save."""
-    if math.prod(size for size in rows if isinstance(size, int)) >= _MANY_ROWS:
-        refuse("to split so many rows takes as long as the products save")
+    """Refuse so many rows that their Split takes as long as the joint product saves."""
+    if math.prod(size for size in rows if isinstance(size, int)) >= _MAX_ROWS:
+        refuse("a Split of so many rows takes as long as the joint product saves")
 
 
 def _joined_rows(constants: Iterable[Edge | None], new: Tape) -> Edge | None:
-    """One constant that joins several rows; None if there are none."""
+    """The rows concatenated into one constant; None without rows."""
     rows = [row for row in constants if row is not None]
     return _joined(rows, 0, new)[0] if rows else None
 
 
 def _joined(constants: list[Edge], axis: int, new: Tape) -> tuple[Edge, list[int]]:
-    """One constant that joins several along an axis, and the length of each of them."""
+    """The constants concatenated along an axis, and the length of each."""
     arrays = [array_of(value) for value in constants]
     return new.const(np.concatenate(arrays, axis), like=constants[0]), [
         array.shape[axis] for array in arrays

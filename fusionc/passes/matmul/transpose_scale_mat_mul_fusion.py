@@ -25,7 +25,7 @@ from fusionc.shapes.equality import broadcasts_into
 a = var("a")
 b = var("b")
 c = const("c")
-_WIDEST = 40  # largest absolute exponent of alpha, as a power of two
+_MAX_EXPONENT = 40  # largest absolute exponent of alpha, as a power of two
 _BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
 
 
@@ -42,7 +42,7 @@ def _transposed(value: Formula) -> Formula:
 
 
 def _is_swapped(m: Match) -> bool:
-    """Whether the Transpose swaps the last two axes."""
+    """Whether the Transpose exchanges the last two axes."""
     return swaps_last_axes(m.transpose)
 
 
@@ -57,11 +57,11 @@ def _is_in_attention(value: Edge | None, depth: int = 4) -> bool:
 
 
 def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
-    makers = [value.producer for value in (m.a, m.b) if value.producer is not None]
-    if any(maker.is_op("DequantizeLinear") for maker in makers):
+    producers = [value.producer for value in (m.a, m.b) if value.producer is not None]
+    if any(producer.is_op("DequantizeLinear") for producer in producers):
         refuse("onnxruntime has a product of the quantized elements")
-    if any(maker.is_op("Softmax") for maker in makers) or _is_in_attention(m.outputs[0]):
-        refuse("onnxruntime looks for attentions at load")
+    if any(producer.is_op("Softmax") for producer in producers) or _is_in_attention(m.outputs[0]):
+        refuse("onnxruntime looks for attention when it loads the model")
     return new.node("FusedMatMul", [m.a, m.b], domain=MICROSOFT, like=m.product, **attributes)
 
 
@@ -75,7 +75,7 @@ def _flip(m: Match, new: Tape, side: str) -> Result:
         refuse("a batch that may be empty is multiplied by one matrix")
     terms = left[-2] if side == "A" else right[-1]
     if not isinstance(terms, int) or terms == 0:
-        refuse("there may be no terms to sum")
+        refuse("the summed axis may be empty")
     return _fused(m, new, **{f"trans{side}": 1 - int(m.product.attr(f"trans{side}", 0))})
 
 
@@ -88,22 +88,23 @@ def _right(m: Match, new: Tape) -> Result:
 
 
 class TransposeScaleMatMulFusionPass(UBFusionPass):
-    """The scaling of a product and the transpositions of its operands become attributes of
-    onnxruntime's FusedMatMul.
+    """The scale of a product and Transposes of its operands become attributes of onnxruntime's
+    FusedMatMul.
 
-    before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a single constant number;
-             Transpose(a)·b, a·Transpose(b) that swap the last two axes
+    before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a constant single number c;
+             Transpose(a)·b, a·Transpose(b) that exchange the last two axes
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
-    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or whose shape may
-             enlarge the scaled value; a float64 factor that float32 cannot represent; integers and
-             float16, which lack a kernel; quantized operands and products next to a Softmax, as
-             onnxruntime finds larger structures there; a transposition if the other operand is a
-             vector (the kernel ignores the transposition), if the summed axis may be empty (the
+    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or that may enlarge
+             the scaled value; a float64 factor that float32 cannot represent; integers and float16,
+             which lack a kernel; quantized operands, and products next to a Softmax, because
+             onnxruntime looks for larger structures there; a transposition if the other operand is
+             a vector (the kernel ignores the transposition), if the summed axis may be empty (the
              kernel does not write the result), or if the left operand has a batch that may be empty
              and the right one is a single matrix (the kernel fails)
-    never    other permutations: with transBatch the kernel divides by zero if an axis is empty
+    never    other permutations: with transBatch, the kernel divides by zero if an axis is empty
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
-    source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion make the same node at load
+    source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion create the same node when it
+             loads a model
     """
 
     numerics = "rounding"
@@ -125,11 +126,11 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
         scaled = next((value for value in m.scale.inputs if value is not m.c), m.c)
         array = array_of(m.c)
         if not broadcasts_into(array.shape, scaled.shape):
-            refuse("the factor may enlarge what it scales")
+            refuse("the factor may enlarge the value that it scales")
         if m.scale.op == "Div":
             factor = 1 / factor if factor else math.inf
         alpha = float(m.product.attr("alpha", 1.0)) * factor
-        if alpha == 0 or not math.isfinite(alpha) or abs(math.log2(abs(alpha))) > _WIDEST:
+        if alpha == 0 or not math.isfinite(alpha) or abs(math.log2(abs(alpha))) > _MAX_EXPONENT:
             refuse("the factor is zero, not finite, or of an extreme size")
         if array.dtype == np.float64 and float(np.float32(alpha)) != alpha:
             refuse("alpha is stored in single precision")

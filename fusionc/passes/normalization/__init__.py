@@ -1,1 +1,1 @@
-"""Normalizations that exporters write out, and the sums before them."""
+"""Normalizations that exporters write out, and residual sums before them, become one operator."""

@@ -17,7 +17,7 @@ _WIDE = op.Cast(SUM, to=TensorProto.FLOAT)
 
 
 def _narrow(value: Edge, new: Tape) -> Edge:
-    """The value in float16. Refuses one that would be rounded."""
+    """The value in float16. Refuses a value that would be rounded."""
     array = value.constant()
     node = value.producer
     if value.elem_type == TensorProto.FLOAT16:
@@ -28,21 +28,22 @@ def _narrow(value: Edge, new: Tape) -> Edge:
         source = node.inputs[0]
         if source is not None and source.elem_type == TensorProto.FLOAT16:
             return source
-    refuse("the scale is not known to be one of float16")
+    refuse("float16 is not known to represent the scale exactly")
 
 
 class AddCastRmsNormCastFusionPass(UBFusionPass):
     """A sum in float16 and its normalization in float32 become onnxruntime's
     SkipSimplifiedLayerNormalization.
 
-    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, scale before or after the
-             last Cast; below opset 23 the normalization written out
+    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, with the scale before or
+             after the last Cast; below opset 23, with the normalization written out
     after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes
-             in float32; if the sum has other users, it is the fourth output
-    refuses  what AddRmsNormFusionPass refuses, except for the type; other types; a scale that
-             float16 cannot hold
-    never    by default: as AddRmsNormFusionPass
-    algebra  the definition of the operator; it normalizes the sum before rounding it
+             in float32. If the sum has other users, it is the fourth output
+    refuses  the same as AddRmsNormFusionPass, except for the element type; types other than
+             float16; a scale that float16 cannot represent
+    never    by default, for the same reason as AddRmsNormFusionPass
+    algebra  the definition of the operator, which normalizes the sum before it is rounded to
+             float16
     source   MindSpore's add_cast_rms_norm_cast_fusion
     """
 

@@ -7,20 +7,21 @@ _BIASED = op.Add(op.Add(var("x"), var("skip")), const("bias"), _as="sum")
 class AddLayerNormFusionPass(UBFusionPass):
     """A sum and its layer normalization become onnxruntime's SkipLayerNormalization.
 
-    before   LayerNormalization(x + y, scale, offset?) over the last axis; x + y + bias with a
-             constant bias
-    after    com.microsoft.SkipLayerNormalization(x, y, scale, offset?, bias?); if the sum has
-             other users, it is the fourth output
-    refuses  ranks other than 2 and 3; shapes that are not known to be equal (y may have one batch,
-             or none); a scale, an offset or a bias that is not one number for each element of the
-             last axis; elements other than float32 and float16; mean or deviation used
-    never    by default: the operator takes 2.4 to 6.7 times as long as its parts
-    algebra  the definition of SkipLayerNormalization, which adds its bias last: a bias that is
-             added before y keeps its own Add. In another order the sum is rounded differently,
-             which a normalization amplifies if the mean is far larger than the deviation (by up to
-             0.2 % of an element)
+    before   LayerNormalization(x + y, scale, offset?) over the last axis; also of x + y + bias with
+             a constant bias
+    after    com.microsoft.SkipLayerNormalization(x, y, scale, offset?, bias?). If the sum has other
+             users, it is the fourth output
+    refuses  ranks other than 2 and 3; shapes that are not known to be equal (the batch of y may be
+             1 or missing); a scale, an offset or a bias that is not one number for each element of
+             the last axis; elements other than float32 and float16; a LayerNormalization whose mean
+             or deviation is used
+    never    by default: the operator takes 2.4 to 6.7 times as long as Add and LayerNormalization
+    algebra  the definition of SkipLayerNormalization. It adds the bias last, so a bias that the
+             model adds before y keeps its own Add: in another order the sum would be rounded
+             differently, and the normalization amplifies this if the mean is far larger than the
+             deviation (by up to 0.2 % of an element)
     source   MindSpore's add_layer_norm_fusion and its two variants; onnxruntime's
-             SkipLayerNormFusion, which wants a sum without other users
+             SkipLayerNormFusion, which requires a sum without other users
     """
 
     numerics = "rounding"

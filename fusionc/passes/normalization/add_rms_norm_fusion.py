@@ -6,16 +6,17 @@ class AddRmsNormFusionPass(UBFusionPass):
     """A sum and its root mean square normalization become onnxruntime's
     SkipSimplifiedLayerNormalization.
 
-    before   RMSNormalization(x + y, scale) over the last axis; below opset 23 written out, in the
-             forms of RmsNormFusionPass
-    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale); if the sum has other
+    before   RMSNormalization(x + y, scale) over the last axis; below opset 23, the normalization
+             written out in the forms of RmsNormFusionPass
+    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale). If the sum has other
              users, it is the fourth output
-    refuses  ranks other than 2 and 3; shapes that are not known to be equal (y may have one batch,
-             or none); a scale that is not one number for each element of the last axis; elements
-             other than float32 and float16; a normalization in float16
-    never    by default: the operator takes 1.05 to 2.5 times as long as the two, and more
+    refuses  ranks other than 2 and 3; shapes that are not known to be equal (the batch of y may be
+             1 or missing); a scale that is not one number for each element of the last axis;
+             elements other than float32 and float16; a normalization in float16
+    never    by default: the operator takes 1.05 to 2.5 times as long as Add and the normalization,
+             or longer
     algebra  the definition of SkipSimplifiedLayerNormalization
-    source   MindSpore's add_rms_norm_fusion; onnxruntime has the operator, but no pass that makes
+    source   MindSpore's add_rms_norm_fusion; onnxruntime has the operator, but no pass that creates
              it
     """
 

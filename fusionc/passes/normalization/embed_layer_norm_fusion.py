@@ -16,7 +16,7 @@ def _lookup(name: str) -> OpFormula:
     return op.Gather(const(f"{name}_table"), var(f"{name}_index"), axis=0, _as=f"{name}_look")
 
 
-_UNFIT = "the numbers of rows do not fit each other"
+_SHAPES_DIFFER = "the shapes of the row indices do not fit each other"
 _NOT_ROWS = "the constant is not one row for each position"
 _FIRST = _lookup("a")
 _SECOND = _lookup("b")
@@ -30,18 +30,19 @@ class EmbedLayerNormFusionPass(UBFusionPass):
     EmbedLayerNormalization.
 
     before   LayerNormalization(Gather(W, ids) + Gather(P, positions) [+ Gather(T, segments)],
-             scale, offset?), the sum in any order; in place of one Gather, a constant with one row
-             for each position
+             scale, offset?), with the sum in any order; one Gather may be a constant with one row
+             for each position instead
     after    com.microsoft.EmbedLayerNormalization(ids, segments, W, P, T, scale, offset,
-             positions), the numbers cast to int32; if the sum has other users, it is the third
+             positions), with the indices cast to int32. If the sum has other users, it is the third
              output
-    refuses  elements other than float32; tables and numbers whose shapes do not fit; more than the
-             last axis normalized
-    never    by default: it takes 1.2 to 1.5 times as long as its parts; kept: a number below zero,
-             which Gather counts from the end of the table and the operator rejects
-    algebra  the definition of EmbedLayerNormalization; onnxruntime 1.31.1, three tables of 768
-             columns, ratio to the parts, [1, 1] / [1, 16] / [1, 128] / [4, 128] / [1, 384]: 0.97 /
-             1.22 / 1.50 / 1.28 / 1.05, with two threads 0.93 / 1.19 / 1.17 / 0.80 / 0.96
+    refuses  elements other than float32; tables and indices whose shapes do not fit; a
+             LayerNormalization over more than the last axis
+    never    by default: the operator takes 1.2 to 1.5 times as long as the written form. It
+             also rejects negative indices, which Gather counts from the end of the table
+    algebra  the definition of EmbedLayerNormalization. Time with onnxruntime 1.31.1 and three
+             tables of 768 columns, relative to the written form, [1, 1] / [1, 16] / [1, 128] / [4,
+             128] / [1, 384]: 0.97 / 1.22 / 1.50 / 1.28 / 1.05, with two threads 0.93 / 1.19 / 1.17
+             / 0.80 / 0.96
     source   onnxruntime's EmbedLayerNormFusion
     """
 
@@ -65,9 +66,12 @@ class EmbedLayerNormFusionPass(UBFusionPass):
         if any(value.shape != (size,) for value in (m.gamma, beta)):
             refuse("the scale or the offset is not one number for each element of the last axis")
         words, positions, segments = _embeddings(m, shape, new)
-        numbers = [_numbers_of(part, new) for part in (words, segments, positions)]
-        tables = [None if part is None else part.table for part in (words, positions, segments)]
-        inputs = [numbers[0], numbers[1], *tables, m.gamma, beta, None, numbers[2]]
+        indices = [_int32_indices(embedding, new) for embedding in (words, segments, positions)]
+        tables = [
+            None if embedding is None else embedding.table
+            for embedding in (words, positions, segments)
+        ]
+        inputs = [indices[0], indices[1], *tables, m.gamma, beta, None, indices[2]]
         is_shared = len(m.outputs) == 2
         results = new.node(
             "EmbedLayerNormalization",
@@ -84,40 +88,40 @@ class _Embedding:
     """Rows that are looked up in a table."""
 
     table: Edge
-    index: Edge  # the numbers of the rows
+    index: Edge  # the indices of the rows
 
 
-def _numbers_of(part: _Embedding | None, new: Tape) -> Edge | None:
-    """The numbers of the rows as int32; None for a part that is left out."""
-    return None if part is None else _narrow(part.index, new)
+def _int32_indices(embedding: _Embedding | None, new: Tape) -> Edge | None:
+    """The indices of the rows as int32; None if `embedding` is None."""
+    return None if embedding is None else _narrow(embedding.index, new)
 
 
 def _embeddings(
     m: Match, shape: Shape, new: Tape
 ) -> tuple[_Embedding, _Embedding, _Embedding | None]:
-    """Words, positions and segments. A whole batch may share its positions only."""
-    looks = _lookups(m, shape)
-    whole = [look for look in looks if _fits(look.index, shape[:2])]
-    shared = [look for look in looks if look not in whole]
+    """Words, positions and segments. The items of a batch may share only their positions."""
+    embeddings = _lookups(m, shape)
+    whole = [embedding for embedding in embeddings if _fits(embedding.index, shape[:2])]
+    shared = [embedding for embedding in embeddings if embedding not in whole]
     if m.rows is not None:
         shared.append(_table_of_rows(m.rows, shape, new))
     if not whole or len(shared) > 1 or len(whole) + len(shared) < 2:
-        refuse(_UNFIT)
+        refuse(_SHAPES_DIFFER)
     positions = shared[0] if shared else whole.pop()
     if shared and not _may_fit(positions.index, (1, shape[1])):
-        refuse(_UNFIT)
+        refuse(_SHAPES_DIFFER)
     return whole[0], positions, next(iter(whole[1:]), None)
 
 
 def _lookups(m: Match, shape: Shape) -> list[_Embedding]:
-    """The tables that the Gathers read, each with the numbers of its rows."""
+    """The tables that the Gathers read, each with its row indices."""
     nodes = [node for name in "abc" if (node := getattr(m, f"{name}_look")) is not None]
-    looks = [_Embedding(*node.inputs) for node in nodes]
-    for look in looks:
-        table = look.table.shape
+    embeddings = [_Embedding(*node.inputs) for node in nodes]
+    for embedding in embeddings:
+        table = embedding.table.shape
         if table is None or len(table) != 2 or table[1] != shape[2]:
-            refuse("a table does not have one row for each number")
-    return looks
+            refuse("the columns of a table do not fit the normalized axis")
+    return embeddings
 
 
 def _fits(index: Edge, shape: Shape) -> bool:
@@ -141,11 +145,11 @@ def _table_of_rows(rows: Edge, shape: Shape, new: Tape) -> _Embedding:
 
 
 def _narrow(index: Edge, new: Tape) -> Edge:
-    """The numbers in int32."""
+    """The indices in int32. Refuses constant indices that are negative or too large."""
     array = index.constant()
     if array is not None:
         if array.size and (array.min() < 0 or array.max() > np.iinfo(np.int32).max):
-            refuse("a number below zero")
+            refuse("an index is negative, or too large for int32")
         return new.const(array.astype(np.int32), like=None)
     if index.elem_type == TensorProto.INT32:
         return index

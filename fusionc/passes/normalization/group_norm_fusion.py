@@ -14,15 +14,15 @@ class GroupNormFusionPass(Pass):
 
     before   Reshape(InstanceNormalization(Reshape(x, [N, G, −1]), 1, 0), shape of x) · scale +
              offset
-    after    GroupNormalization(x, scale, offset), num_groups G
-    refuses  opset below 21, whose operator has a scale and an offset for each group; scale and
-             offset that are not one number for each channel; an InstanceNormalization that scales;
-             unknown shapes; a target without a kernel (onnxruntime takes the operator apart again)
-    never    by default: without a kernel, onnx's definition subtracts two squares to get the
-             variance, and is off by 0.01 % if the mean is 100 times the deviation, by 8 % if it is
-             1000 times
+    after    GroupNormalization(x, scale, offset) with num_groups = G
+    refuses  opset below 21, where scale and offset have one number for each group; scale and offset
+             that are not one number for each channel; an InstanceNormalization with a scale or
+             offset of its own; unknown shapes; a target without a kernel: onnxruntime computes
+             GroupNormalization by onnx's definition
+    never    by default: onnx's definition subtracts two squares to compute the variance. The result
+             is off by 0.01 % if the mean is 100 times the deviation, by 8 % if it is 1000 times
     algebra  the definition of GroupNormalization
-    source   CANN's GroupNormFusionPass; how torch exports group_norm
+    source   CANN's GroupNormFusionPass; torch exports group_norm in this form
     """
 
     numerics = "approximate"
@@ -31,9 +31,9 @@ class GroupNormFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.opset < 21:
-            refuse("before opset 21 GroupNormalization scales groups")
+            refuse("before opset 21 GroupNormalization scales groups, not channels")
         if (m.ones.constant() != 1).any() or (m.zeros.constant() != 0).any():
-            refuse("the InstanceNormalization scales")
+            refuse("the InstanceNormalization has a scale or offset of its own")
         shape = m.x.require_shape(least=2)
         inner = m.norm.inputs[0].require_shape(3)
         channels = m.x.require_size(1, "the number of channels")
@@ -41,7 +41,7 @@ class GroupNormFusionPass(Pass):
         has_batch = inner[0] == shape[0] is not None
         are_groups = has_batch and groups > 0 and channels % groups == 0
         if not are_groups or not same_after_reshape(m.back.outputs[0].shape, shape):
-            refuse("these are not groups of channels")
+            refuse("the Reshapes do not form groups of channels")
         vectors = [
             new.const(channel_vector(value, channels, len(shape)), like=value)
             for value in (m.scale, m.offset)

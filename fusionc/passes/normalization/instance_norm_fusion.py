@@ -9,12 +9,12 @@ class InstanceNormFusionPass(Pass):
     """Instance normalization that is written out becomes InstanceNormalization.
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes after
-             the channels, in the forms of LayerNormFusionPass; scale and offset are constants of
-             shape [C, 1, 1]; also without both if nothing scales the result
+             the channels, in the forms of LayerNormFusionPass, with constants scale and offset of
+             shape [C, 1, 1]; or without both, if no constant scales the result
     after    InstanceNormalization(x, scale, offset)
-    refuses  other axes; an unknown number of channels, or an unknown size of the image
-             (onnxruntime's operator does not survive an empty image); constants that are not one
-             number for each channel; elements other than float32
+    refuses  other axes; an unknown number of channels; an unknown image size, because onnxruntime's
+             operator crashes on an empty image; constants that are not one number for each channel;
+             elements other than float32
     algebra  the definition of InstanceNormalization
     source   CANN's InstanceNormFusionPass
     """
@@ -31,7 +31,7 @@ class InstanceNormFusionPass(Pass):
         for node in (m.mean, m.mean_of_square, m.variance):
             axes = reduced_axes(node, rank)
             if rank < 3 or axes != list(range(2, rank)) or not node.attr("keepdims"):
-                refuse("not all axes after the channels are reduced")
+                refuse("the reductions are not over all axes after the channels")
         channels = m.x.require_size(1, "the number of channels")
         if 0 in [m.x.require_size(axis, "the size of the image") for axis in range(2, rank)]:
             refuse("the image is empty")

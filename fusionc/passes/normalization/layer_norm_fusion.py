@@ -15,16 +15,16 @@ from fusionc.shapes.equality import same_shape
 class LayerNormFusionPass(Pass):
     """Layer normalization that is written out becomes LayerNormalization.
 
-    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset; also ·
-             Reciprocal(√…), · 1 / √…, · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or
-             twice, without the offset, without both if nothing scales the result
+    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset, with 1 / √… as Div,
+             Reciprocal or Pow, the square as Pow or Mul, and x − mean(x) written once or twice;
+             also without the offset, or without both if no constant scales the result
     after    LayerNormalization(x, scale, offset?)
-    refuses  opset below 17; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale or an offset whose shape is not that of
-             the normalized axes
+    refuses  opset below 17; axes other than the last ones; elements other than float32 and float16,
+             because the operator computes in float32; a scale or an offset whose shape is not that
+             of the normalized axes
     algebra  the definition of LayerNormalization
-    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not from
-             every form
+    source   CANN's LayerNormFusionPass; onnxruntime creates the same node when it loads a model,
+             but not from every form
     """
 
     numerics = "rounding"
@@ -35,14 +35,14 @@ class LayerNormFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        m.x.require_type(np.float32, np.float16)  # others would be rounded: it computes in float32
+        m.x.require_type(np.float32, np.float16)  # the operator computes other types in float32
         axes = {trailing_axis(node, m.x) for node in (m.mean, m.mean_of_square, m.variance)}
         if len(axes) > 1:
-            refuse("not the same axes are reduced")
+            refuse("the reductions have different axes")
         (axis,) = axes
         addend = m.offset
         if addend is not None and not same_shape(addend.shape, m.x.shape[axis:]):
-            refuse("scale or offset has another shape than what is normalized")
+            refuse("scale or offset does not have the shape of the normalized axes")
         factor = scale_or_ones(m, new, axis)
         return new.LayerNormalization(
             m.x, factor, addend, axis=axis - m.x.rank, epsilon=epsilon_of(m)

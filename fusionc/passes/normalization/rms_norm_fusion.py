@@ -12,22 +12,22 @@ from fusionc.passes._shared.written_norms import (
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 x = var("x")
-# A float16 model casts to float32 for this; the operator computes in float32 anyway.
+# A float16 model casts to float32 and back. RMSNormalization computes in float32 anyway.
 _CAST = op.Cast(root_mean_square(op.Cast(x, to=TensorProto.FLOAT)), to=TensorProto.FLOAT16)
 
 
 class RmsNormFusionPass(Pass):
     """Root mean square normalization that is written out becomes RMSNormalization.
 
-    before   x / √(mean(x²) + epsilon) · scale; also · Reciprocal(√…), · 1 / √…, · (…)^−0.5, the
-             square as Pow or Mul, in float32 between two Casts of a float16 model, without the
-             scale
+    before   x / √(mean(x²) + epsilon) · scale, with 1 / √… as Div, Reciprocal or Pow, the square as
+             Pow or Mul; in a float16 model, in float32 between two Casts; also without the scale
     after    RMSNormalization(x, scale)
-    refuses  opset below 23; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale whose shape is not that of the
+    refuses  opset below 23; axes other than the last ones; elements other than float32 and float16,
+             because the operator computes in float32; a scale whose shape is not that of the
              normalized axes
     algebra  the definition of RMSNormalization
-    source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms at load
+    source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms when it
+             loads a model
     """
 
     numerics = "rounding"
@@ -39,7 +39,7 @@ class RmsNormFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        m.x.require_type(np.float32, np.float16)  # others would be rounded: it computes in float32
+        m.x.require_type(np.float32, np.float16)  # the operator computes other types in float32
         axis = trailing_axis(m.mean, m.x)
         return new.RMSNormalization(
             m.x, scale_or_ones(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m)

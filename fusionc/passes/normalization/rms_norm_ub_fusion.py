@@ -18,7 +18,7 @@ from fusionc.rewrite import (
 )
 from fusionc.shapes.equality import same_shape
 
-_STANDARD = 23  # the first opset that has RMSNormalization
+_RMS_NORMALIZATION = 23  # the opset that introduced RMSNormalization
 _x = var("x")
 _scale = var("scale")
 _square = either(_x**2.0, op.Mul(_x, _x, _as="product"))
@@ -31,44 +31,43 @@ _inverse = either(
 )
 
 
-def _is_unlike(m: Match) -> bool:
-    """Whether it is written in a way that onnxruntime does not recognize, or with more operators
-    than needed.
+def _is_unrecognized(m: Match) -> bool:
+    """Whether the formula is written in a form that onnxruntime does not recognize, or with more
+    operators than needed.
     """
-    return m.opset < _STANDARD and any(
+    return m.opset < _RMS_NORMALIZATION and any(
         node is not None for node in (m.product, m.inverse, m.scaled)
     )
 
 
 class RmsNormUbFusionPass(UBFusionPass):
-    """Root mean square normalization, at opsets without an operator for it, is written as
-    onnxruntime recognizes it.
+    """Root mean square normalization below opset 23 is written in the form that onnxruntime
+    recognizes.
 
     before   x · scale / √(mean(x²) + epsilon) in an order or with operators that onnxruntime does
-             not know: · Reciprocal(√…), · (…)^−0.5, the scale on x, the square as a product; also
-             · 1 / √…, which it knows
+             not recognize: · Reciprocal(√…), · (…)^−0.5, the scale applied to x first, the square
+             as a product; also · 1 / √…, which onnxruntime recognizes
     after    x / √(mean(x²) + epsilon) · scale with Pow and Div, which onnxruntime turns into
-             SimplifiedLayerNormalization at load
-    refuses  more than the last axis; a scale that is not one number for each of its elements;
-             elements other than float32; other targets
-    never    from opset 23 on, where RmsNormFusionPass makes an operator
-    algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s; the one operator takes 0.28 to 0.52
-             of the time of six
-    source   measured: onnxruntime's SimplifiedLayerNormFusion knows Pow, ReduceMean, Add, Sqrt, Div
-             and Mul in this order only, and ONNX does not have the operator that it makes before
-             opset 23
+             SimplifiedLayerNormalization when it loads the model
+    refuses  more than the last axis; a scale that is not one number for each element of the last
+             axis; elements other than float32; other targets
+    never    from opset 23 on, where RmsNormFusionPass makes an RMSNormalization
+    algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s. SimplifiedLayerNormalization takes
+             0.28 to 0.52 of the time of the six operators
+    source   measured: onnxruntime's SimplifiedLayerNormFusion recognizes Pow, ReduceMean, Add,
+             Sqrt, Div and Mul in this order only
     """
 
     numerics = "rounding"
     patterns = (
-        Pattern("RmsNorm", either(_x * _inverse, _x / _root) * _scale, where=_is_unlike),
+        Pattern("RmsNorm", either(_x * _inverse, _x / _root) * _scale, where=_is_unrecognized),
         Pattern(
             "RmsNormScaledFirst",
             either(
                 op.Mul(_x, _scale, _as="scaled") * _inverse,
                 op.Mul(_x, _scale, _as="scaled") / _root,
             ),
-            where=_is_unlike,
+            where=_is_unrecognized,
         ),
     )
 

@@ -1,1 +1,1 @@
-"""Fourier transforms, computed as sums if that is faster."""
+"""Fourier transforms become matrix products and convolutions if these are faster."""

@@ -1,4 +1,4 @@
-"""The Fourier transform as a matrix, and when a product with it is faster than the transform."""
+"""The Fourier transform as a matrix, and the sizes for which a matrix product is faster."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
 from fusionc.rewrite import refuse
 
-_BYTES = 4 << 20  # of the matrix, by which the model may grow
-_POWER_OF_TWO = 1 << 17  # elements of the matrix: for these lengths onnxruntime is fast
+_MAX_BYTES = 4 << 20  # largest size of the matrix, which enlarges the model
+_MAX_POWER_OF_TWO_ELEMENTS = (
+    1 << 17
+)  # elements of the largest matrix for a length that is a power of two
 
 
 def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = False) -> Array:
-    """The factor of a signal of `length` numbers with `parts` parts (1: real, 2: complex), in
-    float64.
+    """The matrix, in float64, that transforms a signal of `length` numbers with `parts` parts (1:
+    real, 2: complex).
 
-    Its shape is [length, parts, bins, 2]; `onesided` leaves out the bins that follow from the
-    others. Refuses if the product would be slower, or the model much larger.
+    Its shape is [length, parts, bins, 2]. With `onesided`, the bins that follow from the others are
+    omitted. Refuses if the product would be slower than the transform, or the model much larger.
     """
     bins = length // 2 + 1 if onesided else length
     elements = length * parts * bins * 2
     is_power_of_two = length & (length - 1) == 0
-    if elements * 4 > _BYTES or (is_power_of_two and elements > _POWER_OF_TWO):
+    if elements * 4 > _MAX_BYTES or (is_power_of_two and elements > _MAX_POWER_OF_TWO_ELEMENTS):
         refuse("the transform is faster than a product with so large a matrix")
     turns = np.outer(np.arange(length), np.arange(bins)) % length / length
     angle = 2 * np.pi * turns * (1 if inverse else -1)
@@ -34,8 +36,8 @@ def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = F
 
 
 def parts_of(size: object) -> int:
-    """The parts of one element of a signal: 1 if it is real, 2 if complex. Refuses if the last
-    dimension does not tell.
+    """The number of parts of each signal element: 1 for real, 2 for complex signals. `size` is the
+    last dimension of the signal. Refuses an unknown size.
     """
     if size not in (1, 2):
         refuse("whether the signal is real or complex is unknown")
@@ -43,8 +45,9 @@ def parts_of(size: object) -> int:
 
 
 def require_continuous(spectrum: Edge) -> None:
-    """Refuse a spectrum whose signs decide something, or by which something is divided: if the
-    transform has noise, the matrix makes imaginary parts of 0.
+    """Refuse a spectrum if a later result depends on the signs of its numbers, or divides by them.
+
+    Where the transform returns imaginary parts of rounding noise, the matrix returns 0.
     """
     deciders = (decider_of(spectrum, kind) for kind in (JUMP, TURN, SIGN))
     if decider := next(filter(None, deciders), ""):

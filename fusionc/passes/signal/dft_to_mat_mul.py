@@ -6,22 +6,23 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op
 
 
 class DftToMatMulPass(Pass):
-    """The Fourier transform of short signals becomes a product with its matrix.
+    """The Fourier transform of short signals becomes a product with the Fourier matrix.
 
-    before   DFT(signal, dft_length?) along the last axis before the parts of the numbers
+    before   DFT(signal, dft_length?) along the last axis before the real and imaginary parts
     after    Reshape(MatMul(Reshape(signal), matrix))
-    refuses  another axis, another length than that of the signal; a one-sided transform that is
-             inverse or of complex numbers; lengths for which the transform is faster: a power of
-             two beyond about 256, or a matrix of more than 4 MiB; if Atan, Sign, a comparison, a
-             quantization or a division by it follows, whose result the last bit of a number near 0
-             decides
-    algebra  X[k] = Σₙ x[n]·e^(−2πikn/N); for lengths that are not a power of two onnxruntime's DFT
-             is off by 3e-5 of the largest element at 400, 1e-4 at 1000, the sum by 5e-7
-    source   measured: 0.1 of the time at length 400, 0.4 at 64
+    refuses  another axis; a transform of other length than the signal; a one-sided transform that
+             is inverse or of a complex signal; lengths for which the transform is faster: powers of
+             two above about 256, or a matrix of more than 4 MiB; a later Atan, Sign, comparison,
+             quantization or division by it, whose result may depend on the last bit of a number
+             near 0
+    algebra  X[k] = Σₙ x[n]·e^(−2πikn/N). For lengths that are not a power of two, onnxruntime's DFT
+             is off by 3e-5 of the largest element for length 400 and 1e-4 for 1000, the matrix
+             product by 5e-7
+    source   measured: 0.1 of the time for length 400, 0.4 for 64
     """
 
     numerics = "rounding"
-    is_for_finite = True  # an infinity reaches only the bins whose sum it is in
+    is_for_finite = True  # an infinite element makes other bins infinite or NaN than in the DFT
     patterns = (
         Pattern("DFT", op.DFT(var("x"), maybe(const("length")), maybe(const("axis")), _as="dft")),
     )
@@ -33,13 +34,13 @@ class DftToMatMulPass(Pass):
         parts = parts_of(m.x.shape[-1])
         length = _length(m)
         if _axis(m) % rank != rank - 2:
-            refuse("the axis is not the last one before the parts of the numbers")
+            refuse("the axis is not the last one before the real and imaginary parts")
         onesided = bool(m.dft.attr("onesided"))
         inverse = bool(m.dft.attr("inverse"))
         if onesided and inverse:
-            refuse("the inverse of a one-sided transform")
+            refuse("the transform is one-sided and inverse")
         if onesided and parts == 2:
-            refuse("a one-sided transform of complex numbers, which is not valid")
+            refuse("the transform is one-sided and complex, which is not valid")
         matrix = fourier_matrix(length, parts, onesided=onesided, inverse=inverse)
         bins = matrix.shape[2]
         numbers = new.Reshape(m.x, new.const(np.array([*[0] * (rank - 2), length * parts])))
@@ -60,7 +61,7 @@ def _length(m: Match) -> int:
 
 
 def _axis(m: Match) -> int:
-    """The axis of the transform, an attribute or an input by opset."""
+    """The axis of the transform: an attribute below opset 20, else an input."""
     if m.opset < 20:
         return int(m.dft.attr("axis"))
     return -2 if m.axis is None else int(m.axis.require_number("the axis"))

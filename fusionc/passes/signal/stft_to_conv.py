@@ -8,24 +8,24 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op
 
 
 class StftToConvPass(Pass):
-    """The short-time Fourier transform becomes a convolution with its window and its waves.
+    """The short-time Fourier transform becomes a convolution with windowed waves.
 
     before   STFT(signal, frame_step, window?, frame_length?)
-    after    Reshape(Transpose(Conv(Transpose(signal), waves · window, strides = frame_step)));
-             Unsqueeze instead of the first Transpose for a signal of rank 2, without the last axis
-             of length 1, which onnxruntime takes and exporters write
-    refuses  a complex signal; a window of another length; lengths for which the transform is
-             faster: a power of two beyond about 256, or a matrix of more than 4 MiB; if Atan, Sign,
-             a comparison, a quantization or a division by it follows, whose result the last bit of
-             a number near 0 decides
-    algebra  X[t, k] = Σₙ x[t·step + n]·w[n]·e^(−2πikn/N), a correlation for each real and imaginary
-             part; for lengths that are not a power of two onnxruntime's STFT is off by 3e-5 of the
-             largest element, the sum by 4e-7
-    source   measured: 0.1 of the time at length 400
+    after    Reshape(Transpose(Conv(Transpose(signal), waves · window, strides = frame_step))). For
+             a signal of rank 2, without the last axis of size 1, the first Transpose is an
+             Unsqueeze; onnxruntime accepts such signals, and exporters write them
+    refuses  a complex signal; a window of other length than the frame; lengths for which the
+             transform is faster: powers of two above about 256, or a matrix of more than 4 MiB; a
+             later Atan, Sign, comparison, quantization or division by it, whose result may depend
+             on the last bit of a number near 0
+    algebra  X[t, k] = Σₙ x[t·step + n]·w[n]·e^(−2πikn/N), which is a correlation for each real and
+             each imaginary part. For lengths that are not a power of two, onnxruntime's STFT is off
+             by 3e-5 of the largest element, the convolution by 4e-7
+    source   measured: 0.1 of the time for length 400
     """
 
     numerics = "rounding"
-    is_for_finite = True  # an infinity reaches only the bins whose sum it is in
+    is_for_finite = True  # an infinite element makes other bins infinite or NaN than in the STFT
     patterns = (
         Pattern(
             "STFT",
@@ -66,5 +66,5 @@ def _length(m: Match, window: Array | None) -> int:
     if m.length is not None:
         length = int(m.length.require_number("the length of a frame"))
     if length < 1 or (window is not None and window.shape != (length,)):
-        refuse("the window has another length than a frame")
+        refuse("the window does not have the length of a frame")
     return length

@@ -30,7 +30,7 @@ def product(
     return graph(body, "w = MatMul (u, V) x = Add (w, b)", u, y, f"float[4] b, {v}")
 
 
-A_GEMM = "onnxruntime makes a Gemm of the product and the bias, which is faster"
+A_GEMM = "onnxruntime computes the product and the bias in a Gemm, which is faster"
 NO_ROW = "neither addend is known to be one number for each column"
 STAYS = [
     Stays("a bias of one element", graph(GELU, b="float[1] b"), NO_ROW, opset=20),

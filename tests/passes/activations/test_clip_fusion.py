@@ -64,7 +64,7 @@ STAYS = [
         Stays(
             f"a limit of 0, then {name}",
             graph(body),
-            "a division by a zero follows, which depends on its sign",
+            "a later division depends on the sign of a zero",
         )
         for name, body in {
             "Div": "a = Max (x, zero) y = Div (high, a)",
@@ -75,7 +75,7 @@ STAYS = [
     Stays(
         "opset 5",
         graph("a = Min (x, high) y = Relu (a)"),
-        "before opset 6 Clip has another form",
+        "before opset 6 Clip has a different form",
         opset=5,
     ),
     Stays(

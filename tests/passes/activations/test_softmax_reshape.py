@@ -9,17 +9,17 @@ ONE = "agraph (float[{0}] x) => (float[{0}] y) {{ y = Softmax <axis = {1}> (x) }
 WRITTEN_OUT = ["Reshape", "Softmax", "Reshape"]
 COMPUTED = ["Shape", "Reshape", "Softmax", "Reshape"]
 ALL_COMPUTED = ["Shape", "ReduceProd", "Shape", "Concat", "Shape", "Reshape", "Softmax", "Reshape"]
-UNKNOWN = "before opset 15 Shape cannot tell the sizes before and after the axis"
+UNKNOWN = "before opset 15 Shape lacks start and end"
 
 STAYS = [
     Stays("one axis behind", ONE.format("N,4,6", 1), None),
     Stays("the last axis", ONE.format("N,4,6,5", -1), None),
-    Stays("nothing behind", ONE.format("N,4,1,1", 1), "nothing is transposed"),
+    Stays("nothing behind", ONE.format("N,4,1,1", 1), "Softmax transposes nothing"),
     Stays("few elements", ONE.format("1,4,6,4", 1), "there are few elements"),
     Stays("a batch and sizes that are unknown", ONE.format("N,4,H,6", 1), UNKNOWN, 14),
     Stays("no elements", ONE.format("0,4,H,6", 1), UNKNOWN, 14),
-    Stays("no elements behind", ONE.format("N,4,5,0", 1), "nothing is transposed"),
-    Stays("no elements behind, a size unknown", ONE.format("1,4,0,W", 1), "nothing is transposed"),
+    Stays("no elements behind", ONE.format("N,4,5,0", 1), "Softmax transposes nothing"),
+    Stays("no elements behind, a size unknown", ONE.format("1,4,0,W", 1), "Softmax transposes nothing"),
     Stays("two unknown sizes", ONE.format("2,4,H,W", 1), UNKNOWN, 14),
     Stays("below opset 13, where an axis means another thing", ONE.format("2,4,6,5", 1), None, 12),
     Stays("an unknown rank", "agraph (float[2,4,6,5] x, int64[R] s) => (float y) { r = Reshape (x, s) y = Softmax <axis = 1> (r) }", None),

@@ -25,7 +25,7 @@ def older(text: str, axis: int = -1) -> str:
 
 
 STAYS = [
-    Stays("the sum over another axis", graph(sum_ax="ax2"), "not the same axes are reduced"),
+    Stays("the sum over another axis", graph(sum_ax="ax2"), "the reductions have different axes"),
     Stays(
         "the sum is used elsewhere",
         graph(more="z = Neg (s)", y=", float[p,q,1] z"),
@@ -59,7 +59,7 @@ STAYS = [
     Stays(
         "an inner axis below opset 13",
         older(graph(), 1),
-        "before opset 13 Softmax takes all axes from the given one on",
+        "before opset 13 Softmax normalizes over all axes from its own on",
         opset=11,
     ),
     Stays(

@@ -74,7 +74,7 @@ STAYS = [
     Stays(
         "an exponent without a sign",
         graph("e = Pow (b, k) y = Div (a, e)", "uint32 k = {2}"),
-        "the exponent has no sign",
+        "the exponent is unsigned",
     ),
     Stays(
         "a sum of rows with factors",
@@ -83,7 +83,7 @@ STAYS = [
             "float[4] k, int64[1] i = {1}",
             "float[N] y",
         ),
-        "not one number for all elements",
+        "the scale is not one number for all elements",
     ),
     Stays(
         "a factor that raises the rank",

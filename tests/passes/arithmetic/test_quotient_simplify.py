@@ -15,7 +15,7 @@ def graph(
 TIMES = "r = Div (one, a) y = Mul (r, b)"
 OVER = "r = Div (one, a) y = Div (b, r)"
 NO_FLOATS = "the elements are not floating-point numbers"
-MORE = "there may be more divisions than before"
+MORE = "the result may need more divisions"
 INTEGERS = {
     "a": "int64[N,3] a",
     "b": "int64[N,3] b",

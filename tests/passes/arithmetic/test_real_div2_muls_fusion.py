@@ -26,7 +26,7 @@ STAYS = [
     Stays(
         "Gelu",
         graph(" c = {1.4142135}", body="q = Div (x, c) y = Erf (q)"),
-        "Erf takes the quotient",
+        "Erf reads the quotient",
     ),
     Stays(
         "attention",

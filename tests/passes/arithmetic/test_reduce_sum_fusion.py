@@ -19,7 +19,7 @@ def twice(
     return graph(body.replace(" <>", ""), f"{kind}[N,M,3] x", f"{kind}[{y}] y", k)
 
 
-FLOATS = "the order of the operations matters for floating-point numbers"
+FLOATS = "the order of the reductions matters for floating-point numbers"
 DROP = "keepdims = 0"
 KEEP = "keepdims = 1"
 STAYS = [
@@ -48,7 +48,7 @@ STAYS = [
         Stays(
             f"a {name} of −0 that is divided by",
             graph(f"a = {name} <keepdims = 0> (x, k) y = Reciprocal (a)"),
-            "a division by a zero follows, which depends on its sign",
+            "a later division depends on the sign of a zero",
         )
         for name in ("ReduceSum", "ReduceMean")
     ],

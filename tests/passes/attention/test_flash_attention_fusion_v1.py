@@ -38,7 +38,7 @@ BLOCK = """agraph (float[B,S,8] q, float[B,L,8] k, float[B,L,8] v, bool[B,1,1,L]
     h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }"""
 
 FIT = "the mask is not known to fit the scores"
-HEADS = "one mask for each head, and what it hides is unknown"
+HEADS = "one mask for each head, whose hiding numbers are unknown"
 ANY_RUNTIME = "not every runtime makes zeros of a hidden row"
 NO_NUMBER = "the mask may hold NaN or +∞, which the guard turns into zeros"
 STAYS = [
@@ -65,7 +65,7 @@ STAYS = [
     ),
     Stays("another length of the queries", graph(WHERE, inputs="bool[B,1,M,5] b").replace("float[B,2,3,4] y", "float[B,2,?,4] y"), FIT, opset=23),
     Stays("one mask for each other head", graph(WHERE, inputs="bool[B,H,3,5] b"), FIT, opset=23),
-    Stays("a batch of nothing", graph(WHERE).replace("[B,", "[0,"), "tensors known to be empty, which the operator rejects", opset=23),
+    Stays("a batch of nothing", graph(WHERE).replace("[B,", "[0,"), "the operator rejects empty tensors", opset=23),
     Stays("an unknown length", graph(WHERE, inputs="bool[B,1,3,M] b"), FIT, opset=23),
     Stays("another batch", graph(WHERE, inputs="bool[C,1,3,5] b").replace("float[B,2,3,4] y", "float[?,2,3,4] y"), FIT, opset=23),
     Stays("rank 1", graph(WHERE, inputs="bool[5] b"), "the rank of the mask is not 2, 3 or 4", opset=23),

@@ -73,13 +73,13 @@ STAYS = [
     Stays(
         "one head",
         graph(PLAIN, "float[B,1,3,4]", "float[B,1,5,4]", "float[B,1,5,4]", "float[B,1,3,4]"),
-        "one head, which the operator computes on one thread",
+        "the operator computes one head on one thread",
         opset=23,
     ),
     Stays("a negative scale", graph(PLAIN, constants="float c = {-0.5}"), "the scale is not one positive number", opset=23),
     Stays("a scale for each head", graph(PLAIN, constants="float[2,1,1] c"), "the scale is not one positive number", opset=23),
     Stays("a scale that raises the rank", graph(PLAIN.replace("y =", "u =") + " y = Squeeze (u, x)", constants="float[1,1,1,1,1] c = {0.5}, int64[1] x = {0}"), "the scale is not one positive number", opset=23),
-    Stays("a very small scale", graph(PLAIN, constants="float c = {0.0000001}"), "a very small or large scale", opset=23),
+    Stays("a very small scale", graph(PLAIN, constants="float c = {0.0000001}"), "the scale is very small or very large", opset=23),
     Stays("the weights are used elsewhere", graph(f"{PLAIN} o = Neg (p)", more=", float[B,2,3,5] o"), "an interior value is used elsewhere", opset=23),
     Stays("another guard", graph(f"{T} s = MatMul (q, t) z = Mul (s, c) {GUARD}", constants="float c = {0.5}, float zero = {1}"), None, opset=23),
     Stays(

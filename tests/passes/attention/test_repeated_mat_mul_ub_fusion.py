@@ -33,7 +33,7 @@ def sizes(two: int = 2, wide: str = "1,1,4,1,1", whole: str = "0,8,-1,5") -> str
 NOT_REPEATED = "it is not known that each matrix is repeated"
 UNKNOWN = "the number of matrices is unknown"
 STAYS = [
-    Stays("one matrix for all", graph(a="float[B,1,1,5] a"), "the other operand is not known to have a matrix for each"),
+    Stays("one matrix for all", graph(a="float[B,1,1,5] a"), "the other operand is not known to have as many matrices"),
     Stays("another target", graph(), "for target onnx no gain is known", target="onnx"),
     Stays("three axes", graph(a="float[8,8,5] a"), "the rank is not 4"),
     Stays("five axes", graph(a="float[3,8,8,1,5] a", x="float[8,2,T,5] x").replace("q,r,s] y", "q,r,s,t] y"), "the rank is not 4"),

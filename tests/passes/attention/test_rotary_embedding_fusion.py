@@ -33,7 +33,7 @@ SQUEEZED = ANGLES.replace(
 STAYS = [
     Stays("a squeezed last axis", graph("g2 = Concat <axis = -1> (f, f) c3 = Cos (g2) s3 = Sin (g2) c = Squeeze (c3, four) s = Squeeze (s3, four) " + f"{SPLIT} {TURN}", "float[2,2,3,4]", "float[2,2,3,4,1] f").replace("Concat <axis = -1> (f, f)", "Concat <axis = 3> (f, f)").replace("float[2,2,3,4,1] f", "float[2,1,3,2,1] f"), "the two halves of the cosine or sine are not known to be the same", opset=23),
     Stays("three pieces", TURNED.replace("w, z =", "w, z, o =").replace("(t, z)", "(t, z, o)").replace("int64[2] parts = {4, 3}", "int64[3] parts = {4, 2, 1}"), None, opset=23),
-    Stays("pieces of another axis", TURNED.replace("[B,2,S,7]", "[B,7,S,4]").replace("axis = 3", "axis = 1"), "not two known pieces of the last of four axes", opset=23),
+    Stays("pieces of another axis", TURNED.replace("[B,2,S,7]", "[B,7,S,4]").replace("axis = 3", "axis = 1"), "the Split does not have two known pieces of the last of four axes", opset=23),
     Stays("heads that are used elsewhere", "agraph (float[B,S,8] q, float[B,S,2] c, float[B,S,2] s) => (float[B,2,S,4] y, float[B,2,S,4] o) <int64[4] heads = {0, 0, 2, 4}> { i = Reshape (q, heads) x = Transpose <perm = [0, 2, 1, 3]> (i) y = RotaryEmbedding (x, c, s) o = Neg (x) }", None, opset=23),
     Stays("opset 22", graph(f"{ANGLES} {SPLIT} {TURN}"), "opset 22 has no RotaryEmbedding", opset=22),
     *(replace(case, opset=23) for case in STAYS_OF_BOTH),

@@ -22,7 +22,7 @@ TURNED = "agraph (float[B,2,S,7] x, float[S,2] c, float[S,2] s) => (float[B,2,S,
 
 STAYS = [
     Stays("three pieces", TURNED.replace("w, z =", "w, z, o =").replace("(t, z)", "(t, z, o)").replace("int64[2] parts = {4, 3}", "int64[3] parts = {4, 2, 1}"), None),
-    Stays("pieces of another axis", TURNED.replace("[B,2,S,7]", "[B,7,S,4]").replace("axis = 3", "axis = 1"), "not two known pieces of the last of four axes"),
+    Stays("pieces of another axis", TURNED.replace("[B,2,S,7]", "[B,7,S,4]").replace("axis = 3", "axis = 1"), "the Split does not have two known pieces of the last of four axes"),
     *STAYS_OF_BOTH,
 ]  # fmt: skip
 

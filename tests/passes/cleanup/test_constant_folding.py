@@ -57,7 +57,7 @@ STAYS = [
             f"weights of {kind}",
             f"agraph (float[N,16] x) => (float[N,12] y) <{kind}[16,12] w, float[12] s> "
             "{ c = Cast <to = 1> (w) d = Mul (c, s) y = MatMul (x, d) }",
-            "the numbers are stored in fewer bits, and unpacked when the model is loaded",
+            "onnxruntime unpacks these narrow numbers when it loads the model",
             opset=21,
         )
         for kind in ("int8", "uint8", "bfloat16")

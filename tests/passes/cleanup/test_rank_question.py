@@ -27,7 +27,7 @@ def change(*pairs: tuple[str, str]) -> str:
 
 
 STAYS = [
-    Stays("a part of the shape", change(("vs = Shape (v)", "vs = Shape <start = 0> (v) vt = Shape <end = 1> (v)"), ("Size (vs)", "Size (vt)")), "only a part of the shape is counted"),
+    Stays("a part of the shape", change(("vs = Shape (v)", "vs = Shape <start = 0> (v) vt = Shape <end = 1> (v)"), ("Size (vs)", "Size (vt)")), "the Shape covers only a part of the axes"),
     Stays("a value of no If", change(("Shape (v) n", "Shape (x) n")), "the value is not the result of an If"),
     Stays("a branch of unknown rank", change(("t () => (float[2,4] p) { p = Squeeze (x, a) }", "t () => (float[] p) { c = Cast <to = 7> (q) i = Mul (a, c) p = Squeeze (x, i) }")), "the rank of a branch's result is unknown"),
     Stays("another operator that takes any rank", change(("f, y = LSTM <hidden_size = 3> (w, W, R)", "y = Relu (w)"), ("float[1,2,3] y", "float[A,B,C] y")), BOTH),

@@ -47,7 +47,7 @@ STAYS = [
         MOVED.format(ROWS, "<axis = 1> (W, s, z)", "Transpose (d)").replace(
             "(t, s", "<axis = 0> (t, s"
         ),
-        "more than one scale",
+        "there is more than one scale",
     ),
     Stays(
         "a sum of constants",
@@ -95,13 +95,13 @@ STAYS = [
     Stays(
         "through float16",
         graph(second="<precision = 10> (d, s, z)"),
-        "the numbers between are less precise than float32",
+        "the numbers in between are less precise than float32",
         opset=23,
     ),
     Stays(
         "to float16",
         graph(first="<output_dtype = 10> (q, s, z)"),
-        "the numbers between are less precise than float32",
+        "the numbers in between are less precise than float32",
         opset=23,
         valid=False,
     ),

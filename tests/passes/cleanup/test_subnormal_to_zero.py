@@ -48,12 +48,12 @@ STAYS = [
     Stays(
         "nothing larger",
         conv("y = Conv (x, W, B)", DEAD),
-        "the constant does not have larger elements",
+        "all elements of the constant are small",
     ),
     Stays(
         "hardly larger",
         conv("y = Conv (x, W, B)", "{1e-31, 1e-40}"),
-        "the constant does not have larger elements",
+        "all elements of the constant are small",
     ),
     Stays("a quotient", conv("a = Conv (x, W) b = Conv (x, W, B) y = Div (b, a)"), grows("Div")),
     Stays("a large factor", ADD.replace("{2,3}", "{2,1e30}") % "y = Mul (a, d)", grows("Mul")),
@@ -94,7 +94,7 @@ STAYS = [
     Stays(
         "compared itself",
         ADD % "b = Equal (d, c) e = Where (b, a, x) y = Identity (e)",
-        "the constant is also used in another way",
+        "the constant has other uses, too",
     ),
     Stays(
         "weights that are an output",

@@ -66,7 +66,7 @@ STAYS = [
         graph("Where (c, a, z)", "bool c = {1}", more=", float[1,4] z")
         .replace("Abs (x", "Neg (x")
         .replace("Abs (b", "Reciprocal (b"),
-        "a division by a zero follows, which depends on its sign",
+        "a later division depends on the sign of a zero",
     ),
     Stays("Where of a mixed condition", graph("Where (c, a, x)", "bool[4] c = {1, 0, 1, 1}"), None),
     Stays(

@@ -27,7 +27,7 @@ STAYS = [
     Stays(
         "something is divided by the result",
         graph("d = Where (n, a, b) e = Relu (d) y = Reciprocal (e)"),
-        "a division by a zero follows, which depends on its sign",
+        "a later division depends on the sign of a zero",
     ),
     Stays("a subgraph needs the negation", seen_by_subgraph(graph(), "n", "bool[N,3]"), None),
 ]

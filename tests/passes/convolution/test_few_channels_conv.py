@@ -23,7 +23,7 @@ STAYS = [
     Stays("its own padding", one('y = Conv <auto_pad = "SAME_UPPER"> (x, W, B)'), WINDOW),
     Stays("groups", one("y = Conv <group = 2, pads = [1, 1, 1, 1]> (x, V, B)", channels=2).replace("W, ", "W, float[2,16,3,3] V, ").replace("N,16", "N,32"), WINDOW),
     Stays("an unknown size", one(size="H,8"), "the size of the image is unknown"),
-    Stays("an odd size", one(size="7,9"), "the image has an odd size"),
+    Stays("an odd size", one(size="7,9"), "no block divides the size of the image"),
     Stays("large weights", one("y = Conv <pads = [4, 4, 4, 4]> (x, W, B)", channels=3, kernel="9,9").replace("N,16", "N,512").replace("3,16", "3,512"), "the weights would become large"),
     Stays("many channels", one(channels=5), None),
     Stays("a small kernel", one("y = Conv (x, W, B)", kernel="1,1"), None),

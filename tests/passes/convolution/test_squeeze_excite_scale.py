@@ -23,7 +23,7 @@ def graph(
 
 STAYS = [
     Stays("an unknown batch", graph(batch="N"), "the sizes are unknown"),
-    Stays("opset 12", graph(), "before opset 13 Resize needs a region", opset=12),
+    Stays("opset 12", graph(), "before opset 13 Resize requires a region of interest", opset=12),
     Stays("any runtime", graph(), None, target="onnx"),
     Stays("no Conv takes it", graph(end="y = Neg (q)"), None),
     Stays("no whole blocks", graph(channels=12), None),

@@ -23,7 +23,7 @@ def graph(
 
 RAISES = "the Expand raises the rank"
 LARGER = "the Expand may enlarge the result"
-SHORT = "the runs of elements are too short to be repeated by the operator itself"
+SHORT = "the runs of elements are too short for the operator to broadcast them"
 CHOSEN = ", bool[200,300] c"
 STAYS = [
     *[

@@ -46,7 +46,7 @@ STAYS = [
             x="float[N,2] a, float[M,4] b",
             y="float[A] y",
         ),
-        "one of the joined values may be empty, which onnxruntime overlooks",
+        "one of the joined values may be empty, and onnxruntime ignores empty ones",
     ),
     Stays(
         "another axis comes back",
@@ -124,7 +124,7 @@ STAYS = [
     Stays(
         "two coordinates",
         graph("y = GatherND (x, i)", "int64[2,2] i = {0, 1, 1, 2}", y="float[2,3] y"),
-        "more than one coordinate",
+        "the indices have more than one coordinate",
     ),
 ]
 

@@ -2,7 +2,7 @@ from harness import Fires, Stays, tables
 
 TO_PIXELS = "i = Conv (x, w) r = Reshape (i, shape) y = Transpose <perm = [0, 2, 1]> (r)"
 TO_IMAGE = "t = Transpose <perm = [0, 2, 1]> (x) r = Reshape (t, shape) y = Conv (r, w)"
-UNKNOWN_BATCH = "the Reshape is not known to leave batch and channels as they are"
+UNKNOWN_BATCH = "the Reshape is not known to keep batch and channels"
 NO_SIZES = "rows and columns are computed when the model runs, or are 0"
 
 

@@ -58,17 +58,17 @@ STAYS = [
     Stays(
         "some of many columns",
         graph(COLUMNS.format("last"), y="float[p] y"),
-        "a Gather would pick single elements",
+        "a Gather would copy single elements",
     ),
     Stays(
         "one column twice",
         graph(COLUMNS.format("k0"), "float[N,2] x", y="float[p] y"),
-        "a Gather would pick single elements",
+        "a Gather would copy single elements",
     ),
     Stays(
         "columns of an unknown number",
         graph(COLUMNS.format("k1"), "float[N,M] x", y="float[p] y"),
-        "a Gather would pick single elements",
+        "a Gather would copy single elements",
     ),
     Stays(
         "a place from outside", graph(f"{MADE} y = SequenceAt (s, i)", more=f"{TWO}, int64 i"), None

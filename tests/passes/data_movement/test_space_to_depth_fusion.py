@@ -67,7 +67,7 @@ STAYS = [
         channels(
             body="y = Conv <group = 2> (b, K)", constants="int64[4] i = {1,0,3,2}, float[2,2,1,1] K"
         ),
-        "the Gather is not a reordering of the channels",
+        "the Gather is not a permutation of the channels",
     ),
     Stays("another order", blocks("[0, 1, 3, 2, 5, 4]"), None),
     Stays(
@@ -134,14 +134,14 @@ STAYS = [
     Stays(
         "not all channels",
         channels(constants="int64[4] i = {1,0,3,3}, float[2,4,1,1] K"),
-        "the Gather is not a reordering of the channels",
+        "the Gather is not a permutation of the channels",
     ),
     Stays(
         "groups",
         channels(
             body="y = Conv <group = 2> (b, K)", constants="int64[4] i = {1,0,3,2}, float[2,2,1,1] K"
         ),
-        "the Gather is not a reordering of the channels",
+        "the Gather is not a permutation of the channels",
     ),
     Stays(
         "some of an unknown number of channels",

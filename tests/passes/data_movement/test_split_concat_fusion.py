@@ -62,7 +62,7 @@ STAYS = [
     Stays(
         "another axis, no elements",
         graph("Concat <axis = 0> (p, q)", x="float[0,4] x"),
-        "a dimension is 0, which means something else to Reshape",
+        "a dimension is 0, which Reshape would copy",
     ),
     Stays(
         "another axis, sizes from outside",

@@ -18,7 +18,7 @@ STAYS = [
             x="float[N,2] a, float[M,4] b",
             y="float[A,B] y",
         ),
-        "one of the joined values may be empty, which onnxruntime overlooks",
+        "one of the joined values may be empty, and onnxruntime ignores empty ones",
     ),
     Stays(
         "from the end of one axis",
@@ -46,12 +46,12 @@ STAYS = [
     Stays(
         "across two values",
         graph("c = Concat <axis = 1> (a, b) y = Slice (c, n1, n3, n1)", x=CONCAT, y="float[N,2] y"),
-        "the piece does not lie within one of the joined values",
+        "the piece is not within one of the joined values",
     ),
     Stays(
         "nothing, from behind its end",
         graph("c = Concat <axis = 1> (a, b) y = Slice (c, n5, n3, n1)", x=CONCAT, y="float[N,0] y"),
-        "the piece does not lie within one of the joined values",
+        "the piece is not within one of the joined values",
     ),
     Stays(
         "another axis than the joined one",

@@ -20,7 +20,7 @@ STAYS = [
             f"dequantized weights, {product}",
             f"agraph (float[M,3] a) => (float[M,2] y) <int8[2,3] W = {{1, 2, 3, 4, 5, 6}}, float s = {{0.1}}> "
             f"{{ w = DequantizeLinear (W, s) t = Transpose <perm = [1, 0]> (w) y = {product} (a, t) }}",
-            "onnxruntime transposes dequantized weights when it loads the model, but a product in each run",
+            "onnxruntime transposes dequantized weights once when it loads the model, but a product does so in each run",
         )
         for product in ("MatMul", "Gemm")
     ),
@@ -28,7 +28,7 @@ STAYS = [
         "of a Gemm with weights and an addend",
         "agraph (float[M,3] a) => (float[2,M] y) <float[3,2] b = {1, 2, 3, 4, 5, 6}, float[2] c = {1, 2}> "
         "{ g = Gemm (a, b, c) y = Transpose <perm = [1, 0]> (g) }",
-        "weights are packed at load as a second operand only, and would be packed in each run",
+        "onnxruntime packs constant weights at load only as the second operand, else in each run",
     ),
     Stays(
         "of a Gemm, the addend no constant",
@@ -63,7 +63,7 @@ STAYS = [
         "transposed twice",
         "agraph (float[2,M,3] a, float[2,N,3] b) => (float[2,M,N] y) { s = Transpose <perm = [0,2,1]> (a) "
         "t = Transpose <perm = [0,2,1]> (s) u = Transpose <perm = [0,2,1]> (b) y = MatMul (t, u) }",
-        "a Transpose of a Transpose becomes one or none first",
+        "a Transpose of a Transpose must be simplified first",
     ),
     Stays("used elsewhere", OTHER.replace("Gemm", "MatMul"), "an interior value is used elsewhere"),
     Stays(

@@ -57,7 +57,7 @@ STAYS = [
         "nothing to multiply, of which there are any number of rows",
         """agraph (float[2,N,0] x) => (float[2,3,4] y) <float[0,4] W = {}, int64[2] f = {6,0}, int64[3] s = {2,3,4}> {
         a = Reshape <allowzero = 1> (x, f) p = MatMul (a, W) y = Reshape (p, s) }""",
-        "there is nothing to multiply, and any number of rows",
+        "the weights are empty, so the number of rows is undetermined",
     ),
     Stays("rows that are cut elsewhere", graph(x="float[4,M,10] x", y="float[4,K,6] y"), KEPT),
     Stays(
@@ -76,7 +76,7 @@ STAYS = [
             constants="float[20,6] W, float[6] B",
             shape="{5, 1, 6}",
         ),
-        "not rows times a matrix",
+        "the product is not rows times a matrix",
     ),
     Stays(
         "a bias for each row",

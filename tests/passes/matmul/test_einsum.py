@@ -18,8 +18,10 @@ def graph(
 EQUAL = "the dimensions are not known to be equal"
 UNKNOWN = "more than one dimension is unknown"
 STAYS = [
-    Stays("an ellipsis", graph("...ij,...jk->...ik", "2,3,4", "2,4,5"), "an ellipsis"),
-    Stays("a diagonal", graph("ii->i", "3,3"), "a diagonal"),
+    Stays(
+        "an ellipsis", graph("...ij,...jk->...ik", "2,3,4", "2,4,5"), "the equation has an ellipsis"
+    ),
+    Stays("a diagonal", graph("ii->i", "3,3"), "the equation takes a diagonal, or lacks an input"),
     Stays(
         "an axis of the result that no input has",
         graph("ij->ia", "3,3"),
@@ -34,7 +36,7 @@ STAYS = [
         graph("ij,jk,kl->il", "2,3", "3,4")
         .replace("(float[2,3] a", "(float[4,5] c, float[2,3] a")
         .replace("(a, b)", "(a, b, c)"),
-        "more than two values",
+        "the Einsum has more than two inputs",
     ),
     Stays(
         "elements without a product",

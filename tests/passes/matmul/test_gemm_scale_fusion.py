@@ -60,14 +60,14 @@ STAYS = [
             y="float[1,4,M] y",
             constants="float[3,4] W, float[4] B, float[1,4,1] d",
         ),
-        "not one number for all columns, after an operator that moves them",
+        "the constant after a Reshape is not one number for all columns",
     ),
     Stays(
         "several numbers behind a Reshape",
         graph(
             SPLIT + " y = Mul (r, d)", **{**HEADS, "constants": HEADS["constants"] + ", float[2] d"}
         ),
-        "not one number for all columns, after an operator that moves them",
+        "the constant after a Reshape is not one number for all columns",
     ),
     Stays(
         "a number behind a Reshape raises the rank",
@@ -79,7 +79,7 @@ STAYS = [
                 "constants": HEADS["constants"] + ", float[1,1,1,1,1] d",
             },
         ),
-        "not one number for all columns, after an operator that moves them",
+        "the constant after a Reshape is not one number for all columns",
     ),
     Stays(
         "integers in front of the product",
@@ -197,7 +197,7 @@ STAYS = [
             y="float[N,M,2,2] y",
             constants="float[3,4] W, float[4] B, float[2] d",
         ),
-        "not one number for all columns, after an operator that moves them",
+        "the constant after a Reshape is not one number for all columns",
     ),
     Stays("another activation between", graph(GEMM + " a = Relu (g) y = Mul (a, c)"), None),
     Stays(
@@ -263,12 +263,12 @@ STAYS = [
             "g = Gemm <beta = 0.0> (x, W, B) y = BatchNormalization (g, s, o, m, v)",
             constants=STATISTICS,
         ),
-        "Gemm without its bias",
+        "the Gemm ignores its bias",
     ),
     Stays(
         "two factors for rows",
         "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float[3] c, float[3,1] d> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
-        "not two single numbers",
+        "the scales are not two single numbers",
     ),
     Stays(
         "half of Gelu",

@@ -29,7 +29,7 @@ STAYS = [
     Stays(
         "low rank",
         graph("float[6,1] V", "float[1,6] W", "float[M,6] x", "float[M,6] y"),
-        "the product of the weights is larger than they are",
+        "the product of the weights is larger than both weights together",
     ),
     Stays(
         "large weights are used elsewhere",

@@ -14,7 +14,7 @@ def graph(
 LEFT = {"body": "t = Transpose <perm = [0, 2, 1]> (a) y = MatMul (t, b)", "a": "float[N,3,2] a"}
 RIGHT = {"body": "t = Transpose <perm = [0, 2, 1]> (b) y = MatMul (a, t)", "b": "float[N,4,3] b"}
 EXTREME = "the factor is zero, not finite, or of an extreme size"
-ATTENTION = "onnxruntime looks for attentions at load"
+ATTENTION = "onnxruntime looks for attention when it loads the model"
 STAYS = [
     Stays(
         "a batch that may be empty beside a matrix",
@@ -25,7 +25,7 @@ STAYS = [
     Stays(
         "a factor that raises the rank",
         graph(c="float[1,1,1,1] c = {2}", y="float[1,N,2,4] y"),
-        "the factor may enlarge what it scales",
+        "the factor may enlarge the value that it scales",
     ),
     Stays("zero", graph(c="float c = {0}"), EXTREME),
     Stays("divided by zero", graph("p = MatMul (a, b) y = Div (p, c)", c="float c = {0}"), EXTREME),
@@ -60,12 +60,12 @@ STAYS = [
     Stays(
         "no terms",
         graph(**{**RIGHT, "a": "float[N,2,K] a", "b": "float[N,4,K] b"}),
-        "there may be no terms to sum",
+        "the summed axis may be empty",
     ),
     Stays(
         "no terms on the left",
         graph(**{**LEFT, "a": "float[N,0,2] a", "b": "float[N,0,4] b"}),
-        "there may be no terms to sum",
+        "the summed axis may be empty",
     ),
     Stays(
         "beside a vector",

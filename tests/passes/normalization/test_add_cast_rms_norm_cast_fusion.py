@@ -20,8 +20,8 @@ def graph(
 
 
 STAYS = [
-    Stays("a scale that float16 does not hold", graph(g="float[4] g = {0.1, 1, 1, 1}"), "the scale is not known to be one of float16", opset=23),
-    Stays("a scale from outside", graph(ONE.replace("g)", "h)"), inputs="float16[B,S,4] x, float16[B,S,4] k, float[4] h"), "the scale is not known to be one of float16", opset=23),
+    Stays("a scale that float16 does not hold", graph(g="float[4] g = {0.1, 1, 1, 1}"), "float16 is not known to represent the scale exactly", opset=23),
+    Stays("a scale from outside", graph(ONE.replace("g)", "h)"), inputs="float16[B,S,4] x, float16[B,S,4] k, float[4] h"), "float16 is not known to represent the scale exactly", opset=23),
     Stays("other shapes", graph(inputs="float16[B,S,4] x, float16[C,S,4] k"), "the shapes are not known to be equal", opset=23),
     Stays("to double and back", graph(cast="w = Cast <to = 11> (s)", g="double[4] g"), None, opset=23),
     Stays("the sum in float32 is used elsewhere", graph(f"{ONE} z = Neg (w)", y="float16[a,b,c] y, float[d,e,f] z"), "an interior value is used elsewhere", opset=23),

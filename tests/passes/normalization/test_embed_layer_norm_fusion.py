@@ -23,7 +23,7 @@ def graph(
     return f"agraph ({inputs}) => ({y}) <{constants}> {{ {look} {add} {norm} }}"
 
 
-FIT = "the numbers of rows do not fit each other"
+FIT = "the shapes of the row indices do not fit each other"
 VECTOR = "the scale or the offset is not one number for each element of the last axis"
 SLICED = {
     "look": "n = Shape <start = 1, end = 2> (i) p = Slice (all, zero, n, one, one) a = Gather (W, i) d = Gather (P, p)",
@@ -43,8 +43,8 @@ STAYS = [
     Stays("one row for each of a batch", graph(inputs="int64[B,S] i, int64[B,S] s, int64[B,1] p"), FIT),
     Stays("another length of positions", graph(inputs="int64[B,S] i, int64[B,S] s, int64[1,L] p", y="float[?,?,?] y"), FIT),
     Stays("a table of three axes", graph(**TWO, constants=TABLES.replace("float[9,8] P", "float[9,1,8] P"), y="float[?,?,?,?] y"), "the rank is not 3"),
-    Stays("a table of one column", graph(constants=TABLES.replace("float[3,8] T", "float[3,1] T")), "a table does not have one row for each number"),
-    Stays("numbers below zero", graph(**(TWO | {"inputs": "int64[B,3] i"}), constants=f"{TABLES}, int64[1,3] p = {{0, 1, -1}}"), "a number below zero"),
+    Stays("a table of one column", graph(constants=TABLES.replace("float[3,8] T", "float[3,1] T")), "the columns of a table do not fit the normalized axis"),
+    Stays("numbers below zero", graph(**(TWO | {"inputs": "int64[B,3] i"}), constants=f"{TABLES}, int64[1,3] p = {{0, 1, -1}}"), "an index is negative, or too large for int32"),
     Stays("a constant for all positions", graph(look="a = Gather (W, i)", add="h = Add (a, o)", inputs="int64[B,3] i"), "the constant is not one row for each position"),
     Stays("a constant for each of a batch", graph(look="a = Gather (W, i)", add="h = Add (a, R)", inputs="int64[4,4] i", constants=TABLES + ", float[4,1,8] R"), "the constant is not one row for each position"),
     Stays("columns are looked up", graph(look="a = Gather <axis = 1> (W, i) d = Gather <axis = 1> (P, p)", add="h = Add (a, d)", inputs="int64[8] i, int64[8] p", constants="float[2,8] W, float[2,8] P, float[8] g, float[8] o", y="float[a,b] y"), None),

@@ -31,7 +31,11 @@ STAYS = [
         ),
         "the constant is not one number for each channel",
     ),
-    Stays("the channels too", graph(ax="{1, 3}"), "not all axes after the channels are reduced"),
+    Stays(
+        "the channels too",
+        graph(ax="{1, 3}"),
+        "the reductions are not over all axes after the channels",
+    ),
     Stays(
         "unknown channels",
         graph(x="float[N,C,4,5]", g="float", b="float"),

@@ -52,7 +52,7 @@ STAYS = [
         graph()
         .replace("ReduceMean (s, ax)", "ReduceMean (s, two_axes)")
         .replace("float two", "int64[2] two_axes = {1, 2}, float two"),
-        "not the same axes are reduced",
+        "the reductions have different axes",
     ),
     Stays(
         "to a power that is almost 2",
@@ -62,7 +62,7 @@ STAYS = [
     Stays(
         "a scale for each row",
         graph(x="float[2,3,4] x", g="float[3,4] g"),
-        "scale or offset has another shape than what is normalized",
+        "scale or offset does not have the shape of the normalized axes",
     ),
     Stays(
         "epsilon for each column",

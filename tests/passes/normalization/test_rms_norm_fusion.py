@@ -29,7 +29,7 @@ STAYS = [
     Stays(
         "a scale for each row",
         graph(x="float[2,3,4]", g="float[3,4]"),
-        "scale or offset has another shape than what is normalized",
+        "scale or offset does not have the shape of the normalized axes",
         opset=23,
     ),
     Stays("opset 22", graph(), "opset 22 has no RMSNormalization", opset=22),

@@ -43,13 +43,13 @@ STAYS = [
     Stays(
         "another axis",
         dft("y = DFT <axis = 1> (x)", "B,8,4,2", "B,8,4,2"),
-        "the axis is not the last one before the parts of the numbers",
+        "the axis is not the last one before the real and imaginary parts",
         17,
     ),
     Stays(
         "another axis as an input",
         dft("y = DFT (x, , a)", "B,8,4,2", "B,8,4,2"),
-        "the axis is not the last one before the parts of the numbers",
+        "the axis is not the last one before the real and imaginary parts",
         20,
     ),
     Stays(
@@ -73,7 +73,7 @@ STAYS = [
     Stays(
         "one side of complex numbers",
         dft("y = DFT <onesided = 1> (x)", "B,8,2"),
-        "a one-sided transform of complex numbers, which is not valid",
+        "the transform is one-sided and complex, which is not valid",
         17,
         valid=False,
     ),

@@ -83,7 +83,7 @@ STAYS = [
     Stays(
         "a window of another length",
         stft(length=6),
-        "the window has another length than a frame",
+        "the window does not have the length of a frame",
         valid=False,
     ),
     Stays(
