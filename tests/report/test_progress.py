@@ -28,7 +28,7 @@ def test_only_what_takes_long_in_a_terminal_is_shown(
 ) -> None:
     screen = Screen(terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "_PATIENCE", patience)
+    monkeypatch.setattr(progress, "_DELAY", patience)
     monkeypatch.setenv("TERM", "xterm")
     with Progress() as report:
         assert (
