@@ -46,7 +46,7 @@ def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
         nodes = _nodes(commit)
         place = f"GraphId[{commit.graph_id}], Pass[{commit.pass_name}]: pattern={commit.pattern}"
         plog.warning("Rollback", f"{place}, left_out_times=1, nodes: {nodes}, reason: {reason}.")
-        notices.append(f"{commit.pass_name} did not rewrite {nodes}: {reason}")
+        notices.append(f"{commit.pass_name} left {nodes} as it is: {reason}")
     return notices
 
 

@@ -49,4 +49,4 @@ def test_only_what_takes_long_in_a_terminal_is_shown(
 
 
 def test_two_seconds_of_patience() -> None:
-    assert progress._PATIENCE == 2.0
+    assert progress._DELAY == 2.0
