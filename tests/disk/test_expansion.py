@@ -149,5 +149,5 @@ def test_calls_that_are_nested_as_deep_as_may_be_are_converted(
     onnx.save(model(chain, f"f{MOST_NESTED - 1}"), "m.onnx")
     convert("m.onnx", output="out.onnx", verify=False)
     wide = [*chain, function("f", *[f"f{MOST_NESTED - 2}"] * 2), function("g", "f", "f")]
-    with pytest.raises(FusioncError, match=f"call one another {MOST_NESTED + 1:,} deep"):
+    with pytest.raises(FusioncError, match=f"are nested {MOST_NESTED + 1:,} deep"):
         require_expandable(model(wide, "g"), "m")
