@@ -45,7 +45,7 @@ __all__ = [
     "slim",
 ]
 
-_HOMES = {
+_MODULES = {
     "convert": "fusionc.api",
     "FusioncError": "fusionc.errors",
     "UsageError": "fusionc.errors",
@@ -69,9 +69,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `fusionc --help` must not wait for onnx."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'fusionc' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,5 @@
-"""`python -m fusionc` and the command `fusionc`: prepare the process before anything large is
-imported.
+"""The entry point of `python -m fusionc` and of the command `fusionc`. It prepares the process
+before large modules are imported.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from typing import Any
 
 from fusionc.runtime.blas import ONE_THREAD
 
-# So many new objects start a collection of garbage: most objects of a conversion stay, as do the
-# 85,000 of the modules.
-_OBJECTS = 250_000
+# Garbage is collected after this many new objects. Frequent collections would free little: most
+# objects of a conversion stay alive, and so do the 85,000 objects of the modules.
+_COLLECTION_THRESHOLD = 250_000
 
 
 def run() -> None:
-    """The command. Ctrl-C ends it without a traceback even while modules are imported, and while
-    Python ends.
-    """
-    # nohup ignores the signal
-    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_heard:
+    """Run the command. Ctrl-C ends it without a traceback, even during imports and at exit."""
+    # under nohup the signal is ignored and must stay so
+    handles_interrupt = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if handles_interrupt:
         signal.signal(signal.SIGINT, _interrupt)
-    gc.set_threshold(_OBJECTS, 20, 20)
+    gc.set_threshold(_COLLECTION_THRESHOLD, 20, 20)
     os.environ.setdefault(*ONE_THREAD)
     _open_missing_streams()
     from fusionc.cli import main
@@ -35,20 +33,22 @@ def run() -> None:
     code: Any = 0
     try:
         main(prog_name="fusionc")
-    except SystemExit as ending:
-        code = ending.code
+    except SystemExit as exit_request:
+        code = exit_request.code
     finally:
         _flush()
-        if is_heard:
+        if handles_interrupt:
             signal.signal(signal.SIGINT, _interrupt)
     _end(code)
 
 
 def _end(code: Any) -> None:
-    """End now: to free every object first takes a tenth of the time of a small conversion."""
+    """End the process without freeing every object. Freeing takes a tenth of the time of a small
+    conversion.
+    """
     if not isinstance(code, int | None):
         raise SystemExit(code)
-    atexit._run_exitfuncs()  # they end the process with onnxruntime
+    atexit._run_exitfuncs()  # one of them ends the child process that runs onnxruntime
     _flush()
     with suppress(OSError):
         sys.stderr.flush()
@@ -62,17 +62,17 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _open_missing_streams() -> None:
-    """Open closed streams (`fusionc … >&-`) on the null device: otherwise the next file that is
-    opened, a model perhaps, would get such a number.
+    """Open each closed standard stream (`fusionc … >&-`) on the null device. Otherwise the next
+    opened file, for example a model, would get the stream's file descriptor.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
         if getattr(sys, name) is None:
             setattr(
                 sys,
@@ -82,8 +82,8 @@ def _open_missing_streams() -> None:
 
 
 def _flush() -> None:
-    """Write what is left. A failure was reported before: drop the rest, so that Python does not
-    report it again.
+    """Write the rest of the standard output. A failure has been reported before: the rest is then
+    dropped, and Python does not report the failure again.
     """
     try:
         sys.stdout.flush()

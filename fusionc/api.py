@@ -1,4 +1,4 @@
-"""`fusionc.convert` and what commands call: a conversion from Python."""
+"""`fusionc.convert` and the other functions that commands call: conversions from Python."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def convert(
 
     Raises VerificationError, and writes nothing, if the result does not compute what the model
     computes; the error names the rewrite at fault. Raises UsageError for wrong arguments, wrong
-    switches and missing files, FusioncError for everything else that goes wrong.
+    switches and missing files. Raises FusioncError for every other failure.
     """
     options = options_of(
         model=model,
@@ -119,33 +119,34 @@ def bisect(
     """Find the rewrites that make the result of a conversion wrong, one after another.
 
     check         a command whose exit code says whether a model is right (0 right, 1 to 124 wrong,
-                  125 cannot tell), with {model} where its path goes; by default the result is
-                  verified
-    output_dir    the folder for a switch file that avoids these rewrites, and a small model of each
+                  125 undecided); {model} in the command is replaced by the model's path; by default
+                  the result is verified
+    output_dir    the folder for a switch file that avoids these rewrites, and for a small model of
+                  each rewrite
     options       those of `convert`
 
-    Raises FusioncError if it cannot be decided whether a result is right, UsageError as `convert`
-    does.
+    Raises FusioncError if it cannot be decided whether a result is right, and UsageError as
+    `convert` does.
     """
-    # a conversion whose result is right does not need it
+    # a conversion whose result is right does not need this import
     from fusionc.bisect import bisect_story
 
     return bisect_story.bisect(options_of(model, **options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
-    """Convert with only the first `limit` rewrites and write the result unverified. Return in
-    words what the last rewrite was, and whether the conversion has no more.
+    """Convert with only the first `limit` rewrites and write the result unverified. Return a
+    sentence that describes the last rewrite and says whether the conversion has further rewrites.
     """
     from fusionc.bisect import bisect_story
     from fusionc.report.rewrite_text import described
 
     last = bisect_story.convert_up_to(options_of(model, **options), limit)
-    count, said = (0, "no rewrite took effect") if last is None else (last.number, described(last))
+    count, text = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
         what = f"the conversion has no more rewrites, {count} for a limit of {limit}"
-        said += f"; {what}: this is its whole result"
-    return said
+        text += f"; {what}: this is its whole result"
+    return text
 
 
 def why(
@@ -158,11 +159,11 @@ def why(
 ) -> Answer:
     """Say where a pass fires in a conversion, and why it does not fire where it nearly does.
 
-    pass_name     the pass, or another name for one or several; with `expected`, None for all;
-                  DequantizeLinear to ask why each of these stays
+    pass_name     the name of the pass, or an alias of one or more passes; with `expected`, None
+                  means all passes; DequantizeLinear asks why each of these nodes stays
     node          look only at places that this node is part of
-    expected      the model as another optimizer has made it: look at what that fused and fusionc
-                  did not
+    expected      the same model, optimized by another tool: look at the nodes that this tool fused
+                  and fusionc did not
     options       those of `convert`
 
     Raises UsageError if the pass, the node or the model does not exist, and errors as `convert`
@@ -185,16 +186,16 @@ def tune(
     confidence: float = 0.95,
     **options: Any,
 ) -> Tuned:
-    """Find by measurement what makes a model fast on this machine, and write the model with the
-    changes that are confirmed to pay.
+    """Find by measurement which changes make a model faster on this machine, and write the model
+    with the changes whose benefit is confirmed.
 
     budget        the seconds to measure, more than 0; verification and the final conversion take
-                  more time
-    confidence    the probability that every change made pays, from 0.5 to below 1
+                  additional time
+    confidence    the probability that every change made is a benefit, from 0.5 to below 1
     options       those of `convert`
 
-    If this is interrupted, a journal stays next to the output, and the same call continues from
-    there. Raises VerificationError, UsageError and FusioncError as `convert` does.
+    If the call is interrupted, a journal stays next to the output, and the same call continues from
+    the journal. Raises VerificationError, UsageError and FusioncError as `convert` does.
     """
     from fusionc.tune import tune_story
 

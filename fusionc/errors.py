@@ -1,4 +1,4 @@
-"""Errors for people: what went wrong, where, and what to do now."""
+"""Errors for the user: what went wrong, where, and what to do now."""
 
 import difflib
 import json
@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterable, Sequence
 
 _LONGEST_QUOTE = 120  # characters
-# details; if a file has more mistakes, the user probably meant another file
+# An error shows this many details. A file with more mistakes is probably not the intended file.
 SHOWN = 20
 
 
 def printable(text: str) -> str:
     """The text on one line, safe for terminals and logs.
 
-    Control characters, ends of lines and half surrogates become escapes (\\x1b, \\n). Names in
-    models and files may contain any of them.
+    Control characters, line breaks and lone surrogates become escapes (\\x1b, \\n). Names in models
+    and files may contain any of these characters.
     """
     if text.isprintable():
         return text
@@ -30,16 +30,20 @@ def said(error: BaseException) -> str:
 
 
 def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
-    """A question for the candidate most like `name`; `otherwise` if none is like it."""
+    """A question: did the user mean the candidate most similar to `name`? `otherwise` if no
+    candidate is similar.
+    """
     near = nearest(name, candidates)
     return f"did you mean {quote(near)}?" if near else otherwise
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, ignoring case; the last one if only case differs."""
+    """The candidate most similar to `name`, ignoring case; None if no candidate is similar. Of
+    candidates that differ only in case, the last one is returned.
+    """
     folded = {candidate.casefold(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1) if folded else []
-    return folded[found[0]] if found else None
+    matches = difflib.get_close_matches(name.casefold(), sorted(folded), n=1) if folded else []
+    return folded[matches[0]] if matches else None
 
 
 def choice_text(choices: Iterable[object]) -> str:
@@ -49,14 +53,14 @@ def choice_text(choices: Iterable[object]) -> str:
 
 
 def quote(value: object) -> str:
-    """A value as JSON, cut if it would fill the screen."""
+    """A value as JSON, cut if it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
 
 
 def shown(value: object) -> str:
-    """An argument as Python writes it, cut if it is long. Only the type of other objects is given,
-    because a model would fill many screens.
+    """The `repr` of a simple argument, cut if it is long. For any other object only its type is
+    named, because the `repr` of a model would fill many screens.
     """
     if isinstance(value, str | int | float | list | tuple | dict | os.PathLike | None):
         text = repr(value)
@@ -67,10 +71,10 @@ def shown(value: object) -> str:
 class FusioncError(Exception):
     """An error that ends the command with one readable block instead of a traceback.
 
-    `code` is ATC's error code where ATC has one for the situation (E10001 a wrong value, E10410 a
-    missing file, …). `what` says what is wrong. Each of `details` says more, on its own line.
-    `where` names the file, option or node. `hint` says what to do now. All of this goes through
-    `printable`, because names in models and files may contain any character.
+    `code` is ATC's error code for the situation, if ATC has one (E10001 a wrong value, E10410 a
+    missing file, …). `what` says what is wrong. Each of `details` adds a line. `where` names the
+    file, option or node. `hint` says what to do now. All these texts go through `printable`,
+    because names in models and files may contain any character.
     """
 
     exit_code = 1
@@ -90,7 +94,7 @@ class FusioncError(Exception):
         self.hint = hint
         self.code = code
         self.details = tuple(details)
-        self.log_file: object = None  # the log, which has more details
+        self.log_file: object = None  # the path of the log, which has more details
 
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:SHOWN])]
@@ -104,11 +108,11 @@ class FusioncError(Exception):
 
 
 class Defect(FusioncError):
-    """A mistake in fusionc itself, or else a wrong model."""
+    """A failure that is caused by a bug in fusionc or by an invalid model."""
 
 
 class Terminated(SystemExit):
-    """The exit after a signal or a timeout, in contrast to a sys.exit in users' code."""
+    """The exit after a signal or a timeout. A plain SystemExit comes from users' code."""
 
 
 class UsageError(FusioncError):

@@ -171,5 +171,5 @@ def test_what_a_model_has_for_training_is_not_raised(
     model = parse("agraph (float[3] x) => (float[3] y) { y = Relu (x) }", opset=11)
     model.training_info.add().algorithm.name = "algorithm"
     onnx.save(model, "model.onnx")
-    with pytest.raises(FusioncError, match="it has information for training"):
+    with pytest.raises(FusioncError, match="it has training information"):
         fusionc.convert("model.onnx", output="out.onnx", target_opset=18, log="null")

@@ -1,3 +1,1 @@
-"""A conversion as data: what was asked, what was made of the model, one attempt at it, the
-verdict.
-"""
+"""A conversion as data: the plan, the model that was asked for, one attempt, and the verdict."""

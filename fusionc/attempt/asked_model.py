@@ -1,5 +1,5 @@
-"""The model that was asked for: loaded, changed as asked, raised to the target opset; and the
-reference that results are compared with.
+"""The model that was asked for: loaded, changed as requested, and raised to the target opset. Also
+the reference model that results are compared with.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from fusionc.runtime.runner import fault_of_loading
 if TYPE_CHECKING:
     from fusionc.verify.reference_ahead import ReferenceAhead
 
-OLDEST = 7  # the first opset for which onnxruntime promises to have all kernels
+OLDEST = 7  # the oldest opset for which onnxruntime promises to have all kernels
 
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """What results are compared with."""
+    """The model that results are compared with."""
 
     file: Path
-    sizes: Mapping[str, tuple[int, ...]] | None  # of inputs, for a run
-    ahead: ReferenceAhead | None = None  # its outputs, computed while the passes run
+    sizes: Mapping[str, tuple[int, ...]] | None  # the input sizes for a run, by input name
+    ahead: ReferenceAhead | None = None  # computes the reference outputs while the passes run
 
 
 class AskedModel:
-    """The model of a conversion as the passes get it, as often as they need it.
+    """The model of a conversion as the passes get it. Each attempt needs a new copy.
 
-    Three steps lead there, which `rebuild` does at once: `open` or `load`, `change`, `raise_opset`.
-    The reference is the model after `change`, so that a comparison judges raising the opset as it
-    judges the passes.
+    Three steps produce it: `open` or `load`, `change`, `raise_opset`. `rebuild` does all three. The
+    reference is the model after `change`. A comparison therefore also detects mistakes of raising
+    the opset.
     """
 
     def __init__(self, plan: ConversionPlan) -> None:
         self.plan = plan
         self.freed: Freed | None = None  # the sizes that became symbolic
-        self.types: Mapping[str, int] = {}  # the types that outputs get in the end
-        self.lost: Sequence[LostKernel] = ()  # kernels that raising the opset costs
+        self.types: Mapping[str, int] = {}  # the requested types of outputs, by output name
+        self.lost: Sequence[LostKernel] = ()  # kernels that the target opset does not have
         self.notices: list[str] = []  # for the user
         self._folder = os.fspath(plan.options.source.parent)
 
     def open(self) -> ModelProto:
-        """Load the model for the first time: check that the result has a place, and keep the
-        kernels that the model has.
+        """Load the model for the first time. Check that the output path is writable, and keep the
+        generated kernels that the model already has.
         """
         options = self.plan.options
         proto = self.load()
@@ -73,21 +73,21 @@ class AskedModel:
         return proto
 
     def load(self) -> ModelProto:
-        """Load the model as it is in its file; all weights are in it if it is to be dumped."""
+        """Load the model from its file. Weights are mapped from the file, except for --dump_graph,
+        which needs them in the proto.
+        """
         options = self.plan.options
         return load(options.source, maps=options.dump_graph is None)
 
     def change(self, proto: ModelProto) -> ModelProto:
-        """Change sizes and outputs of the proto as was asked, and return it."""
+        """Change sizes and outputs of the proto as requested, and return the proto."""
         requests = self.plan.requests
         self.freed = requests.apply(proto, self._folder, self.freed)
         self.types = requests.types(proto)
         return proto
 
     def raise_opset(self, proto: ModelProto) -> ModelProto:
-        """Raise the changed model to the target opset. The user is told of each kernel that this
-        costs.
-        """
+        """Raise the changed model to the target opset. A notice names each kernel that is lost."""
         raised, lost = self.plan.requests.raise_opset(proto, self._folder)
         if not self.lost:
             self.lost = lost
@@ -95,16 +95,16 @@ class AskedModel:
         return raised
 
     def rebuild(self) -> ModelProto:
-        """Load, change and raise the model once more."""
+        """Load and change the model again, and raise its opset."""
         return self.raise_opset(self.change(self.load()))
 
     @contextmanager
     def reference(self, changed: ModelProto) -> Iterator[ReferenceModel]:
-        """The file that the result is compared with: the model's own, or one of `changed`, which
-        stays as it is.
+        """The reference model: the model's own file if no request changes the model, otherwise a
+        temporary file with a copy of `changed`.
 
-        If onnxruntime does not run opsets as old as the model's, the reference is raised as well.
-        Raises UsageError if the changed model is not valid.
+        If onnxruntime does not run opsets as old as the model's, the opset of the reference is
+        raised as well. Raises UsageError if the changed model is not valid.
         """
         options = self.plan.options
         requests = self.plan.requests
@@ -131,7 +131,7 @@ class AskedModel:
             yield ReferenceModel(saved.model, sizes)
 
     def _is_too_old(self, proto: ModelProto) -> bool:
-        """Whether only the raised model runs in onnxruntime."""
+        """Whether onnxruntime runs the model only after its opset is raised."""
         return (
             self.plan.requests.target_opset is not None
             and opsets_of(proto).get("", 0) < OLDEST
@@ -139,8 +139,8 @@ class AskedModel:
         )
 
     def finish(self, saved: Saved, proto: ModelProto, reference: Path | None) -> None:
-        """Convert outputs of a saved result to the types that were asked for; with a reference,
-        check that the result stays valid.
+        """Convert the outputs of a saved result to the requested types. With a reference, check
+        that the result is still valid.
         """
         if self.types:
             cast_outputs(proto, self.types)

@@ -21,38 +21,43 @@ from fusionc.shapes.inference import typed_model
 if TYPE_CHECKING:
     from fusionc.graph_kernel.fusion import Fused
 
-_ENOUGH = 3  # rewrites of one pass; then the pass is left out, as each rewrite costs a search
+# After this many failed rewrites of one pass the whole pass is left out: finding each failed
+# rewrite takes a search.
+_MAX_FAILED_REWRITES = 3
 
 
 @dataclass
 class LeftOut:
-    """What attempts leave out because earlier ones failed with it."""
+    """The rewrites and passes that an attempt leaves out because earlier attempts failed."""
 
     rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
 
     def roll_back(self, commit: Commit, reason: str) -> None:
-        """Leave out a rewrite, and its whole pass once that failed several times."""
+        """Leave out a rewrite. Leave out its whole pass after several failed rewrites."""
         self.rewrites[commit] = reason
-        if sum(other.pass_name == commit.pass_name for other in self.rewrites) == _ENOUGH:
+        if (
+            sum(other.pass_name == commit.pass_name for other in self.rewrites)
+            == _MAX_FAILED_REWRITES
+        ):
             self.passes.add(commit.pass_name)
 
     def notices(self) -> list[str]:
-        """What the user should know of it."""
+        """What to tell the user about passes that are left out."""
         return [
-            f"{name} is off: the result was wrong with {_ENOUGH} of its rewrites"
+            f"{name} is off: the result was wrong with {_MAX_FAILED_REWRITES} of its rewrites"
             for name in sorted(self.passes)
         ]
 
 
 @dataclass(frozen=True)
 class ConversionAttempt:
-    """What the passes have made of the model."""
+    """The result of running the passes on the model."""
 
-    proto: ModelProto
+    proto: ModelProto  # the rewritten model
     counts: list[PatternCount]
     log: RewriteLog
-    fused: Fused | None  # what graph kernel fusion has done, if it ran
+    fused: Fused | None  # the result of graph kernel fusion, if it ran
 
 
 def attempt(
@@ -63,14 +68,16 @@ def attempt(
     dump: GraphDump | None = None,
     examine: Sequence[Callable[..., None]] = (),
 ) -> ConversionAttempt:
-    """Rewrite the model with at most `limit` rewrites. With every pass off it stays as it is.
+    """Rewrite the model with at most `limit` rewrites. With every pass off the model stays
+    unchanged.
 
-    Each of `examine` is shown every rewrite before it takes effect, as `RewriteLog` has it.
+    Each function of `examine` is called with every rewrite before the rewrite takes effect, as
+    `RewriteLog` describes.
     """
 
     def examine_all(*rewrite: Any) -> None:
-        for look in examine:
-            look(*rewrite)
+        for function in examine:
+            function(*rewrite)
 
     plan = plan.omit(left_out.passes)
     log = RewriteLog(limit, left_out.rewrites, examine_all if examine else None)

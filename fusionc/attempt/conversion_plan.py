@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConversionPlan:
-    """What was asked; nothing in it depends on the model."""
+    """What the user asked for. Nothing here depends on the contents of the model."""
 
     options: Options
-    passes: tuple[Pass, ...]  # those that run, in order
-    custom: Mapping[str, str]  # the places of users' passes, by name
-    requests: Requests  # the user's changes to the model's interface and opset
-    fusion: GraphKernelFusion | None  # makes areas; None without graph kernels
-    kernels: KernelLibrary  # where areas put their kernels
+    passes: tuple[Pass, ...]  # the enabled passes, in order
+    custom: Mapping[str, str]  # where each of the user's own passes is defined, by pass name
+    requests: Requests  # the requested changes to the model's interface and opset
+    fusion: GraphKernelFusion | None  # makes areas; None without graph kernel fusion
+    kernels: KernelLibrary  # the library for the kernels of areas
     notices: tuple[str, ...]  # for the user
 
     def omit(self, names: Collection[str]) -> ConversionPlan:
-        """The plan without the passes of these names."""
+        """A copy of the plan without these passes."""
         if not names:
             return self
         passes = tuple(p for p in self.passes if p.name not in names)
@@ -48,10 +48,10 @@ class ConversionPlan:
 
 
 def plan_of(options: Options, plog: Plog) -> ConversionPlan:
-    """The conversion that these options ask for.
+    """The plan for these options.
 
     Raises UsageError if an option is wrong or if --inputs contains no values. Raises FusioncError
-    if a file with users' passes fails.
+    if a file with the user's own passes fails.
     """
     require_loadable(options.custom_op_library)
     registry = load_passes(options.custom_passes)
@@ -72,7 +72,7 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     if not options.pattern_fusion_pass:
         enabled -= {p.name for p in registry if p.is_pattern_fusion}
     if read.raw or read.flags.is_on or is_echoed():
-        # few conversions need it, and it is large
+        # imported here because few conversions need these large modules
         from fusionc.graph_kernel.fusion import fusion_of
         from fusionc.graph_kernel.messages import tell_of_flags
 

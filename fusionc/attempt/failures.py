@@ -1,4 +1,4 @@
-"""Errors for people, whatever goes wrong in a conversion."""
+"""Every failure of a conversion becomes an error that a user understands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusionc.runtime.system_limits import OF_MEMORY, hint_for_limit
 
 @contextmanager
 def explain_errors(source: Path, plog: Plog) -> Iterator[None]:
-    """Explain and log every error that is raised inside, while the model `source` is converted."""
+    """A context manager that explains and logs every error of converting the model `source`."""
     try:
         yield
     except Exception as error:
@@ -31,8 +31,9 @@ def explain_errors(source: Path, plog: Plog) -> Iterator[None]:
 
 
 def _explain(error: Exception, source: Path) -> Exception:
-    """The error, or one that says more. An unforeseen error is blamed on the model if onnxruntime
-    cannot load it. onnx.checker is not asked: it complains about many models that run.
+    """The error, or another error that says more. An unforeseen error is blamed on the model if
+    onnxruntime cannot load the model. onnx.checker does not decide this, because it rejects many
+    models that run.
     """
     if isinstance(error, MemoryError):
         return FusioncError(
@@ -42,15 +43,15 @@ def _explain(error: Exception, source: Path) -> Exception:
         isinstance(error, FusioncError) and not isinstance(error, Defect)
     ):
         return error
-    late = error.__cause__ if isinstance(error, Defect) else error
-    if isinstance(late, Overdue):
+    cause = error.__cause__ if isinstance(error, Defect) else error
+    if isinstance(cause, Overdue):
         return FusioncError(
-            f"onnxruntime is not quick enough: {late}",
+            f"onnxruntime is not quick enough: {cause}",
             where=str(source),
             hint="give it more seconds",
         )
-    if isinstance(late, OutOfMemory):
-        what = f"there is not enough memory for this model: {late}"
+    if isinstance(cause, OutOfMemory):
+        what = f"there is not enough memory for this model: {cause}"
         return FusioncError(what, where=str(source), hint=OF_MEMORY)
     if not isinstance(error, Defect):
         hint = "please report it, with what --log debug prints"

@@ -1,4 +1,4 @@
-"""Whether onnxruntime loads a result as it will be deployed: at its default level, with all
+"""Whether onnxruntime loads a result with its default settings, as in deployment: with all of its
 optimizers on.
 """
 
@@ -13,8 +13,9 @@ DEPLOYED = "all"  # the default level of onnxruntime's optimizers
 
 
 def fault_of_result(plan: ConversionPlan, result: Path) -> str | None:
-    """Why onnxruntime cannot load a result; None if it can, or if it cannot load the original
-    either. A result with kernels is loaded with and without them, as it should run anywhere.
+    """Why onnxruntime cannot load a result. None if onnxruntime loads the result, or if it does
+    not load the original either. A result with kernels is loaded with and without the kernels,
+    because it should also run without them.
     """
     for library in dict.fromkeys((None, plan.kernels.file)):
         fault = fault_of_loading(result, DEPLOYED, library)

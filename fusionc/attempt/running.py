@@ -1,4 +1,4 @@
-"""What holds while a conversion runs."""
+"""The context in which a conversion runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from fusionc.runtime.process import step_limit
 
 @contextmanager
 def running(options: Options) -> Iterator[Plog]:
-    """The log of a conversion, the limit of a step, the custom operators, errors for people."""
+    """A context manager that opens the log, sets the time limit of a step, registers the custom
+    operators, and explains errors.
+    """
     with (
         Plog(options.log) as plog,
         step_limit(options.timeout),

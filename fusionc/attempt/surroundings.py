@@ -1,5 +1,5 @@
-"""What a result depends on in addition to its model and its options, for rooms that keep results or
-continue interrupted work.
+"""What a result depends on in addition to its model and its options. Rooms that reuse results or
+continue interrupted work compare it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from fusionc.version import __version__
 
 
 def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, Any]:
-    """Versions; the C compiler, which kernels need; the files that these graph kernel flags and
-    those of the environment name; and modules and packages next to files of passes, which may
-    import them. `disk.ingredients` hashes them together with the options.
+    """Everything in addition to the model and the options that may change a result:
+
+    - versions of packages
+    - the C compiler, which kernels need
+    - the files that the graph kernel flags name, those of the option and of the environment
+    - Python modules and packages next to files of custom passes, because the passes may import them
+
+    `disk.ingredients` hashes these together with the options.
     """
     folders = {file.resolve().parent for file in custom_passes}
     packages = {init.parent for folder in folders for init in folder.glob("*/__init__.py")}
@@ -35,8 +40,8 @@ def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, 
 
 
 def versions() -> dict[str, str]:
-    """The versions of packages, including those that bring passes; and the graph kernel flags of
-    the environment, if it has some.
+    """The versions of packages, including installed packages that add passes. Also the graph
+    kernel flags of the environment, if they are set.
     """
     plugins = {
         entry.dist.name

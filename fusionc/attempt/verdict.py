@@ -1,5 +1,5 @@
-"""Whether the result of a conversion is right: valid, and in onnxruntime what the reference
-computes.
+"""Whether the result of a conversion is right: it is valid, and in onnxruntime it computes what the
+reference computes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Verdict:
     is_right: bool
     summary: str  # a sentence
     is_loadable: bool  # valid, and loaded by onnxruntime
-    is_verified: bool = True  # the reference runs, so that there were values to compare
-    outputs: Sequence[OutputErrors] = ()  # how far each of them is off
+    is_verified: bool = True  # whether the reference ran and its outputs were compared
+    outputs: Sequence[OutputErrors] = ()  # the errors of each output
     notices: Sequence[str] = ()  # for the user
-    budget: Budget | None = None  # what the verification has cost, and left out for that
+    budget: Budget | None = None  # what the verification cost, and what the budget left out
 
 
 def verdict_on(
@@ -44,9 +44,10 @@ def verdict_on(
     counts: Sequence[PatternCount],
     lost: Sequence[LostKernel] = (),
 ) -> Verdict:
-    """Whether a model that a conversion made is valid and computes what the reference computes.
-    `counts` say what took effect, as some passes are for finite numbers only; `lost` are the
-    kernels that raising the opset cost.
+    """Whether the converted model `candidate` is valid and computes what the reference computes.
+
+    `counts` say which passes took effect: some passes are correct for finite numbers only. `lost`
+    are the kernels that were lost by raising the opset.
     """
     try:
         require_as_valid(candidate, reference.file)
@@ -92,16 +93,16 @@ def verdict_on(
 def _finite_only(
     plan: ConversionPlan, effective: Collection[str], lost: Sequence[LostKernel]
 ) -> list[str]:
-    """The passes that took effect, and the operators that lost a kernel, that may give other
-    results for NaN and infinities.
+    """The names of the passes that took effect and of the operators that lost a kernel, if they may
+    give other results for NaN and infinities.
     """
     names = sorted(p.name for p in plan.passes if p.is_for_finite and p.name in effective)
     return [*names, *(f"{kernel.op} of opset {kernel.since}" for kernel in lost)]
 
 
 def _summary(verification: Verification, finite: Sequence[str], *, with_kernels: bool) -> str:
-    """What the verification found, in a line; `finite` may give other results for NaN and
-    infinities.
+    """The result of the verification in one line. `finite` names the passes and operators that may
+    give other results for NaN and infinities.
     """
     summary = verification.summary
     if verification.status == "impossible":
@@ -117,9 +118,7 @@ def _summary(verification: Verification, finite: Sequence[str], *, with_kernels:
 
 
 def _sizes_are_to_blame(plan: ConversionPlan) -> bool:
-    """Whether the model runs with its own sizes, while the reference, with the sizes that were
-    asked for, does not.
-    """
+    """Whether the requested sizes make the reference fail: the model runs with its own sizes."""
     source = plan.options.source
     return plan.requests.input_shape is not None and bool(
         verify(source, source, seeds=(0,), levels=()).runs
@@ -127,8 +126,8 @@ def _sizes_are_to_blame(plan: ConversionPlan) -> bool:
 
 
 def _unfit_error(plan: ConversionPlan, summary: str) -> UsageError:
-    """The error for sizes with which the model does not run. Values of the other inputs may decide
-    which sizes fit.
+    """The error for requested sizes with which the model does not run. Without --inputs the error
+    names the other inputs, because their values may decide which sizes fit.
     """
     inputs = inputs_to_feed(load(plan.options.source).graph)
     sizes = plan.requests.input_shape or {}
@@ -137,8 +136,8 @@ def _unfit_error(plan: ConversionPlan, summary: str) -> UsageError:
 
 
 def name_model(summary: str, reference: ReferenceModel, plan: ConversionPlan) -> str:
-    """A summary that names the model instead of the reference, which may be in a temporary
-    folder.
+    """The summary with the path of the model instead of the path of the reference, which may be a
+    temporary file.
     """
     return summary.replace(str(reference.file), str(plan.options.source))
 

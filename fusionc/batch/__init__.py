@@ -1,3 +1,3 @@
-"""Many models at once: found in folders, converted in parallel processes or on a cluster, shown in
-one table.
+"""Convert many models: find them in folders, convert them in parallel processes or on a cluster,
+and show one table.
 """

@@ -1,4 +1,4 @@
-"""A bar for many models: on stderr, only in a terminal."""
+"""A progress bar for many models, on stderr and only in a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class BatchProgress:
-    """Call it with each outcome. As a context manager it leaves nothing on the screen."""
+    """The progress bar, a context manager. Callers call it with each outcome. When the context is
+    left, the bar disappears.
+    """
 
     def __init__(self, total: int) -> None:
         self.done = self._wrong = 0

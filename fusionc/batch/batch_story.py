@@ -1,4 +1,6 @@
-"""The story of many models on one page: check the options once → convert each → sum up."""
+"""Convert many models from begin to end: check the options once → convert each model → write a
+summary.
+"""
 
 from __future__ import annotations
 
@@ -40,36 +42,36 @@ def convert_many(
     """Convert all models into the folder `output`, and write a summary there.
 
     arguments    those of `fusionc.convert`, except model, output and progress
-    jobs         how many at once, by default the number of cores
-    scheduler    the address of a Dask cluster that does it instead
-    resume       keep results that were made of the same models with the same options
-    notes        more notices, for the summary
-    tell         is called with each outcome as it comes
+    jobs         the number of models converted at once; by default the number of cores
+    scheduler    the address of a Dask cluster that converts the models
+    resume       keep results that were made from the same models with the same options
+    notes        additional notices for the summary
+    tell         is called with each outcome as soon as it is known
 
-    An error in a model is its outcome. Raises UsageError for wrong options and an unfit
-    cluster, FusioncError if the output cannot be written. Ended by a signal, it leaves nothing
-    half written and no process.
+    An error of one model is the outcome of this model and is not raised. Raises UsageError for
+    wrong options and for an unusable cluster, and FusioncError if the output cannot be written. If
+    a signal ends the call, no half-written files and no processes remain.
     """
     started = perf_counter()
     run = secrets.token_hex(8)
     outcomes = list[Outcome]()
-    given = {name: _absolute(value) for name, value in arguments.items()}
+    absolute = {name: _absolute(value) for name, value in arguments.items()}
     output = _absolute(output)
-    if given.get("graph_kernel_flags") is not None:
-        given["graph_kernel_flags"] = with_absolute_file(given["graph_kernel_flags"])
-    _require_folders(given)
+    if absolute.get("graph_kernel_flags") is not None:
+        absolute["graph_kernel_flags"] = with_absolute_file(absolute["graph_kernel_flags"])
+    _require_folders(absolute)
     tasks = [
-        ConversionTask(_absolute(model.source), model.name, output, given, run, resume)
+        ConversionTask(_absolute(model.source), model.name, output, absolute, run, resume)
         for model in models
     ]
     at_once = min(jobs or cores(), len(tasks))
     try:
         if scheduler is None:
-            # Pages show times of runs on all cores.
+            # With --report processes are not pinned, because pages show times of runs on all cores.
             start_processes(
-                at_once, are_pinned=len(tasks) > at_once and given.get("report") is None
+                at_once, are_pinned=len(tasks) > at_once and absolute.get("report") is None
             )
-        notices = [*check(given, run), *notes, *_notices(given.get("custom_passes") or ())]
+        notices = [*check(absolute, run), *notes, *_notices(absolute.get("custom_passes") or ())]
         _make_folder(output)
         _clean(tasks)
         answers = (
@@ -80,9 +82,8 @@ def convert_many(
         with closing(answers):
             for outcome in answers:
                 if not outcomes:
-                    summary_file(output / RECORDS).unlink(
-                        missing_ok=True
-                    )  # the summary of an earlier run
+                    # remove the summary of an earlier run
+                    summary_file(output / RECORDS).unlink(missing_ok=True)
                 outcomes.append(outcome)
                 tell(outcome)
     finally:
@@ -94,26 +95,27 @@ def convert_many(
 
 
 def _require_folders(options: Mapping[str, Any]) -> None:
-    """Raise UsageError if pages or dumps of many models would go into a file."""
+    """Raise UsageError if --report or --dump_graph names a file instead of a folder."""
     for name in ("report", "dump_graph"):
         path = options.get(name)
         if path is not None and path.exists() and not path.is_dir():
-            what = f"--{name} of many models is a folder, and this is none"
+            what = f"--{name} of many models must be a folder, and this is a file"
             hint = "give the name of a folder"
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
 
 
 def _convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    from fusionc.batch.on_dask import convert_on_cluster  # it imports onnx, which takes a while
+    # imported here because it imports onnx, which is slow
+    from fusionc.batch.on_dask import convert_on_cluster
 
     return convert_on_cluster(scheduler, tasks)
 
 
 def _registered_passes(files: Sequence[Path]) -> list[Pass]:
-    """The passes that this program has registered in addition to those of files.
+    """The passes that the calling program has registered, except those in `files`.
 
-    A program that did not import `custom.replacement`, such as the command, has registered none;
-    the import would keep a core busy for 0.2 s.
+    A program that does not import `custom.replacement`, such as the command, cannot have registered
+    passes. The import is avoided because it takes 0.2 s.
     """
     if "fusionc.custom.replacement" not in sys.modules:
         return []
@@ -123,12 +125,14 @@ def _registered_passes(files: Sequence[Path]) -> list[Pass]:
 
 
 def _notices(files: Sequence[Path]) -> list[str]:
-    """That passes which this program has registered, other than those of the files, do not run."""
+    """A notice if the calling program has registered passes that are not in `files`. Such passes do
+    not run, because converting processes do not know them.
+    """
     registered = ", ".join(p.name for p in _registered_passes(files))
     if not registered:
         return []
-    what = f"{registered}, which this program has registered, took no part"
-    why = "many models are converted in other processes; name the file with custom_passes"
+    what = f"{registered}, which this program has registered, did not run"
+    why = "many models are converted in other processes; give the file with custom_passes"
     return [f"{what}: {why}"]
 
 
@@ -140,13 +144,13 @@ def _make_folder(output: Path) -> None:
 
 
 def _clean(tasks: Sequence[ConversionTask]) -> None:
-    """Remove temporary folders that killed processes have left."""
+    """Remove temporary folders of killed processes."""
     for folder in {task.destination.parent for task in tasks}:
         remove_abandoned(folder)
 
 
 def _absolute(value: Any) -> Any:
-    """Absolute paths, for other processes; anything else as it is."""
+    """The value with absolute paths, which other processes need."""
     if isinstance(value, tuple):
         return tuple(map(_absolute, value))
     return Path(os.path.abspath(value)) if isinstance(value, Path) else value

@@ -1,5 +1,5 @@
-"""The task of a converting process: one model of many, with paths that hold in any process on any
-machine.
+"""The task of a converting process: one model of many. All paths are absolute, because the process
+may run on another machine.
 """
 
 from __future__ import annotations
@@ -17,28 +17,26 @@ class ConversionTask:
     """A model to convert."""
 
     source: Path
-    name: str
-    output: Path
-    arguments: Mapping[str, Any]
-    run: str
-    keeps_results: bool
+    name: str  # the path of the result in `output`
+    output: Path  # the folder for all results
+    arguments: Mapping[str, Any]  # of `fusionc.convert`
+    run: str  # identifies the call of `convert_many`
+    keeps_results: bool  # whether an existing result is kept (--resume)
 
     @property
     def destination(self) -> Path:
-        """Where the result goes."""
+        """The path of the result."""
         return self.output / self.name
 
     @property
     def records(self) -> Path:
-        """The folder of the log, of fusion_result.json and of the outcome; its name is unlike that
+        """The folder for the log, fusion_result.json and the outcome. Its name cannot be the name
         of a model.
         """
         return self.output / RECORDS / f"{self.name}.record"
 
     def own_arguments(self) -> dict[str, Any]:
-        """The arguments, with its own places for everything that a conversion writes in addition to
-        the result.
-        """
+        """The arguments with separate paths for the dump and the page of this model."""
         own = dict(self.arguments)
         if own.get("dump_graph") is not None:
             own["dump_graph"] = own["dump_graph"] / self.name

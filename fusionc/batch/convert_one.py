@@ -1,8 +1,8 @@
-"""One model of many, in a converting process: its result is kept if it exists already, else the
-model is converted, and the outcome noted.
+"""Convert one model of many in a converting process, or keep its existing result, and record the
+outcome.
 
-The process works in the folder of the model's records, where fusion_result.json and the log are
-written.
+The working directory is the records folder of the model: fusion_result.json and the log are written
+there.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from fusionc.requested.target_opset import NewerAlready
 
 
 def check(arguments: Mapping[str, Any]) -> list[str]:
-    """What the user should know of the options, which are the same for all models. Raises
-    FusioncError if they are wrong, so that this is said once and not for each model.
+    """Notices about the options, which are the same for all models. Raises FusioncError if the
+    options are wrong: the error is then reported once and not for each model.
     """
-    # it is neither read nor written
+    # model.onnx is neither read nor written
     options = options_of("model.onnx", **{**arguments, "log": "null"})
     with running(options) as plog:
         return list(plan_of(options, plog).notices)
 
 
 def convert_one(task: ConversionTask) -> dict[str, Any]:
-    """The outcome, in the form of JSON."""
+    """Convert the model, or keep its result. Return the outcome as plain data."""
     started = perf_counter()
     made_of = ingredients_of(task)
     known = read_record(task)
     if known is not None and known.made_of == made_of and known.is_whole(task.destination.parent):
-        if known.run == task.run:  # a cluster asks again if a worker was lost with its answers
+        # If a cluster loses a worker with its answers, it repeats tasks that were finished.
+        if known.run == task.run:
             return asdict(known.outcome)
         if task.keeps_results:
             kept = replace(
@@ -55,9 +56,9 @@ def convert_one(task: ConversionTask) -> dict[str, Any]:
         outcome = replace(outcome, seconds=perf_counter() - started)
         write_record(task, outcome, made_of)
     except OSError as error:
-        what = f"what is noted down of the model cannot be written: {error.strerror}"
+        what = f"the records of the model cannot be written: {error.strerror}"
         failure = FusioncError(
-            what, where=str(task.records), hint="check the permissions, and the space that is left"
+            what, where=str(task.records), hint="check the permissions and the free space"
         )
         outcome = Outcome(task.name, str(task.source), FAILED, error=str(failure))
     return asdict(outcome)
@@ -82,7 +83,7 @@ def _outcome(task: ConversionTask) -> Outcome:
             log=None if log is None else str(log),
         )
     except Exception as error:
-        hint = "check the path, its permissions, and the space that is left there"
+        hint = "check the path, its permissions, and the free space there"
         if not isinstance(error, OSError):
             hint = (
                 "this is a defect of fusionc: convert this model alone with --log debug, and "
@@ -94,7 +95,7 @@ def _outcome(task: ConversionTask) -> Outcome:
 
 
 def _convert(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
-    """The conversion of the model. A model of a newer opset than the target keeps its own."""
+    """Convert the model. A model with a newer opset than --target_opset keeps its opset."""
     try:
         return api.convert(task.source, output=task.destination, **arguments)
     except NewerAlready as error:
@@ -104,7 +105,7 @@ def _convert(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
         )
         wanted = arguments["target_opset"]
         report.notices = [
-            f"{error.what}: --target_opset {wanted} leaves it as it is",
+            f"{error.what}: --target_opset {wanted} does not change it",
             *report.notices,
         ]
         return report

@@ -1,7 +1,8 @@
-"""A converting process, as its caller sees it. If it crashes, only one model is lost.
+"""The converting processes, from the view of their caller. If a process crashes, only one model
+fails.
 
-Threads of the command and workers of a cluster call `convert`. Each call has a process to
-itself. After the call the process stays, and a later call uses it again.
+Threads of the command and workers of a cluster call `convert`. Each call uses a process that no
+other call uses at the same time. After the call the process stays for later calls.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _START = (
     "import sys; sys.path[:] = sys.argv[1:]; "
     "from fusionc.batch.converting_program import main; main()"
 )
-_TOGETHER = {  # variables that would put the logs and results of all models into one place
+# variables that would put the logs and results of all models into the same place
+_SHARED_VARIABLES = {
     f"{owner}_{name}"
     for owner in ("FUSIONC", "ASCEND")
     for name in ("WORK_PATH", "LOG_PRINT_TO_STDOUT", "SLOG_PRINT_TO_STDOUT")
@@ -35,13 +37,13 @@ _TOGETHER = {  # variables that would put the logs and results of all models int
 _lock = threading.Lock()
 _busy: dict[_ConvertingProcess, str] = {}  # the run of each busy process
 _idle: list[_ConvertingProcess] = []
-# one core for each process while all have work; empty if processes are not pinned
+# the cores to which processes are pinned; empty if processes are not pinned
 _cores: list[Set[int]] = []
-_over: set[str] = set()  # runs that start no more conversions
+_ended_runs: set[str] = set()  # runs that may not start further conversions
 
 
 def convert(task: ConversionTask) -> Outcome:
-    """Convert a model in a process that has no other task meanwhile."""
+    """Convert a model in a process that has no other task at the same time."""
     try:
         answer = _answer(CONVERT, task, task.run)
     except _EndedError as error:
@@ -54,8 +56,8 @@ def convert(task: ConversionTask) -> Outcome:
 
 
 def check(arguments: Mapping[str, Any], run: str) -> list[str]:
-    """What the user should know of the options, which are the same for all models. Raises
-    FusioncError if they are wrong.
+    """Notices about the options, which are the same for all models. Raises FusioncError if the
+    options are wrong.
     """
     try:
         answer = _answer(CHECK, arguments, run)
@@ -71,8 +73,8 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
 
 def start_processes(count: int, *, are_pinned: bool) -> None:
     """Start `count` processes. They import their modules in parallel, while one of them answers
-    `check`. If they `are_pinned` and there is one core for each, each keeps to its core until
-    `unpin_processes`.
+    `check`. With `are_pinned`, and if the number of cores is `count`, each process is pinned to a
+    core until `unpin_processes`.
     """
     with _lock:
         _cores[:] = cores_of_jobs(count) if are_pinned else []
@@ -81,7 +83,7 @@ def start_processes(count: int, *, are_pinned: bool) -> None:
 
 
 def unpin_processes() -> None:
-    """Let all processes use any core again."""
+    """Allow all processes to use any core again."""
     with _lock:
         _cores.clear()
         for process in (*_busy, *_idle):
@@ -90,16 +92,16 @@ def unpin_processes() -> None:
 
 
 def end_processes(run: str) -> None:
-    """End the processes of a run, whatever they are doing, and the idle ones. They have a few
-    seconds to remove half-written files. This run starts no more conversions; other runs go on.
+    """End the busy processes of a run, and all idle processes. They have a few seconds to remove
+    half-written files. This run cannot start further conversions; other runs continue.
     """
     with _lock:
-        _over.add(run)
+        _ended_runs.add(run)
         _cores.clear()
         ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
         _idle.clear()
         for process in ending:
-            # if its answer arrives now, `_answer` must not put the process back among the idle ones
+            # if the answer arrives now, `_answer` must not add the process to the idle ones
             _busy.pop(process, None)
     for process in ending:
         process.begin_to_end()
@@ -109,7 +111,7 @@ def end_processes(run: str) -> None:
 
 
 class _EndedError(Exception):
-    """The process ended; the text says how."""
+    """Raised if the process ended. The text says how."""
 
 
 class _ReportedError(UsageError):
@@ -126,7 +128,7 @@ class _ReportedError(UsageError):
 
 def _answer(name: str, argument: Any, run: str) -> dict[str, Any]:
     with _lock:
-        if run in _over:
+        if run in _ended_runs:
             raise _EndedError("the run is over")
         # the system may have ended an idle process
         living = [process for process in _idle if process.is_running]
@@ -141,7 +143,7 @@ def _answer(name: str, argument: Any, run: str) -> dict[str, Any]:
 
 
 def _new_process() -> _ConvertingProcess:
-    """A new process, pinned to a free core if processes are pinned."""
+    """A new process. If processes are pinned, it is pinned to the least used core."""
     process = _ConvertingProcess()
     if _cores:
         taken = [other.cores for other in (*_busy, *_idle)]
@@ -150,31 +152,34 @@ def _new_process() -> _ConvertingProcess:
 
 
 class _ConvertingProcess(ChildProcess):
-    cores: Set[int] | None = None  # the cores that it is pinned to
+    cores: Set[int] | None = None  # the cores to which the process is pinned
 
     def __init__(self) -> None:
-        environment = {name: text for name, text in os.environ.items() if name not in _TOGETHER}
+        environment = {
+            name: text for name, text in os.environ.items() if name not in _SHARED_VARIABLES
+        }
         if VARIABLE in environment:
             environment[VARIABLE] = with_absolute_file(environment[VARIABLE])
         paths = map(os.path.abspath, filter(None, sys.path))
         command = [sys.executable, "-P", "-c", _START, *paths]
-        # it is not killed: when its requests end, it removes half-written files
+        # not killed: when its input ends, the process removes half-written files and ends
         super().__init__(command, environment, is_killed=False)
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:
-        """Ask the process, and wait for its answer. Raises _EndedError if the process ends
-        instead.
+        """Send a request to the process, and wait for the answer. Raises _EndedError if the process
+        ends instead.
         """
         try:
             self.send((name, argument))
             return dict(self.receive())
-        except (EOFError, OSError, ValueError) as error:  # it ends, or another thread ends it
+        # the process ends, or another thread ends it
+        except (EOFError, OSError, ValueError) as error:
             self.begin_to_end()
             self.kill_at(monotonic() + GRACE + 1)
             raise _EndedError(self._ending()) from error
 
     def pin(self, cores: Set[int]) -> None:
-        """Let the process, and everything that it starts, use only these cores."""
+        """Pin the process, and all processes that it starts, to these cores."""
         self.cores = cores
         pin(self.id, cores)
 
@@ -188,8 +193,8 @@ class _ConvertingProcess(ChildProcess):
         code = self.exit_code()
         if code == -signal.SIGKILL:
             return (
-                "something has killed it, as systems do that have no memory left (fewer --jobs "
-                "need less)"
+                "it was killed, probably because the system ran out of memory (fewer --jobs need "
+                "less)"
             )
         how = (
             f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"

@@ -1,6 +1,6 @@
-"""The program of a converting process: it converts one model after another, until its input ends.
+"""The program of a converting process: it converts one model after another until its input ends.
 
-The output of the conversions goes to its standard error, which is a file.
+The output of the conversions goes to the standard error of the process, which is a file.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ GRACE = 5.0  # seconds to remove half-written files after the request to end
 
 
 def main() -> None:
-    """Run it."""
+    """Answer requests until the input ends."""
     requests, answers = take_pipes()
     from fusionc.runtime.process import start
 
-    start()  # another process imports onnxruntime, while this one imports the rest
+    start()  # a child process imports onnxruntime while this process imports the rest
     from fusionc.batch.convert_one import check, convert_one
 
-    signal.signal(signal.SIGTERM, _terminate)  # an error, so that nothing half written is left
+    signal.signal(signal.SIGTERM, _terminate)  # an exception: half-written files are removed
     asked: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, asked), daemon=True).start()
     while True:
         try:
             name, argument = asked.get()
-        except (
-            Terminated
-        ):  # no file is half written, and Python would take a fifth of a second to end
-            # these end the process with onnxruntime, and remove temporary folders
+        except Terminated:  # idle: no file is half written
+            # These functions end the child process and remove temporary folders. A normal exit of
+            # Python would take a fifth of a second longer.
             atexit._run_exitfuncs()
             os._exit(128 + signal.SIGTERM)
         answer: dict[str, Any]
@@ -52,7 +51,9 @@ def main() -> None:
 
 
 def _read(requests: int, asked: SimpleQueue[tuple[str, Any]]) -> None:
-    """Pass on the requests; when the caller ends, they end, and this ends the process."""
+    """Pass the requests on to the main thread. When the caller ends, the requests end, and this
+    thread ends the process.
+    """
     try:
         while True:
             asked.put(wire.receive(requests))
@@ -63,5 +64,5 @@ def _read(requests: int, asked: SimpleQueue[tuple[str, Any]]) -> None:
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
     raise Terminated(128 + number)

@@ -1,7 +1,8 @@
-"""From the files, folders and patterns of --model to the models, and the names of their results.
+"""Find the models for the files, folders and patterns of --model, and name their results.
 
-The structure of a folder is kept: models/vision/a.onnx of models/ becomes out/vision/a.onnx.
-Matches of a pattern are named from its first wildcard on, a single file by its own name.
+Results have the same subfolders as the models: models/vision/a.onnx in models/ becomes
+out/vision/a.onnx. The results for a pattern keep the path from the first wildcard on. The result
+for a single file keeps only the file name.
 """
 
 from __future__ import annotations
@@ -17,31 +18,34 @@ from pathlib import Path, PurePath
 from fusionc.disk.paths import is_same
 from fusionc.errors import FusioncError, UsageError
 
-RECORDS = "fusionc_records"  # fusionc's own folder in the output
-# written by --ready next to a model, and not converted
+RECORDS = "fusionc_records"  # the folder for logs and records in the output
+# Files that --ready writes next to a model. They are not converted.
 _READY = re.compile(r"\.[0-9a-f]{16}\.ready\.onnx$")
 
-_WILDCARD = re.compile(r"[*?]|\[.+\]", re.DOTALL)  # a bracket that is not closed belongs to a name
+# a bracket without a closing bracket is not a wildcard
+_WILDCARD = re.compile(r"[*?]|\[.+\]", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class FoundModel:
-    """A model, and the name of its result: a path in the folder of the output."""
+    """A model, and the name of its result: a path relative to the output folder."""
 
     source: Path
     name: str
 
 
-def asks_for_many(given: Sequence[Path]) -> bool:
-    """Whether these mean more than one model: several files, a folder, or a pattern."""
-    return len(given) > 1 or any(os.path.isdir(path) or _is_pattern(path) for path in given)
+def asks_for_many(paths: Sequence[Path]) -> bool:
+    """Whether these paths mean a batch: several files, a folder, or a pattern."""
+    return len(paths) > 1 or any(os.path.isdir(path) or _is_pattern(path) for path in paths)
 
 
-def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) -> list[FoundModel]:
-    """The models, sorted by name, without those in folders that conversions write to.
+def find_models(paths: Sequence[Path], output: Path, dumps: Path | None = None) -> list[FoundModel]:
+    """The models, sorted by the names of their results. Models in the folders `output` and `dumps`
+    are left out.
 
-    Raises UsageError if there are none, if two would have one name, if a result would be written
-    over a model, or if the output is not a folder; FusioncError if a folder cannot be read.
+    Raises UsageError if a path contains no models, if two results would have the same name, if a
+    result would be written over a model, or if the output is not a folder. Raises FusioncError if a
+    folder cannot be read.
     """
     if output.exists() and not output.is_dir():
         what = "the results of many models go into a folder, and this is a file"
@@ -51,7 +55,7 @@ def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) 
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     models_by_name: dict[str, Path] = {}
     written = [output] if dumps is None else [output, dumps]
-    for path in given:
+    for path in paths:
         models = list(_models_of(path, written))
         if not models:
             raise _nothing_in(path)
@@ -64,12 +68,12 @@ def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) 
 
 
 def models_in(path: Path) -> Iterator[Path]:
-    """The models that one --model names."""
+    """The models for one --model."""
     return (source for source, _ in _models_of(path, ()))
 
 
 def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """The models that one --model names, each with its name in the output."""
+    """The models for one --model, each with the name of its result."""
     if path.is_dir():
         root = path
         matches = [path]
@@ -88,8 +92,8 @@ def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]
 
 
 def _walk(path: Path, left_out: Collection[str], above: Collection[str] = ()) -> Iterator[Path]:
-    """The models at or in a path, also through links, unless these lead back to a folder `above`.
-    Conversions write to the folders `left_out`.
+    """The models at or below a path. Links are followed, except back to a folder in `above`. The
+    folders `left_out` are skipped, because conversions write to them.
     """
     real = os.path.realpath(path)
     if real in above or any(_is_in(real, folder) for folder in left_out):
@@ -118,7 +122,7 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _fixed_part(pattern: Path) -> Path:
-    """The folder before the first wildcard, whose structure is kept."""
+    """The folder before the first wildcard. Names of results are relative to it."""
     return Path(*takewhile(lambda part: not _WILDCARD.search(part), pattern.parts))
 
 
@@ -126,25 +130,25 @@ def _result_name(name: str) -> str:
     return name if name.lower().endswith(".onnx") else f"{name}.onnx"
 
 
-def _require_places(found: Mapping[str, Path], output: Path) -> None:
-    """Raise UsageError if a result would replace a model or another result, or would lie in a
-    folder of the records or of other files.
+def _require_places(sources_by_name: Mapping[str, Path], output: Path) -> None:
+    """Raise UsageError if a result would replace a model or another result, if a result would also
+    be a folder for other results, or if a result would be in the folder of the records.
     """
-    sources = {os.path.realpath(source): source for source in found.values()}
+    sources = {os.path.realpath(source): source for source in sources_by_name.values()}
     results = dict[str, Path]()
-    for name, source in found.items():
+    for name, source in sources_by_name.items():
         place = os.path.realpath(output / name)
         other = results.setdefault(place, source)
         if other != source:
             raise _conflict_error(f"two models would be written to {place}", [other, source])
         for folder in PurePath(name).parents:
-            if folder.as_posix() in found:
+            model_there = sources_by_name.get(folder.as_posix())
+            if model_there is not None:
                 raise _conflict_error(
-                    f"{folder} would be a model and a folder of others",
-                    [found[folder.as_posix()], source],
+                    f"{folder} would be a model and a folder of others", [model_there, source]
                 )
         if PurePath(name).parts[0] == RECORDS:
-            what = f"the folder {RECORDS} of the output is for what is noted down"
+            what = f"the folder {RECORDS} of the output is reserved for logs and records"
             hint = "give the folder another name"
             raise UsageError(what, where=str(source), hint=hint, code="E10001")
         model = sources.get(place)
@@ -167,7 +171,7 @@ def _nothing_in(path: Path) -> UsageError:
 
 def _conflict_error(what: str, models: Sequence[Path]) -> UsageError:
     hint = (
-        "name a folder above both, the structure of which is kept, or convert them into "
-        "different folders"
+        "give a common parent folder, whose subfolders are kept, or convert them into different "
+        "folders"
     )
     return UsageError(what, where=", ".join(map(str, models)), hint=hint, code="E10001")

@@ -1,8 +1,8 @@
-"""Many models on a cluster of Dask (`dask.distributed`), whose workers see the same files under the
-same paths.
+"""Convert many models on a Dask cluster (`dask.distributed`). All workers see the same files under
+the same paths.
 
-If a worker is lost, so is its current conversion, which the scheduler gives to another worker. No
-file is half written, and published results are not made again.
+If a worker is lost, the scheduler gives its current conversion to another worker. No file is half
+written, and results that are already written are not made again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from fusionc.errors import FusioncError, UsageError, said
 if TYPE_CHECKING:
     from distributed import Client
 
-_PATIENCE = 15  # seconds for the scheduler to answer and for a worker to appear
+_TIMEOUT = 15  # seconds for the scheduler to answer, and for a worker to appear
 
 
 def convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    """The outcomes as they come. Closing or interrupting the iterator ends running conversions.
+    """Yield each outcome as soon as it is known. Closing or interrupting the iterator ends running
+    conversions.
 
-    Raises UsageError if dask.distributed is missing here, and if the cluster is not reachable, not
-    ready for fusionc, or sees other files.
+    Raises UsageError if dask.distributed is not installed, if the cluster cannot be reached, if its
+    workers cannot run the same fusionc, or if they do not see the same files.
     """
     try:
         from distributed import Client, as_completed
@@ -37,7 +38,7 @@ def convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Gener
         hint = "pip install 'fusionc[cluster]'"
         raise UsageError(what, hint=hint, code="E10001") from error
     try:
-        client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+        client = Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # TimeoutError is a subclass
         hint = "start one with `dask scheduler`, and give the address that it prints"
         raise UsageError(
@@ -55,14 +56,14 @@ def convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Gener
                     else _lost(future.exception(), names[future.key])
                 )
         finally:
-            with suppress(OSError):  # the cluster and its processes are gone
+            with suppress(OSError):  # the cluster and its processes no longer exist
                 client.cancel(futures)
                 client.run(end_processes, tasks[0].run)
 
 
 def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionTask]) -> None:
     try:
-        client.wait_for_workers(1, timeout=_PATIENCE)
+        client.wait_for_workers(1, timeout=_TIMEOUT)
         seen = client.run(_inspect_worker, tasks[0].source, tasks[0].output)
     except TimeoutError as error:
         hint = f"start some with `dask worker {scheduler}`"
@@ -70,11 +71,11 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
             "the cluster has no workers", where=scheduler, hint=hint, code="E10001"
         ) from error
     except ImportError as error:
-        hint = "install the same version of fusionc there as here"
+        hint = "install the same version of fusionc on the workers as here"
         raise UsageError(
             f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint
         ) from error
-    same = "install the same there as here; results depend on it"
+    same = "install the same on the workers as here; results depend on it"
     here = versions()
     own = compiler_here()
     for worker, (there, compiler, missing) in seen.items():
@@ -100,7 +101,7 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
 
 
 def _inspect_worker(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | None]:
-    """On a worker: its versions, its C compiler, and which of the two folders it does not see."""
+    """Run on a worker: its versions, its C compiler, and the first folder that it does not see."""
     missing = next((str(folder) for folder in (source.parent, output) if not folder.is_dir()), None)
     return versions(), compiler_here(), missing
 

@@ -1,4 +1,4 @@
-"""Many models on this machine, as many at once as `jobs` says."""
+"""Convert many models on this machine, several at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from fusionc.batch.outcome import Outcome
 
 
 def convert_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcome]:
-    """The outcomes as they come. Closing or interrupting the iterator ends running conversions."""
-    pool = ThreadPoolExecutor(jobs)  # threads that wait for processes
+    """Yield each outcome as soon as it is known. `jobs` models are converted at once. Closing or
+    interrupting the iterator ends running conversions.
+    """
+    pool = ThreadPoolExecutor(jobs)  # its threads wait for converting processes
     try:
         for done, future in enumerate(
             as_completed([pool.submit(convert, task) for task in tasks]), 1
         ):
-            if done == len(tasks) - jobs + 1:  # all other models are begun
+            # From here on there are fewer models than processes.
+            if done == len(tasks) - jobs + 1:
                 unpin_processes()
             yield future.result()
     finally:

@@ -7,30 +7,26 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 CONVERTED = "converted"
-KEPT = "kept"  # --resume found a former result
-DIFFERENT = "different"  # the result would differ, and was not written
+KEPT = "kept"  # --resume kept the result of an earlier run
+DIFFERENT = "different"  # the result would differ from the model, and was not written
 FAILED = "failed"
-CRASHED = "crashed"  # its process ended
+CRASHED = "crashed"  # the converting process ended
 STATES = (CONVERTED, KEPT, DIFFERENT, FAILED, CRASHED)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a model.
+    """The outcome of a model, as plain data."""
 
-    `state` is one of STATES; `error` is the error as a block of text, `log` the file with more.
-    Nodes and bytes are those before and after, `effected` counts rewrites.
-    """
-
-    name: str
-    model: str
-    state: str
-    output: str | None = None
-    error: str | None = None
-    log: str | None = None
-    nodes: tuple[int, int] | None = None
-    bytes: tuple[int, int] | None = None
-    effected: int | None = None
+    name: str  # the path of the result in the output folder
+    model: str  # the path of the model
+    state: str  # one of STATES
+    output: str | None = None  # the path of the result
+    error: str | None = None  # the error as a block of text
+    log: str | None = None  # the path of the log
+    nodes: tuple[int, int] | None = None  # before and after
+    bytes: tuple[int, int] | None = None  # before and after
+    effected: int | None = None  # the number of rewrites
     verification: str | None = None
     notices: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -42,7 +38,7 @@ class Outcome:
 
 
 def outcome_of(content: Mapping[str, Any]) -> Outcome:
-    """An outcome from JSON. Raises KeyError or TypeError if it is not one."""
+    """An outcome from plain data. Raises KeyError or TypeError if the data is not an outcome."""
     values = {field.name: content[field.name] for field in fields(Outcome)}
     pairs = {
         name: None if values[name] is None else tuple(values[name]) for name in ("nodes", "bytes")

@@ -1,9 +1,9 @@
-"""Processes that are pinned to cores of this machine.
+"""Pin processes to cores of this machine.
 
-A job is two processes, and mostly only one of them works. If both may use any core, the system
-often wakes one on the core of another job while its own is idle, which costs many small models 5 to
-8 % of their time. So each job is pinned to a core of its own if there are as many jobs as cores, as
-long as models are waiting.
+A job consists of two processes, and usually only one of them works. If both may use any core, the
+system often wakes one of them on the busy core of another job, although another core is idle. For
+many small models this costs 5 to 8 % of the time. Therefore each job is pinned to its own core, as
+long as models are waiting and if there are as many jobs as cores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fusionc.runtime.cores import core_numbers
 
 
 def cores_of_jobs(jobs: int) -> list[Set[int]]:
-    """The core of each job; none if there are not as many jobs as cores, or if processes cannot be
+    """The core of each job. Empty if there are not as many jobs as cores, or if processes cannot be
     pinned.
     """
     numbers = sorted(core_numbers())
@@ -25,19 +25,19 @@ def cores_of_jobs(jobs: int) -> list[Set[int]]:
 
 
 def can_pin() -> bool:
-    """Whether this system can pin processes to cores and list the processes that one has
-    started.
+    """Whether this system can pin processes to cores, and can list the child processes of a
+    process.
     """
     return hasattr(os, "sched_setaffinity") and Path("/proc/thread-self/children").is_file()
 
 
 def pin(process: int, cores: Set[int]) -> None:
-    """Let a process use these cores only, with its threads and everything that it has started or
-    starts later.
+    """Pin a process to these cores, with all its threads and child processes, including those that
+    it starts later.
     """
     pinned: set[str] = set()
     with suppress(OSError):  # the process has ended
-        # a process that was not pinned yet may have started more
+        # repeated, because a thread that was not pinned yet may have started further threads
         while new := set(os.listdir(_threads(process))) - pinned:
             for thread in new:
                 with suppress(OSError):  # the thread has ended

@@ -1,8 +1,8 @@
-"""outcome.json next to the log of a model: its outcome, the hash of everything it depends on, and
-its files.
+"""The record of a conversion: the file outcome.json next to the log of the model.
 
-`--resume` keeps a result that was made of the same bytes, with the same options, by the same
-versions, as long as its files are unchanged.
+It has the outcome, a hash of everything that the result depends on, and hashes of the files of the
+result. `--resume` keeps a result that was made from the same model with the same options and the
+same versions, if its files are unchanged.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Record:
     """The record of one conversion."""
 
     outcome: Outcome
-    made_of: str  # the hash of everything that it depends on
-    run: str  # the command that asked for it
-    files: Mapping[str, str]  # hashes by their paths relative to the result
+    made_of: str  # the hash of everything that the result depends on
+    run: str  # identifies the call of `convert_many`
+    files: Mapping[str, str]  # the hash of each file, by path relative to the folder of the result
 
     def is_whole(self, folder: Path) -> bool:
         """Whether the result exists and its files are unchanged."""
@@ -44,7 +44,7 @@ class Record:
 
 def ingredients_of(task: ConversionTask) -> str:
     """The hash of everything that a result depends on: the model with its weights, the options with
-    their files, and the `surroundings`.
+    the files that they name, and the `surroundings`.
     """
     around = surroundings(
         task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ())
@@ -53,7 +53,7 @@ def ingredients_of(task: ConversionTask) -> str:
 
 
 def read_record(task: ConversionTask) -> Record | None:
-    """The record of an earlier conversion, if it can be read."""
+    """The record of an earlier conversion. None if it does not exist or cannot be read."""
     try:
         content = json.loads((task.records / _FILE).read_bytes())
         return Record(
@@ -80,7 +80,7 @@ def write_record(task: ConversionTask, outcome: Outcome, made_of: str) -> None:
 
 
 def clear_records(task: ConversionTask) -> None:
-    """Make the folder of the records, and remove those of an earlier conversion. Raises OSError."""
+    """Create the folder for records, and remove those of an earlier conversion. Raises OSError."""
     task.records.mkdir(parents=True, exist_ok=True)
     old = (task.records / name for name in (_FILE, "fusion_result.json"))
     for file in (*old, *task.records.glob("debug/plog/plog-*.log")):

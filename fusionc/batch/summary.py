@@ -1,4 +1,4 @@
-"""All outcomes: a table for people, and JSON next to the records."""
+"""The summary of all outcomes: a table on the terminal, and a JSON file next to the records."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _HEADERS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcomes of a run by name, the notices for all, and the seconds that it took."""
+    """The outcomes of a run, sorted by name, the common notices, and the seconds that it took."""
 
     outcomes: Sequence[Outcome]
     notices: list[str]
     seconds: float
 
     def counts(self) -> dict[str, int]:
-        """How many models have each state, without states that no model has."""
-        found = Counter(outcome.state for outcome in self.outcomes)
-        return {state: found[state] for state in STATES if found[state]}
+        """The number of models in each state. States without models are left out."""
+        counts = Counter(outcome.state for outcome in self.outcomes)
+        return {state: counts[state] for state in STATES if counts[state]}
 
     def fault(self, file: Path) -> FusioncError | None:
-        """The error that ends the command if a model has no result; `file` says more."""
+        """The error that ends the command if a model has no result. `file` is the summary."""
         wrong = [outcome for outcome in self.outcomes if not outcome.is_right]
         if not wrong:
             return None
@@ -52,8 +52,8 @@ class Summary:
         )
         what = f"{len(wrong)} of {len(self.outcomes)} models were not converted"
         hint = (
-            "the table says why; what there was of them before has stayed; --resume converts "
-            "these alone"
+            "the table says why; earlier results of these models were not changed; --resume "
+            "converts only these models"
         )
         return kind(what, where=str(file), hint=hint)
 
@@ -79,7 +79,7 @@ def write_summary(summary: Summary, records: Path) -> None:
 
 
 def show_summary(summary: Summary, records: Path, stream: TextIO) -> None:
-    """Show a line for each model, and totals."""
+    """Show a line for each model, and then the totals."""
     show_table(_HEADERS, list(map(_row, summary.outcomes)), stream)
     noted = sum(bool(outcome.notices) for outcome in summary.outcomes)
     counts = ", ".join(f"{count} {state}" for state, count in summary.counts().items())
@@ -97,7 +97,7 @@ def show_summary(summary: Summary, records: Path, stream: TextIO) -> None:
 def _row(outcome: Outcome) -> list[str]:
     before, after = ("", "") if outcome.nodes is None else map(str, outcome.nodes)
     effected = "" if outcome.effected is None else str(outcome.effected)
-    said = outcome.error or outcome.verification or "not verified"
+    text = outcome.error or outcome.verification or "not verified"
     return [
         outcome.name,
         outcome.state,
@@ -105,5 +105,5 @@ def _row(outcome: Outcome) -> list[str]:
         after,
         effected,
         f"{outcome.seconds:.2f}",
-        said.splitlines()[0],
+        text.splitlines()[0],
     ]

@@ -1,3 +1,3 @@
-"""What models cost when they run: models take turns in fresh processes, and ratios come with
-confidence intervals.
+"""Measure the time and memory of models. Models run in turn in fresh processes, and ratios of times
+have confidence intervals.
 """

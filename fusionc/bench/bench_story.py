@@ -1,5 +1,5 @@
-"""`fusionc bench` as a story: models → inputs → rounds in fresh processes → the cost of each, and
-ratios to the first.
+"""`fusionc bench` from begin to end: models → inputs → rounds in fresh processes → the cost of each
+model, and the ratios to the first model.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ Round = Callable[
     [Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]], float, int], dict[str, Measured]
 ]
 PERCENTILES = (0.5, 0.9, 0.99)
-_STEPS = (
-    3  # seconds of a profile in addition to its own: a session, the first runs and the last ones
-)
+# A profile has three steps in addition to its measured seconds: creating the session, the first
+# runs and the last runs. Each may take as long as the limit of a step.
+_PROFILE_STEPS = 3
 
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What is to be measured."""
+    """The models to measure, and how to measure them."""
 
     models: Sequence[Path]
     inputs: Path | None = None
     input_shape: Mapping[str, tuple[int, ...]] | None = None
-    seconds: float = 1.0  # for each model in each process
-    processes: int = 5  # number of fresh processes
+    seconds: float = 1.0  # the time to measure each model in each process
+    processes: int = 5  # the number of fresh processes for each model
     confidence: float = 0.95  # of the intervals of ratios
-    # for throughput, which is measured if there are batch sizes or threads
+    # throughput is measured if there are batch sizes or numbers of threads
     batch_sizes: Sequence[int] = ()
-    threads: Sequence[int] = ()  # for throughput
-    trust_kernels: bool = False
+    threads: Sequence[int] = ()
+    trust_kernels: bool = False  # whether kernels from another installation may be loaded
     progress: Callable[[str], None] = lambda _: None
 
 
@@ -60,22 +60,22 @@ class ModelCost:
     """The cost of a model."""
 
     name: str
-    seconds: dict[float, float]  # of a run, by percentile
+    seconds: dict[float, float]  # the time of a run, by percentile
     load_seconds: float
-    imported: int  # bytes that the process held at most before the model was loaded
-    loaded: int  # bytes after loading
-    peak: int  # bytes at the end
-    ratio: RatioInterval | None  # of run times to the first model; None for the first
+    imported: int  # the peak memory in bytes before the model was loaded
+    loaded: int  # the peak memory in bytes after loading
+    peak: int  # the peak memory in bytes at the end
+    ratio: RatioInterval | None  # run time / run time of the first model; None for the first
     operators: Profile
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Samples in a second of a model."""
+    """The throughput of a model with one batch size and one number of threads."""
 
     name: str
-    batch: int  # samples in a batch
-    threads: int  # 0: onnxruntime's choice
+    batch: int  # the number of samples in a batch
+    threads: int  # 0 for onnxruntime's choice
     samples_per_second: float
 
 
@@ -83,13 +83,13 @@ class Throughput:
 class Bench:
     """The measurements."""
 
-    label: str  # what the inputs are
+    label: str  # a description of the inputs
     costs: list[ModelCost] = field(default_factory=list)
     throughput: list[Throughput] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data: seconds, bytes, ratios."""
+        """The measurements as plain data: seconds, bytes, ratios."""
         return {
             "inputs": self.label,
             "models": [
@@ -109,11 +109,11 @@ class Bench:
 def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
     """Measure the models on the same inputs. `measure` performs a round.
 
-    Raises UsageError if models take other inputs than the first, FusioncError if onnxruntime cannot
-    run one.
+    Raises UsageError if a model takes other inputs than the first model, and FusioncError if
+    onnxruntime cannot run a model.
     """
     asked.progress("looking for inputs")
-    models, feeds, found = _prepared(asked)
+    models, feeds, result = _prepared(asked)
     names = list(models)
     try:
         rounds = _rounds(asked, models, feeds, measure, "")
@@ -124,26 +124,26 @@ def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
                 logs = [log_ratio(one[name].slices, one[names[0]].slices) for one in rounds]
                 ratio = interval_of(logs, asked.confidence)
             asked.progress(f"operators of {name}")
-            found.costs.append(
+            result.costs.append(
                 _cost(name, own, ratio, _operators(models[name], feeds[name], asked.seconds))
             )
         if asked.batch_sizes or asked.threads:
-            found.throughput = _throughput(asked, models, feeds, measure)
+            result.throughput = _throughput(asked, models, feeds, measure)
     except RunError as error:
         hint = (
-            "fusionc verify says more of a model that cannot be run; a longer --timeout helps if "
-            "one takes long"
+            "fusionc verify says more about a model that cannot be run; a longer --timeout helps "
+            "with a slow model"
         )
         raise FusioncError(
             f"onnxruntime cannot run a model: {error}", where=", ".join(names), hint=hint
         ) from error
-    return found
+    return result
 
 
 def _prepared(
     asked: BenchRequest,
 ) -> tuple[dict[str, DeployedModel], dict[str, dict[str, Any]], Bench]:
-    """The models by distinct names, and what each is fed."""
+    """The models and their feeds by distinct names, and a result without measurements."""
     named = dict(zip(_names(asked.models), asked.models, strict=True))
     opened = {name: deployed(path, asked.trust_kernels) for name, path in named.items()}
     protos = [load(path) for path in asked.models]
@@ -152,11 +152,11 @@ def _prepared(
         name: _feeds(proto, sample.feeds, path, asked.models[0])
         for name, proto, path in zip(opened, protos, asked.models, strict=True)
     }
-    if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
+    if asked.batch_sizes:  # raises before the measurement if a model has no variable batch size
         for name, (model, _) in opened.items():
             resize_batch(model.file, feeds[name], asked.batch_sizes[0])
     models = {name: model for name, (model, _) in opened.items()}
-    notices = [notice for _, told in opened.values() for notice in told]
+    notices = [notice for _, its_notices in opened.values() for notice in its_notices]
     return models, feeds, Bench(sample.label, notices=notices)
 
 
@@ -171,8 +171,8 @@ def _sample(asked: BenchRequest) -> Sample:
         if (fault := fault_of_loading(first)) is not None:
             what = f"onnxruntime cannot load the model: {fault}"
             hint = (
-                "fusionc convert --mode 3 says what is not valid; --custom_op_library takes "
-                "operators of your own"
+                "fusionc convert --mode 3 says what is not valid; --custom_op_library loads your "
+                "own operators"
             )
         raise FusioncError(what, where=str(first), hint=hint) from error
 
@@ -180,11 +180,13 @@ def _sample(asked: BenchRequest) -> Sample:
 def _feeds(
     proto: onnx.ModelProto, values: Mapping[str, Any], path: Path, first: Path
 ) -> dict[str, Any]:
-    """What a model takes of these values. Raises UsageError if it needs others."""
+    """The values that a model takes. Raises UsageError if it needs an input that is not among
+    `values`, or one of another type or shape.
+    """
     required = [port for port in required_inputs(proto) if not port.optional]
     if unfit := [port for port in required if not _takes(port, values.get(port.name))]:
         name = unfit[0].name
-        what = f"the model takes the input {name}, which {first.name} does not take, or not so"
+        what = f"{first.name} does not take the input {name} with the same type and shape"
         hint = "models that are compared run on the same inputs; measure others one at a time"
         raise UsageError(what, where=str(path), hint=hint, code="E10001")
     taken = {port.name for port in (*required, *overridable_inputs(proto))}
@@ -192,14 +194,16 @@ def _feeds(
 
 
 def _takes(port: Port, value: Any) -> bool:
-    """Whether an input accepts this value, as far as the model tells."""
+    """Whether an input accepts this value, according to the declared type and shape."""
     if value is None or port.kind != "tensor" or not isinstance(value, np.ndarray):
         return value is not None
     return port.takes(value.shape) and port.element_type == element_type(value.dtype)
 
 
 def _names(models: Sequence[Path]) -> list[str]:
-    """File names, or paths if those are ambiguous; a model that is given again has a number."""
+    """The file names, or the paths if file names are ambiguous. A model that is given again gets a
+    number.
+    """
     short = [path.name for path in models]
     names = short if len(set(short)) == len(short) else [str(path) for path in models]
     return [
@@ -215,11 +219,11 @@ def _rounds(
     measure: Round,
     what: str,
 ) -> list[dict[str, Measured]]:
-    found = []
+    rounds = []
     for number in range(asked.processes):
         asked.progress(f"{what}round {number + 1} of {asked.processes}")
-        found.append(measure(models, feeds, asked.seconds, number))
-    return found
+        rounds.append(measure(models, feeds, asked.seconds, number))
+    return rounds
 
 
 def _cost(
@@ -248,7 +252,7 @@ def _operators(model: DeployedModel, feeds: Mapping[str, Any], seconds: float) -
         seconds,
     )
     limit = longest_step()
-    with step_limit(0 if limit is None else seconds + _STEPS * limit):
+    with step_limit(0 if limit is None else seconds + _PROFILE_STEPS * limit):
         return insist(lambda: profile(*arguments, most=None))
 
 
@@ -258,7 +262,7 @@ def _throughput(
     feeds: Mapping[str, Mapping[str, Any]],
     measure: Round,
 ) -> list[Throughput]:
-    found = []
+    results = []
     for batch in asked.batch_sizes or (0,):
         sized = feeds
         count = batch
@@ -270,10 +274,10 @@ def _throughput(
             name, model = next(iter(models.items()))
             count = batch_of(model.file, feeds[name])
         for threads in asked.threads or (0,):
-            set_up = {name: model.with_threads(threads) for name, model in models.items()}
-            said = f"batch {count}, {threads or 'default'} threads, "
-            rounds = _rounds(asked, set_up, sized, measure, said)
+            threaded = {name: model.with_threads(threads) for name, model in models.items()}
+            prefix = f"batch {count}, {threads or 'default'} threads, "
+            rounds = _rounds(asked, threaded, sized, measure, prefix)
             for name in models:
                 seconds = median(median(one[name].runs) for one in rounds)
-                found.append(Throughput(name, count, threads, count / seconds))
-    return found
+                results.append(Throughput(name, count, threads, count / seconds))
+    return results

@@ -1,4 +1,4 @@
-"""A model as a user runs it in a session: which file is loaded, with which kernels and settings."""
+"""A model as a user runs it: the file to load, the kernels and the session settings."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from fusionc.runtime.session_settings import SessionSettings
 
 @dataclass(frozen=True)
 class DeployedModel:
-    """What a session is made of."""
+    """The file, the kernels and the settings of a session."""
 
     file: Path
     kernels: Path | None = None
     settings: SessionSettings = field(default_factory=SessionSettings)
-    is_optimized: bool = False  # it is the ready form, which onnxruntime has optimized already
+    is_optimized: bool = False  # whether this is a ready form, already optimized by onnxruntime
 
     def with_threads(self, threads: int) -> DeployedModel:
-        """The same with this number of threads; 0 changes nothing."""
+        """The same model with this number of threads; 0 changes nothing."""
         return replace(self, settings=replace(self.settings, threads=threads)) if threads else self
 
     def arguments(self) -> tuple[str, list[str], dict[str, object], bool]:
-        """What the other process needs to make the session."""
+        """The arguments with which a child process creates the session."""
         own = [] if self.kernels is None else [str(self.kernels.resolve())]
         return (
             os.path.abspath(self.file),
@@ -43,8 +43,8 @@ class DeployedModel:
 def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]]:
     """A model as `fusionc.session` opens it, and notices for the user.
 
-    Kernels that this user's fusionc did not make are foreign machine code: without `trust_kernels`,
-    the model runs without them. Raises UsageError if the model does not exist.
+    Kernels that were not built by this user's fusionc may contain any machine code. They are loaded
+    only with `trust_kernels`. Raises UsageError if the model does not exist.
     """
     if not model.is_file():
         problem = "is a folder" if model.is_dir() else "does not exist"
@@ -69,7 +69,7 @@ def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]
 
 
 def _notices_without_kernels(model: Path, library: Path) -> list[str]:
-    """Why a model runs without the kernels of its areas."""
+    """Notices that say why a model runs without the kernels of its areas."""
     if library.is_file():
         what = (
             f"{library.name} was not made by this user's fusionc, so {model.name} runs without it"
@@ -77,4 +77,4 @@ def _notices_without_kernels(model: Path, library: Path) -> list[str]:
         return [f"{what}; --trust_kernels loads it"]
     if not has_areas(model) or any(is_own(Path(file)) for file in libraries_in_use()):
         return []
-    return [f"there is no {library.name} beside {model.name}: its areas run without kernels"]
+    return [f"there is no {library.name} next to {model.name}: its areas run without kernels"]

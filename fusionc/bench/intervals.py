@@ -1,9 +1,9 @@
-"""Ratios of times from several processes, with confidence intervals. Pure arithmetic: nothing is
-measured here.
+"""Ratios of times from several processes, with confidence intervals. This file only computes; it
+does not measure.
 
-A process as a whole can be off by a tenth, though it is steady within itself: the placement of its
-memory decides. So each process, or pair of processes that ran in turn, counts as one observation,
-however many runs it made.
+All runs of one process can be slower or faster by a tenth, depending on where its memory is placed.
+Therefore each process, or each pair of processes that ran in turn, counts as one observation. The
+number of runs in it does not matter.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_LARGEST = math.log(sys.float_info.max)
+_MAX_EXPONENT = math.log(sys.float_info.max)  # math.exp overflows beyond
 
 
 @dataclass(frozen=True)
 class RatioInterval:
-    """A ratio, and the interval that contains the true one with the requested confidence.
+    """A ratio, and the interval that contains the true ratio with the requested confidence.
 
     The bounds are 0 and infinity if there are fewer than two observations.
     """
@@ -30,7 +30,7 @@ class RatioInterval:
     observations: int
 
     def as_json(self) -> dict[str, float | int | None]:
-        """Plain data; an unknown bound is null."""
+        """The interval as plain data. An unknown bound is null."""
         is_known = self.observations > 1
         low = self.low if is_known else None
         high = self.high if is_known and math.isfinite(self.high) else None
@@ -43,18 +43,18 @@ class RatioInterval:
 
     @property
     def is_faster(self) -> bool:
-        """Whether the ratio is below 1 beyond doubt."""
+        """Whether the whole interval is below 1."""
         return self.high < 1
 
     @property
     def is_slower(self) -> bool:
-        """Whether the ratio is above 1 beyond doubt."""
+        """Whether the whole interval is above 1."""
         return self.low > 1
 
 
 def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval:
-    """The interval of a ratio from the logarithms of the observed ratios, by Student's
-    distribution, so the mean is geometric.
+    """The interval of a ratio from the logarithms of observed ratios, by Student's distribution.
+    The ratio is the geometric mean.
     """
     count = len(logarithms)
     mean = statistics.fmean(logarithms)
@@ -65,12 +65,12 @@ def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval
         * statistics.stdev(logarithms)
         / math.sqrt(count)
     )
-    high = math.exp(mean + half) if mean + half < _LARGEST else math.inf
+    high = math.exp(mean + half) if mean + half < _MAX_EXPONENT else math.inf
     return RatioInterval(math.exp(mean), math.exp(mean - half), high, count)
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """The value at which Student's distribution with these degrees of freedom reaches a probability
+    """The quantile of Student's distribution with `freedom` degrees of freedom. `probability` is
     from 0.5 to 1.
     """
     low = 0.0
@@ -84,7 +84,7 @@ def student_quantile(probability: float, freedom: int) -> float:
 
 
 def _student_cdf(t: float, freedom: int) -> float:
-    """For t ≥ 0: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """Student's cumulative distribution for t ≥ 0, by Abramowitz and Stegun, 26.7.3 and 26.7.4."""
     angle = math.atan(t / math.sqrt(freedom))
     sine = math.sin(angle)
     square = math.cos(angle) ** 2
@@ -98,17 +98,17 @@ def _student_cdf(t: float, freedom: int) -> float:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest value that at least this share of the values does not exceed."""
+    """The percentile of the values, by nearest rank: `part` is 0.9 for the 90th percentile."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
 def log_ratio(slices: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float:
-    """The logarithm of a ratio of times, from slices of runs that were made in turn.
+    """The logarithm of the ratio of run times of two models, from slices of runs made in turn.
 
-    Two adjacent slices suffer alike from other processes on the machine, and the median leaves out
-    pairs in which only one did. Models that were measured alone have no adjacent slices, which may
-    show in their different numbers.
+    Load from other processes usually affects two adjacent slices alike. The median leaves out pairs
+    in which it affected only one. Models that were measured separately may have different numbers
+    of slices; then the medians of all slices are compared.
     """
     own, other = ([statistics.median(one) for one in runs] for runs in (slices, others))
     if len(own) != len(other):

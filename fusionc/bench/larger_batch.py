@@ -1,6 +1,4 @@
-"""The same inputs with another number of samples in a batch: the first dimension of inputs that
-leave it open.
-"""
+"""Change the batch size of inputs: the first dimension, if the model leaves it open."""
 
 from __future__ import annotations
 
@@ -16,25 +14,23 @@ from fusionc.verify.interface import Port, required_inputs
 
 
 def resize_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, Any]:
-    """The feeds with their samples repeated or left out, so that there are `batch` samples.
+    """The feeds with `batch` samples: samples are repeated or left out.
 
-    The batch is the first open dimension that an input begins with, whatever its name. Inputs that
-    begin with another dimension stay as they are. Raises UsageError if no input leaves its first
-    dimension open.
+    The batch dimension is the first symbolic dimension that an input begins with. Inputs that begin
+    with another dimension stay unchanged. Raises UsageError if no input begins with a symbolic
+    dimension.
     """
     ports = _ports(model, feeds)
-    opened = _open_dimension(ports)
-    if opened is None:
-        what = (
-            "no input of the model leaves its first dimension open, so that there is one batch size"
-        )
+    batch_symbol = _batch_symbol(ports)
+    if batch_symbol is None:
+        what = "no input of the model leaves its first dimension open: the batch size is fixed"
         first = next((f' "{port.name}:0"' for port in ports if port.dims), "")
         command = f"fusionc convert --free_dim{first}"
         hint = f"leave --batch_sizes out, or make the dimension symbolic first: {command}"
         raise UsageError(what, where=str(model), hint=hint, code="E10001")
     sized = dict(feeds)
     for port in ports:
-        if port.dims and port.dims[0] == opened:
+        if port.dims and port.dims[0] == batch_symbol:
             value = np.asarray(feeds[port.name])
             if not len(value):
                 what = f"the input {port.name} has no sample to repeat"
@@ -45,12 +41,12 @@ def resize_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str,
 
 
 def batch_of(model: Path, feeds: Mapping[str, Any]) -> int:
-    """How many samples the feeds have: the dimension that `resize_batch` changes, else the first
-    dimension of the first input that has one.
+    """The number of samples in the feeds: the size of the dimension that `resize_batch` changes. If
+    no input has such a dimension, the first dimension of the first input that is not a scalar.
     """
     ports = _ports(model, feeds)
-    opened = _open_dimension(ports)
-    first = (port.name for port in ports if port.dims and opened in (None, port.dims[0]))
+    batch_symbol = _batch_symbol(ports)
+    first = (port.name for port in ports if port.dims and batch_symbol in (None, port.dims[0]))
     return next((int(np.shape(feeds[name])[0]) for name in first if np.ndim(feeds[name])), 1)
 
 
@@ -59,8 +55,8 @@ def _ports(model: Path, feeds: Mapping[str, Any]) -> list[Port]:
     return [port for port in required_inputs(proto) if port.name in feeds]
 
 
-def _open_dimension(ports: Sequence[Port]) -> str | None:
-    """The open dimension of the first input that begins with one."""
+def _batch_symbol(ports: Sequence[Port]) -> str | None:
+    """The first symbolic dimension that an input begins with."""
     return next(
         (port.dims[0] for port in ports if port.dims and not isinstance(port.dims[0], int)), None
     )

@@ -1,4 +1,4 @@
-"""A round: every model in a fresh process, and their runs in turn, one slice of time each."""
+"""A round: each model runs in a fresh process, and the models take turns in slices of time."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from fusionc.runtime.process import Process, longest_step
 from fusionc.runtime.run_errors import Killed
 
 _SLICES = 20
-_LEAST_SLICES = 3
-# how many times as long as asked for a round of slow models may take before it has fewer slices
+_MIN_SLICES = 3
+# A round of slow models ends early when it has taken this many times the requested time.
 _LATE = 2.0
-_COPIES = 3  # of its files, that a model needs while it is loaded
+_COPIES = 3  # the memory that loading a model takes, in sizes of its files
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One model in one process."""
+    """The measurements of one model in one process."""
 
-    slices: tuple[tuple[float, ...], ...]  # seconds of each run, by slices
+    slices: tuple[tuple[float, ...], ...]  # for each slice, the seconds of each run
     load_seconds: float
-    imported: int  # bytes that the process held at most before the model was loaded
-    loaded: int  # bytes after loading
-    peak: int  # bytes at the end
+    imported: int  # the peak memory in bytes before the model was loaded
+    loaded: int  # the peak memory in bytes after loading
+    peak: int  # the peak memory in bytes at the end
 
     @property
     def runs(self) -> list[float]:
-        """All runs."""
+        """The seconds of all runs."""
         return [run for one in self.slices for run in one]
 
 
 class _Runs(NamedTuple):
-    """The fields of Measured that one model's runs give."""
+    """The fields of Measured that come from the runs of a model."""
 
     slices: tuple[tuple[float, ...], ...] = ()
     peak: int = 0
@@ -55,17 +55,18 @@ def measure_round(
     seconds: float,
     seed: int,
 ) -> dict[str, Measured]:
-    """Measure each model for a number of seconds on its feeds; the seed decides their order.
+    """Measure each model for `seconds` on its feeds. The seed determines the order of the models.
 
-    If memory suffices, all are loaded at once. Otherwise each is measured alone, and other
-    processes on the machine do not affect all alike. Raises RunError if onnxruntime fails.
+    If memory suffices, all models are loaded at once and take turns. Otherwise each model is
+    measured alone; load from other processes may then affect the models differently. Raises
+    RunError if onnxruntime fails.
     """
     names = list(models)
     random.Random(seed).shuffle(names)
-    together = [names] if _fit_into_memory(models) else [[name] for name in names]
+    groups = [names] if _fit_into_memory(models) else [[name] for name in names]
     return {
         name: measured
-        for group in together
+        for group in groups
         for name, measured in _measure_together(group, models, feeds, seconds).items()
     }
 
@@ -80,7 +81,7 @@ def _measure_together(
         processes = {name: Process() for name in names}
         for process in processes.values():
             stack.callback(process.end)
-        # none imports while another one loads
+        # all processes finish their imports before the first one loads its model
         if not all(process.begins() for process in processes.values()):
             raise Killed()
         loads: dict[str, tuple[float, int, int]] = {
@@ -94,33 +95,35 @@ def _measure_together(
 
 
 def _run_in_turn(processes: Mapping[str, Process], seconds: float) -> dict[str, _Runs]:
-    """Run the loaded models in turn, each for a slice of the seconds at a time."""
+    """Run the loaded models in turn, each for one slice of time after the other."""
     names = list(processes)
     runs = {name: _Runs() for name in names}
     began = perf_counter()
     limit = longest_step()
-    # A run goes first that does not count, and the last one of a slice may begin at its end.
-    patience = None if limit is None else 2 * limit + seconds / _SLICES
+    # Each slice begins with a run that does not count, and its last run may begin at its end.
+    slice_limit = None if limit is None else 2 * limit + seconds / _SLICES
     for number in range(_SLICES):
         for name in names if number % 2 else reversed(names):
-            times, peak = processes[name].ask("measure_runs", (seconds / _SLICES,), patience)
+            times, peak = processes[name].ask("measure_runs", (seconds / _SLICES,), slice_limit)
             runs[name] = _Runs((*runs[name].slices, tuple(times)), peak)
         is_late = perf_counter() - began > _LATE * seconds * len(names)
-        if is_late and number + 1 >= _LEAST_SLICES:
+        if is_late and number + 1 >= _MIN_SLICES:
             break
     return runs
 
 
 def _fit_into_memory(models: Mapping[str, DeployedModel]) -> bool:
     files = [model.file for model in models.values()]
-    room = available()
+    memory = available()
     return (
-        room is None
-        or _COPIES * sum(_bytes_of(file, file.stat().st_mtime_ns) for file in files) < room
+        memory is None
+        or _COPIES * sum(_bytes_of(file, file.stat().st_mtime_ns) for file in files) < memory
     )
 
 
 @lru_cache
 def _bytes_of(file: Path, _modified: int) -> int:
-    """Of a model and its weights, which takes as long as to read it: of each file once."""
+    """The size of a model and its weights. Computing it reads the model, so it is cached for each
+    version of a file.
+    """
     return bytes_on_disk(onnx.load(file, load_external_data=False), file)

@@ -1,5 +1,5 @@
-"""What onnxruntime runs of a model after optimizing it: if that is the same for two models, their
-times differ only by chance.
+"""The operators that onnxruntime runs after optimizing a model. If these are the same for two
+models, their times differ only by chance.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from fusionc.runtime.process import request
 
 @dataclass(frozen=True)
 class WhatRuns:
-    """What onnxruntime runs of a model."""
+    """The optimized form of a model in onnxruntime."""
 
-    # hashes of an operator, its attributes and all that it is computed from; of weights only the
-    # shape counts, unless their numbers are slow
+    # Hashes of the operators. A hash covers the operator, its attributes and all its predecessors.
+    # Of a weight it covers type and shape, and whether the weight has slow subnormal numbers.
     operators: Counter[str]
-    optimizers: tuple[str, ...]  # that changed something
+    optimizers: tuple[str, ...]  # the optimizers of onnxruntime that changed the model
 
 
 def what_runs(model: DeployedModel) -> WhatRuns:
-    """Load a model and see. Raises RunError if onnxruntime cannot load it."""
+    """Load a model in onnxruntime and examine its optimized form. Raises RunError if onnxruntime
+    cannot load the model.
+    """
     with TemporaryDirectory() as folder:
         target = Path(folder, "run.onnx")
         optimizers = request("optimized_by", *model.arguments(), str(target))
         graph = onnx.load(target, load_external_data=False).graph
-        made_of = {weight.name: _weight(weight, folder) for weight in graph.initializer}
-    return WhatRuns(Counter(_operators(graph, made_of)), tuple(optimizers))
+        hashes = {weight.name: _weight(weight, folder) for weight in graph.initializer}
+    return WhatRuns(Counter(_operators(graph, hashes)), tuple(optimizers))
 
 
 def _weight(weight: onnx.TensorProto, folder: str) -> str:
@@ -44,12 +46,12 @@ def _weight(weight: onnx.TensorProto, folder: str) -> str:
     return f"{weight.data_type} {tuple(weight.dims)}{' subnormal' if is_slow else ''}"
 
 
-def _operators(graph: onnx.GraphProto, made_of: dict[str, str]) -> Iterator[str]:
-    """Hashes of the operators, in an order in which they can be computed. Names of values do not
-    count, except those of inputs.
+def _operators(graph: onnx.GraphProto, hashes: dict[str, str]) -> Iterator[str]:
+    """The hashes of the operators in topological order. Names of values have no influence, except
+    those of graph inputs. `hashes` has the weights, and gets the outputs of each node.
     """
     for node in graph.node:
-        inputs = [made_of.get(name, name) for name in node.input]
+        inputs = [hashes.get(name, name) for name in node.input]
         parts = [
             node.domain,
             node.op_type,
@@ -57,5 +59,5 @@ def _operators(graph: onnx.GraphProto, made_of: dict[str, str]) -> Iterator[str]
             sorted(str(attribute) for attribute in node.attribute),
         ]
         operator = hashlib.sha256(repr(parts).encode()).hexdigest()
-        made_of |= {name: f"{operator} {number}" for number, name in enumerate(node.output)}
+        hashes |= {name: f"{operator} {number}" for number, name in enumerate(node.output)}
         yield operator

@@ -1,3 +1,1 @@
-"""Find the rewrites that make the result wrong: convert again with fewer of them, halving the range
-each time.
-"""
+"""Find the rewrites that make the result wrong, by bisection: convert again with fewer rewrites."""

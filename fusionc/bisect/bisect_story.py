@@ -1,5 +1,5 @@
-"""The story of a search: conversion → rewrites at fault → a small model of each, and switches that
-avoid them.
+"""`fusionc bisect` from begin to end: conversion → rewrites at fault → a small model for each
+rewrite, and a switch file that avoids all of them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
-_MOST = 16  # culprits; further ones are found in another search
+_MAX_CULPRITS = 16  # the user finds further culprits with another search
 
 
 @dataclass(frozen=True)
 class Found:
-    """A culprit, the smallest model that shows it, and the files of that."""
+    """A culprit, and the smallest model that shows its fault."""
 
     culprit: Culprit
     minimal: MinimalModel | None
-    files: tuple[Path, ...]  # that were written for it
+    files: tuple[Path, ...]  # the files of the small model
 
 
 @dataclass
@@ -44,17 +44,18 @@ class Bisection:
     """The result of a search."""
 
     found: list[Found] = field(default_factory=list)  # empty if the result is right
-    runs: int = 0  # number of conversions
-    summary: str = ""  # why nothing was found
+    runs: int = 0  # the number of conversions
+    summary: str = ""  # the judgment of the result without the culprits
     # a file that switches off the passes at fault, except those in `must`
     switches: Path | None = None
     must: tuple[str, ...] = ()  # passes at fault that only --optimization_switch can switch off
-    is_all: bool | None = True  # the result is right without them; None if that cannot be judged
+    # whether the result is right without the culprits; None if that cannot be judged
+    is_all: bool | None = True
     notices: list[str] = field(default_factory=list)
 
 
 class _Steps:
-    """Puts the number of the run before each progress message."""
+    """A progress function that prefixes each message with the number of the run."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -71,8 +72,8 @@ class _Steps:
 def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     """Find the rewrites at fault, and write the findings into a folder.
 
-    `check` is a command that judges a model; by default, the verification does. Raises FusioncError
-    if the result cannot be judged.
+    `check` is a command that judges a model. If it is None, verification judges the model. Raises
+    FusioncError if the result cannot be judged.
     """
     start()
     steps = _Steps(options.progress)
@@ -86,7 +87,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             del proto
             judge = Checking(check) if check is not None else Verifying(reference)
             trials = Trials(model, LeftOut(), judge, steps.begin)
-            for culprit in islice(culprits(trials), _MOST):
+            for culprit in islice(culprits(trials), _MAX_CULPRITS):
                 steps.begin(f"culprit {len(result.found) + 1}")
                 steps("looking for a small model that shows it")
                 finding = _written(model.plan, culprit, files, len(result.found) + 1)
@@ -111,8 +112,8 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
 
 
 def convert_up_to(options: Options, limit: int) -> Commit | None:
-    """Convert with only the first `limit` rewrites, and return the last one; the result is not
-    verified.
+    """Convert with only the first `limit` rewrites, and return the last rewrite. The result is
+    written without verification.
     """
     start()
     with running(options) as plog:

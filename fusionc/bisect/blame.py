@@ -1,4 +1,4 @@
-"""A wrong result: the rewrite at fault is named, or left out."""
+"""Blame one rewrite for a wrong result: the rewrite is named in an error, or left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite.log import Commit
 
 NOT_LOADED = "the result could not be loaded with it"
-_MOST_LEFT_OUT = 8  # rewrites; more are a defect that the user should see
+_MAX_LEFT_OUT = 8  # if more rewrites fail, the user should see an error
 
 
 def blame(
@@ -27,9 +27,10 @@ def blame(
 ) -> None:
     """Find the rewrite that makes the result of an attempt wrong.
 
-    Raises VerificationError that names it, FusioncError if the conversion is not reproducible. With
-    --on_mismatch rollback, or if the result could not be loaded and no user's pass is at fault,
-    nothing is raised: the rewrite is left out from now on, so convert again.
+    Raises VerificationError, which names the rewrite, and FusioncError if the conversion is not
+    reproducible. In two cases no error is raised, and the rewrite is added to `left_out` for the
+    next attempt: with --on_mismatch rollback, and if onnxruntime cannot load the result and none of
+    the user's own passes is at fault.
     """
     plan = model.plan
     options = plan.options
@@ -45,7 +46,7 @@ def blame(
         raise _raising_is_at_fault(what, where, verdict)
     if not done.log.count:
         what = f"the result differs although nothing was rewritten: {verdict.summary}"
-        hint = "the model gives another answer each time; use --no-verify if that is meant"
+        hint = "the model gives other outputs each time; use --no-verify if that is intended"
         raise VerificationError(what, where=str(options.source), hint=hint, code="E13028")
     guilty = guilty_rewrite(trials, done.log, is_unknown_good=True)
     if options.on_mismatch == "rollback":
@@ -59,12 +60,12 @@ def blame(
 
 
 def may_be_left_out(guilty: Commit, plan: ConversionPlan, left_out: LeftOut) -> bool:
-    """Whether a rewrite with which the result cannot be loaded may be left out without an error."""
-    return guilty.pass_name not in plan.custom and len(left_out.rewrites) < _MOST_LEFT_OUT
+    """Whether a rewrite that makes the result unloadable may be left out without an error."""
+    return guilty.pass_name not in plan.custom and len(left_out.rewrites) < _MAX_LEFT_OUT
 
 
 def _raising_is_at_fault(what: str, where: str, verdict: Verdict) -> FusioncError:
-    # at the newer opset, onnxruntime may have an operator for other types
+    # onnxruntime may lack a kernel for the types of the model at the newer opset
     if not verdict.is_loadable:
         summary = verdict.summary.removeprefix("different: ")
         return UsageError(
@@ -74,8 +75,8 @@ def _raising_is_at_fault(what: str, where: str, verdict: Verdict) -> FusioncErro
             code="E10001",
         )
     hint = (
-        "nothing was written; raising is at fault, no pass is: please report it. "
-        "Another --target_opset may do"
+        "nothing was written; raising the opset is at fault, not a pass: please report it. "
+        "Another --target_opset may work"
     )
     return VerificationError(what, where=where, hint=hint, code="E13028")
 
@@ -84,10 +85,10 @@ def _advice(plan: ConversionPlan, done: ConversionAttempt, guilty: Commit) -> st
     off = f'--optimization_switch "{guilty.pass_name}:off"'
     if guilty.pass_name in plan.custom:
         return f"correct the pass, or switch it off: {off}"
-    taken = ALGORITHMS.keys() & {count.pass_name for count in done.counts if count.effected}
+    used = ALGORITHMS.keys() & {count.pass_name for count in done.counts if count.effected}
     # these algorithms have larger rounding errors
-    if taken and guilty.pass_name in (BLOCKED, PRODUCTS):
-        first = ";".join(f"{name}:off" for name in sorted(taken))
+    if used and guilty.pass_name in (BLOCKED, PRODUCTS):
+        first = ";".join(f"{name}:off" for name in sorted(used))
         return (
             f'convert with --optimization_switch "{first}", which rounds as the model does, '
             f"or else with {off}"

@@ -1,5 +1,5 @@
-"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: the
-rewrite at fault is named, or left out.
+"""Blame one rewrite for a result that onnxruntime does not load with its optimizers on: the rewrite
+is named in an error, or left out.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from fusionc.report.rewrite_text import where_of
 def blame_loading(
     model: AskedModel, done: ConversionAttempt, left_out: LeftOut, fault: str
 ) -> None:
-    """Find the rewrite with which onnxruntime does not load the result of an attempt, and leave it
-    out from now on.
+    """Find the rewrite that makes the result of an attempt unloadable, and add it to `left_out`.
 
-    Raises VerificationError, which names it, if a user's pass or too many rewrites are at fault, or
-    if no rewrite is.
+    Raises VerificationError if one of the user's own passes is at fault, if too many rewrites are
+    at fault, or if the result has no rewrites.
     """
     plan = model.plan
     options = plan.options
     what = f"onnxruntime cannot load the result: {fault}"
     if not done.log.count:
-        hint = "nothing was written; leave out what was asked to change of the model"
+        hint = "nothing was written; leave out the requested changes of the model"
         raise VerificationError(what, where=str(options.source), hint=hint, code="E13028")
     trials = Trials(
         model,

@@ -1,4 +1,4 @@
-"""A switch file in which passes at fault, or slow ones, are off: the given file, changed."""
+"""Change a switch file: switch off passes that are at fault or slow."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from fusionc.switches.switch_file import ALL, SECTIONS, read_file, read_option
 def changed_switches(
     base: Path | None, registry: Sequence[Pass], off: Collection[Pass], on: Collection[Pass] = ()
 ) -> str:
-    """The text of a switch file: `base`, if there is one, with some passes off and others on."""
+    """The text of a switch file with the entries of the file `base` (if given), and with the passes
+    `off` switched off and the passes `on` switched on.
+    """
     names = PassNames(registry)
-    written: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
+    switches: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for entry in read_file(base).entries if base is not None else ():
         if entry.section:
             sections: Sequence[str] = (entry.section,)
@@ -25,21 +27,23 @@ def changed_switches(
         else:
             sections = (_kind(names.find(entry.key)),)
         for section in sections:
-            written[section][entry.key] = "on" if entry.on else "off"
+            switches[section][entry.key] = "on" if entry.on else "off"
     for pass_, value in [*((pass_, "off") for pass_ in off), *((pass_, "on") for pass_ in on)]:
         for section in SECTIONS:
-            written[section].pop(pass_.name, None)
-        written[pass_.kind][pass_.name] = value
-    return json.dumps({"Switch": written}, indent=4) + "\n"
+            switches[section].pop(pass_.name, None)
+        switches[pass_.kind][pass_.name] = value
+    return json.dumps({"Switch": switches}, indent=4) + "\n"
 
 
 def named_by_option(option: str | None, registry: Sequence[Pass]) -> set[str]:
-    """The passes that --optimization_switch names; it overrides every switch file."""
+    """The names of the passes in --optimization_switch, which overrides every switch file."""
     names = PassNames(registry)
     entries = read_option(option).entries if option else []
     return {p.name for entry in entries for p in names.find(entry.key)}
 
 
-def _kind(found: Sequence[Pass]) -> str:
-    """The section of a name; the older form of the file has no sections."""
-    return found[0].kind if found else SECTIONS[0]
+def _kind(passes: Sequence[Pass]) -> str:
+    """The section for an entry of the older text form, which has no sections. `passes` are the
+    passes of the entry.
+    """
+    return passes[0].kind if passes else SECTIONS[0]

@@ -1,4 +1,6 @@
-"""The rewrites at fault, one after another: each is left out, and the search begins anew."""
+"""Find the rewrites at fault, one after another: each one is left out, and the search starts
+again.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +19,37 @@ LEFT_OUT = "the result is wrong with it"
 class Culprit:
     """A rewrite that turns a right result into a wrong one."""
 
-    rewrites: tuple[Rewrite, ...]  # several if it cannot be judged which one it is
-    count: int  # of all rewrites
-    before: str  # the judgement without it
-    after: str  # the judgement with it
+    rewrites: tuple[Rewrite, ...]  # several if it cannot be decided which of them is at fault
+    count: int  # the number of rewrites in the conversion
+    before: str  # the judgment of the result without this rewrite
+    after: str  # the judgment of the result with this rewrite
 
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
-    """Find all culprits, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the
-    halving, and the one without the culprits. They are left out from then on. The search ends early
-    if it is unknown whether the rest is right.
+    """Find all culprits. For each culprit the search needs at most ceil(log2(rewrites)) + 2 runs: a
+    run with all rewrites, the bisection, and a run without the culprit. Culprits are then left out.
+    The search ends early if the result without the culprits cannot be judged.
 
-    Raises FusioncError if it is unknown whether the first result is right, or if the model itself
-    is wrong.
+    Raises FusioncError if the first result cannot be judged, or if the model itself is wrong.
     """
     whole = trials.run()
-    has_found = False
+    has_culprit = False
     while not whole.opinion.is_good:
         if whole.opinion.is_good is None:
-            if has_found:
+            if has_culprit:
                 return
             hint = (
-                "give inputs that the model runs on, or a command that can tell: --inputs, --check"
+                "give inputs that the model runs on (--inputs), or a command that judges models "
+                "(--check)"
             )
             raise FusioncError(
-                f"nobody can tell whether the result is right: {whole.opinion.summary}", hint=hint
+                f"it cannot be decided whether the result is right: {whole.opinion.summary}",
+                hint=hint,
             )
         if not whole.count:
             raise _model_is_wrong(trials)
         numbers = first_bad(whole.count, lambda limit: trials.run(limit).opinion.is_good)
-        found = trials.rewrites(numbers)
+        rewrites = trials.rewrites(numbers)
         if trials.contradiction:
             raise erratic(trials)
         after = whole if numbers[-1] == whole.count else trials.run(numbers[-1])
@@ -55,8 +58,8 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
             if numbers[0] > 1
             else "the model as it was loaded"
         )
-        culprit = Culprit(tuple(found), whole.count, before, after.opinion.summary)
-        trials.left_out.rewrites |= {rewrite.commit: LEFT_OUT for rewrite in found}
+        culprit = Culprit(tuple(rewrites), whole.count, before, after.opinion.summary)
+        trials.left_out.rewrites |= {rewrite.commit: LEFT_OUT for rewrite in rewrites}
         whole = trials.run()
         if (
             whole.opinion.is_good is False
@@ -65,13 +68,13 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
         ):
             raise _model_is_wrong(trials)
         yield culprit
-        has_found = True
+        has_culprit = True
 
 
 def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = False) -> Commit:
-    """The rewrite that makes a result wrong, found in the log of its attempt. `is_unknown_good`
-    says how trials count whose result is neither known to be right nor wrong. Raises FusioncError
-    if the trials contradict each other.
+    """The first rewrite in the log of an attempt that makes the result wrong. With
+    `is_unknown_good` a trial that cannot be judged counts as right. Raises FusioncError if the
+    trials contradict each other.
     """
 
     def is_good(limit: int) -> bool | None:
@@ -86,16 +89,16 @@ def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = F
 
 
 def erratic(trials: Trials) -> FusioncError:
-    """The error that the trials contradict each other."""
-    what = f"the conversion does something else each time: {trials.contradiction}"
+    """The error for trials that contradict each other."""
+    what = f"the conversion is not reproducible: {trials.contradiction}"
     hint = (
-        "correct the pass that draws random numbers or keeps what it has seen; there is nothing "
-        "to halve until then"
+        "correct the pass that draws random numbers or keeps state between runs; a bisection needs "
+        "a reproducible conversion"
     )
     return FusioncError(what, where=str(trials.model.plan.options.source), hint=hint)
 
 
 def _model_is_wrong(trials: Trials) -> FusioncError:
-    what = f"the model itself is found wrong, without any rewrite: {trials.run(0).opinion.summary}"
+    what = f"the model is judged wrong even without rewrites: {trials.run(0).opinion.summary}"
     hint = "no rewrite is to blame; correct the check, or the model"
     return FusioncError(what, where=str(trials.model.plan.options.source), hint=hint)

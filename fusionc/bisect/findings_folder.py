@@ -1,5 +1,5 @@
-"""The folder that a search writes into: a switch file, and small models, which replace those of a
-former search.
+"""The folder for the findings of a search: a switch file and small models. The findings of an
+earlier search are replaced.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from fusionc.errors import UsageError
 
 _SWITCHES = "switches.json"
 _MODEL = re.compile(r"\d+_\w+\.onnx")
-_MARKS = ("fusionc", "rewrite")  # producer and graph name of the models that a search writes
+# the producer and the graph name of the models that a search writes
+_SIGNATURE = ("fusionc", "rewrite")
 
 
 class FindingsFolder:
-    """Writes and removes nothing before there is something to write.
+    """The folder for findings. Files of an earlier search are removed only when the first finding
+    is written.
 
-    Raises UsageError if the folder has files that no search has written, or a file that is `used`.
+    Raises UsageError if the folder has files that are not from a search, or if one of its files is
+    `used`: it is an input of this search.
     """
 
     def __init__(self, folder: Path, used: Iterable[Path]) -> None:
@@ -37,27 +40,25 @@ class FindingsFolder:
         files = sorted(folder.iterdir()) if folder.exists() else []
         self._former = list(filter(_is_former_model, files))
         if others := [*filterfalse(_is_former, files), *_used_files(self._former, used)]:
-            what = "there is a file that fusionc bisect has not written, or reads"
+            what = "the folder has a file that fusionc bisect reads, or has not written"
             raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
 
     @property
     def place(self) -> Path:
-        """The folder, or the nearest existing one above it: a place for results that are
-        examined.
-        """
+        """The folder for temporary results: this folder, or its nearest existing parent."""
         return next(
             path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir()
         )
 
     def write_model(self, name: str, model: onnx.ModelProto) -> Path:
-        """Write a model, and return its file."""
+        """Write a model, and return its path."""
         self._begin()
         file = self._folder / f"{name}.onnx"
         replace_bytes(file, model.SerializeToString())
         return file
 
     def write_switches(self, text: str) -> Path:
-        """Write the switch file, and return it."""
+        """Write the switch file, and return its path."""
         self._begin()
         replace_text(self._folder / _SWITCHES, text)
         return self._folder / _SWITCHES
@@ -71,22 +72,22 @@ class FindingsFolder:
 
 
 def _is_former_model(file: Path) -> bool:
-    """Whether a search has written this model."""
+    """Whether an earlier search wrote this model."""
     if stream_at(file) or not _MODEL.fullmatch(file.name):
         return False
     try:
         model = onnx.load(file, load_external_data=False)
     except Exception:  # protobuf's exceptions have no common base class
         return False
-    return (model.producer_name, model.graph.name) == _MARKS
+    return (model.producer_name, model.graph.name) == _SIGNATURE
 
 
 def _is_former(file: Path) -> bool:
-    """Whether a search may have written this file."""
+    """Whether an earlier search may have written this file."""
     return (file.name == _SWITCHES and not stream_at(file)) or _is_former_model(file)
 
 
 def _used_files(files: Iterable[Path], used: Iterable[Path]) -> list[Path]:
-    """Those of these files that are used."""
+    """The files that are in `used`, after resolving symbolic links."""
     own = set(map(os.path.realpath, used))
     return [file for file in files if os.path.realpath(file) in own]

@@ -1,5 +1,5 @@
-"""Find the first of many changes after which a result is wrong, by halving; some answers may be
-missing.
+"""Bisection: find the first of many changes that makes a result wrong. Some results may be
+impossible to judge.
 """
 
 from __future__ import annotations
@@ -8,26 +8,26 @@ from collections.abc import Callable
 
 
 def first_bad(count: int, is_good: Callable[[int], bool | None]) -> range:
-    """The 1-based number of a change that breaks the result; several numbers if it cannot be told
-    which of them does.
+    """The 1-based number of a change that breaks the result. Several numbers if it cannot be
+    decided which of these changes does.
 
-    `is_good(k)` says whether the result with only the first k of `count` changes is right; None if
-    that cannot be told. `is_good(0)` must hold and `is_good(count)` must not; neither is called. It
-    takes at most ceil(log2(count)) calls, and one more for each missing answer. If results are
-    right and wrong by turns, the change that is returned still turned a right result into a wrong
-    one.
+    `is_good(k)` says whether the result with only the first k of `count` changes is right. None
+    means that this is unknown. `is_good(0)` is assumed to be True and `is_good(count)` to be False;
+    neither is called. There are at most ceil(log2(count)) calls, and one more for each unknown
+    result. Right and wrong results may alternate; the returned change still turned a right result
+    into a wrong one.
     """
     if count < 1:
         raise ValueError(f"first_bad needs at least one change, got {count}")
     good = 0
     bad = count
     unknown = set[int]()
-    while left := [k for k in range(good + 1, bad) if k not in unknown]:
-        # If one answer is missing, its neighbours often are, too: the search goes
-        # farther each time.
-        missing = bad - good - 1 - len(left)
-        wanted = (good + bad) // 2 + (-1) ** missing * (2**missing - 1)
-        middle = min(left, key=lambda k: abs(k - wanted))
+    while candidates := [k for k in range(good + 1, bad) if k not in unknown]:
+        # The neighbours of an unknown result are often unknown, too. After each unknown result the
+        # search jumps farther from the middle.
+        missing = bad - good - 1 - len(candidates)
+        target = (good + bad) // 2 + (-1) ** missing * (2**missing - 1)
+        middle = min(candidates, key=lambda k: abs(k - target))
         answer = is_good(middle)
         if answer is None:
             unknown.add(middle)

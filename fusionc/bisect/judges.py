@@ -1,4 +1,4 @@
-"""Judges of a result: the verification of a conversion, or a command of the user's."""
+"""Judges of a result: the verification of a conversion, or the user's command."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.rewrite.log import PatternCount
 
-MODEL = "{model}"  # replaced in a command by the path of the model
-# in quotes or not: the path is quoted as it needs
-_PLACE = re.compile(r"""(["']?)\{model\}\1""")
-_LONGEST = 200  # characters of the output of a command
-_CANNOT_TELL = 125
-_NOT_A_COMMAND = (126, 127)  # of a shell that cannot run a command
+MODEL = "{model}"  # the placeholder in a command for the path of the model
+# the placeholder with or without quotes: the path gets the necessary quotes
+_PLACEHOLDER = re.compile(r"""(["']?)\{model\}\1""")
+_MAX_LENGTH = 200  # characters of a line of a command's output
+_UNDECIDED = 125
+_NOT_A_COMMAND = (126, 127)  # the exit codes of a shell that cannot run a command
 
 
 class Verifying:
     """Compares a result with the reference, as a conversion does.
 
-    `counts`, by default those of the first result, are the counts of all rewrites, and decide which
-    errors are accepted. A result with fewer rewrites is judged by the same counts: otherwise the
-    first rewrite that rounds would be found at fault.
+    `counts` are the pattern counts of the conversion with all rewrites. They decide which tolerance
+    applies. By default they are taken from the first result. Results with fewer rewrites are judged
+    with the same tolerance. Otherwise the first rewrite that rounds would be blamed.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Verifying:
 
 
 class Checking:
-    """Runs a command of the user's on the result, which is published with its weights and kernels
-    in a folder. Exit code 0 is right, 125 unknown, 1 to 124 wrong, as for `git bisect run`; others
-    end the search.
+    """Runs the user's command on the result, which is written with its weights and kernels into a
+    folder. Exit code 0 means right, 1 to 124 wrong, 125 undecided, as for `git bisect run`. Other
+    exit codes end the search.
     """
 
     def __init__(self, command: str) -> None:
@@ -78,14 +78,16 @@ class Checking:
             destination = folder / "result" / options.destination.name
             destination.parent.mkdir()
             write_result(model, done, destination)
-            command = _PLACE.sub(lambda _: shlex.quote(str(destination.resolve())), self._command)
-            code, said_out, said_err = _run(command)
-        if not 0 <= code <= _CANNOT_TELL:
+            command = _PLACEHOLDER.sub(
+                lambda _: shlex.quote(str(destination.resolve())), self._command
+            )
+            code, output, errors = _run(command)
+        if not 0 <= code <= _UNDECIDED:
             what = (
                 f"the command ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
             )
-            message = _last_line(said_err)
-            hint = "0 is right, 1 to 124 wrong, 125 cannot tell; " + (
+            message = _last_line(errors)
+            hint = "0 is right, 1 to 124 wrong, 125 undecided; " + (
                 "correct the command" if code in _NOT_A_COMMAND else "others end the search"
             )
             raise FusioncError(
@@ -94,14 +96,14 @@ class Checking:
                 hint=hint,
                 details=[message] if message else [],
             )
-        words = _last_line(said_out) or _last_line(said_err)
+        words = _last_line(output) or _last_line(errors)
         summary = f"exit code {code}" + (f": {words}" if words else "")
-        return Opinion(None if code == _CANNOT_TELL else code == 0, summary)
+        return Opinion(None if code == _UNDECIDED else code == 0, summary)
 
 
 def _run(command: str) -> tuple[int, str, str]:
-    """The exit code of a command and its output. An interruption ends the command and all processes
-    that it started.
+    """The exit code, the standard output and the standard error of a command. An interruption ends
+    the command and all processes that it started.
     """
     with subprocess.Popen(
         command,
@@ -126,4 +128,4 @@ def _run(command: str) -> tuple[int, str, str]:
 
 def _last_line(text: str) -> str:
     line = "".join(text.strip().splitlines()[-1:])
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return line if len(line) <= _MAX_LENGTH else f"{line[: _MAX_LENGTH - 1]}…"

@@ -1,6 +1,4 @@
-"""The smallest model on which a rewrite still goes wrong, for a report: a few nodes, with small
-weights.
-"""
+"""A minimal model for a bug report: a few nodes with small weights that show a wrong rewrite."""
 
 from __future__ import annotations
 
@@ -23,11 +21,11 @@ from fusionc.protos import copied
 from fusionc.requested.requests import Requests
 from fusionc.rewrite.log import PatternCount
 
-_SMALL = 4096  # bytes; a model of this size is not cut down
+_SMALL = 4096  # bytes; a model of this size is not reduced further
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
-_SIZES = (1, 2, 3, 4, 8, 16)  # sizes that a larger dimension is cut to
-_MOST_DIMENSIONS = 12  # dimensions that are cut one by one
-_VECTOR = 16  # elements; the whole numbers in a smaller constant may be sizes
+_SIZES = (1, 2, 3, 4, 8, 16)  # the sizes to which a larger dimension is reduced
+_MAX_DIMENSIONS = 12  # the number of dimensions that are reduced one by one
+_MAX_VECTOR = 16  # elements; the integers in a constant up to this length may be sizes
 
 
 @dataclass(frozen=True)
@@ -35,15 +33,16 @@ class MinimalModel:
     """A small model on which a rewrite goes wrong."""
 
     model: onnx.ModelProto  # before the rewrite
-    rewritten: onnx.ModelProto  # after it
-    shown: str  # what is wrong; empty if neither way shows anything
-    # a conversion with the plan's passes shows it; if not, comparing the two does
+    rewritten: onnx.ModelProto  # after the rewrite
+    shown: str  # the error; empty if it could not be reproduced
+    # whether a conversion with the plan's passes reproduces the error; otherwise only a comparison
+    # of the two models shows it
     is_converted: bool
 
 
 def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None:
-    """The first model of a rewrite that shows the error, cut down; None if the rewrite has no
-    models.
+    """The first model of a rewrite that shows the error, reduced in size. None if the rewrite has
+    no models.
     """
     alone = replace(plan, requests=Requests(), options=replace(plan.options, inputs=None))
     for models in rewrite.models:
@@ -64,7 +63,7 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
 
 
 def _convert(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
-    """The model and its conversion, if that is wrong."""
+    """The model and its conversion, if the conversion is wrong."""
     try:
         proto = copied(model)
         done = attempt(plan, proto, LeftOut())
@@ -80,7 +79,7 @@ def _difference(
     candidate: onnx.ModelProto,
     counts: Sequence[PatternCount],
 ) -> str:
-    """How two models differ; empty if they do not, or do not run."""
+    """How two models differ. Empty if they are equal or do not run."""
     folder = plan.options.source.parent
     destination = plan.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
@@ -89,17 +88,19 @@ def _difference(
 
 
 def _cut_down(plan: ConversionPlan, minimal: MinimalModel) -> MinimalModel:
-    """The smallest model found that still shows the error."""
+    """A reduced model that still shows the error. First all dimensions are divided, and then single
+    dimensions are reduced.
+    """
     for divisor in _DIVISORS:
-        fitting = {
+        divided = {
             size: size // divisor for size in _dimensions(minimal.model) if size % divisor == 0
         }
-        if fitting and (smaller := _smaller(plan, minimal, fitting)):
+        if divided and (smaller := _smaller(plan, minimal, divided)):
             minimal = smaller
             break
-    for size in _dimensions(minimal.model)[:_MOST_DIMENSIONS]:
-        for wanted in (wanted for wanted in _SIZES if wanted < size):
-            if smaller := _smaller(plan, minimal, {size: wanted}):
+    for size in _dimensions(minimal.model)[:_MAX_DIMENSIONS]:
+        for reduced in (reduced for reduced in _SIZES if reduced < size):
+            if smaller := _smaller(plan, minimal, {size: reduced}):
                 minimal = smaller
                 break
     return minimal
@@ -108,8 +109,8 @@ def _cut_down(plan: ConversionPlan, minimal: MinimalModel) -> MinimalModel:
 def _smaller(
     plan: ConversionPlan, minimal: MinimalModel, sizes: Mapping[int, int]
 ) -> MinimalModel | None:
-    """The model with these sizes, if it is not small enough yet and still shows the error then;
-    else None.
+    """The model with these sizes, by old size. None if the model is already small enough, or if it
+    no longer shows the error.
     """
     if minimal.model.ByteSize() <= _SMALL:
         return None
@@ -118,9 +119,7 @@ def _smaller(
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:
-    """The sizes above 1 of dimensions of weights and inputs, and of whole numbers that may be
-    sizes, largest first.
-    """
+    """The distinct sizes above 1 in weights, inputs and small integer constants, largest first."""
     sizes = {dim for tensor in model.graph.initializer for dim in tensor.dims}
     sizes |= {
         dim.dim_value for value in model.graph.input for dim in value.type.tensor_type.shape.dim
@@ -136,11 +135,11 @@ def _dimensions(model: onnx.ModelProto) -> list[int]:
 
 def _may_be_sizes(tensor: onnx.TensorProto) -> bool:
     is_whole = tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-    return is_whole and len(tensor.dims) <= 1 and prod(tensor.dims) <= _VECTOR
+    return is_whole and len(tensor.dims) <= 1 and prod(tensor.dims) <= _MAX_VECTOR
 
 
 def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
-    """The model with other sizes; weights keep their first elements."""
+    """The model with each size replaced. Weights keep their first elements."""
     cut = copied(model)
     for value in cut.graph.input:
         for dim in value.type.tensor_type.shape.dim:
@@ -161,7 +160,7 @@ def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
 
 
 def _is_consistent(model: onnx.ModelProto) -> bool:
-    """Whether its shapes fit together, as far as onnx can tell; running it would take longer."""
+    """Whether the shapes fit together, according to onnx. Running the model would take longer."""
     try:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):

@@ -1,4 +1,4 @@
-"""Trials: the same conversion with some of its rewrites, and the judgment of its result."""
+"""Trials: the same conversion with only some of its rewrites, and the judgment of each result."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fusionc.rewrite import Match, Pass, Tape
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite.soundness import Replacement
 
-_LARGEST = 1 << 28  # bytes of the models of one rewrite; larger ones are not cut down
+_MAX_BYTES = 1 << 28  # larger models of a rewrite are not used
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """A judgement of a result."""
+    """A judgment of a result."""
 
-    is_good: bool | None  # None if it cannot be told
-    summary: str  # a sentence on it
+    is_good: bool | None  # whether the result is right; None if that cannot be decided
+    summary: str  # a sentence
 
 
 class Examiner(Protocol):
@@ -38,13 +38,13 @@ class Trial:
     """A conversion with a limited number of rewrites."""
 
     opinion: Opinion
-    count: int  # of the rewrites that took effect
-    last: Commit | None  # of these
+    count: int  # the number of rewrites that took effect
+    last: Commit | None  # the last of these rewrites
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite, and models of it with fewer and with more of the nodes before it."""
+    """A rewrite, and small models of it that contain fewer or more of the preceding nodes."""
 
     commit: Commit
     pass_: Pass
@@ -53,19 +53,22 @@ class Rewrite:
 
 @dataclass
 class Trials:
-    """Runs trials, each once."""
+    """Runs trials. The result of each trial is cached."""
 
     model: AskedModel
     left_out: LeftOut
     judge: Examiner
     say: Callable[[str], None]  # called before each trial
-    runs: int = 0  # number of trials
-    contradiction: str = ""  # a rewrite that was another one in another run; empty if none was
+    runs: int = 0  # the number of trials
+    # describes a rewrite that differed between two runs; empty if all runs agree
+    contradiction: str = ""
+    # the longest sequence of rewrites so far, by the number of left-out rewrites
     _seen: dict[int, list[Commit]] = field(default_factory=dict)
+    # the cached trials, by the number of left-out rewrites and the limit
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
-        """The trial with at most `limit` rewrites, None for all; rewrites that are left out do not
+        """The trial with at most `limit` rewrites; None means all. Left-out rewrites do not
         count.
         """
         key = len(self.left_out.rewrites), limit
@@ -80,8 +83,8 @@ class Trials:
         return self._known[key]
 
     def _attempt(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
-        """Convert. Unless a pass is erratic, the rewrites are the same as in earlier trials, as far
-        as both go.
+        """Convert, and compare the sequence of rewrites with earlier trials. A difference means
+        that a pass is not deterministic; it is noted in `contradiction`.
         """
         commits: list[Commit] = []
         done = attempt(
@@ -104,19 +107,19 @@ class Trials:
         return done
 
     def rewrites(self, numbers: range) -> list[Rewrite]:
-        """The rewrites of these numbers, caught as they take effect."""
-        found: list[Rewrite] = []
+        """The rewrites with these numbers. A further conversion collects them."""
+        rewrites: list[Rewrite] = []
 
         def examine(
             commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape
         ) -> None:
             if commit.number in numbers:
-                models = takewhile(_is_handy, isolated(RewriteOnItsOwn(match, new, tape)))
-                found.append(Rewrite(commit, pass_, tuple(models)))
+                models = takewhile(_is_small, isolated(RewriteOnItsOwn(match, new, tape)))
+                rewrites.append(Rewrite(commit, pass_, tuple(models)))
 
         self._attempt(numbers[-1], examine)
-        return found
+        return rewrites
 
 
-def _is_handy(models: RewriteModels) -> bool:
-    return bool(models.before.ByteSize() + models.after.ByteSize() <= _LARGEST)
+def _is_small(models: RewriteModels) -> bool:
+    return bool(models.before.ByteSize() + models.after.ByteSize() <= _MAX_BYTES)

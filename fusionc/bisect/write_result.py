@@ -1,4 +1,4 @@
-"""The result of a trial, as files."""
+"""Write the result of a trial to files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fusionc.graph_kernel.library.location import published
 
 
 def write_result(model: AskedModel, done: ConversionAttempt, destination: Path) -> None:
-    """Write a result, with its weights and kernels, to a place of its own; it is not verified."""
+    """Write a result with its weights and kernels, without verification."""
     plan = model.plan
     source = plan.options.source
     with save(done.proto, source.parent, destination, plan.options.external_weight) as saved:

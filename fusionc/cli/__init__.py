@@ -1,6 +1,6 @@
-"""The command line: parse, call, show, exit code.
+"""The command line: parse the options, call the function, show the result, set the exit code.
 
-Before a command runs, click is the only large import, so that `fusionc --help` answers at once.
+Before a command runs, click is the only large import, because `fusionc --help` must answer at once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ COMMANDS = (
 
 
 class _LazyGroup(click.Group):
-    """Loads the module of a command when the command is called. A failure becomes one block of
-    text.
+    """A group that imports the module of a command only when it is called. A failure becomes one
+    block of text.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -94,8 +94,8 @@ def _has_option(command: click.Command, word: str) -> bool:
     return key_of(word.partition("=")[0]) in map(key_of, names)
 
 
-def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _show_version(ctx: click.Context, _parameter: click.Parameter, is_requested: bool) -> None:
+    if is_requested:
         runtime = ", ".join(f"{name} {_version(name)}" for name in ("onnx", "onnxruntime"))
         click.echo(f"fusionc {__version__} ({runtime})")
         ctx.exit()

@@ -1,5 +1,5 @@
-"""ATC's modes that convert nothing: 1 writes a model as JSON, 3 checks it, 6 shows what it
-holds.
+"""ATC's modes that convert nothing: 1 writes a model as JSON, 3 checks a model, 6 shows facts about
+a model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fusionc.report.environment import variable
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 _FILE = FilePath()
-_MARK_OF_OM = b"IMOD"  # the first bytes of files that ATC makes
+_OM_SIGNATURE = b"IMOD"  # the first bytes of the .om files that ATC writes
 _OPTIONS = (
     click.option(
         "--mode",
@@ -28,14 +28,13 @@ _OPTIONS = (
         default="0",
         show_default=True,
         help="0 convert; 1 write the model to --json, without weights above 1 KiB; 3 only check "
-        "whether each operator "
-        "runs on the target; 6 show what the model holds.",
+        "whether each operator runs on the target; 6 show facts about the model.",
     ),
     click.option(
         "--om",
         type=_FILE,
         metavar="FILE",
-        help="The model of --mode 1 and 6, as ATC calls it there.",
+        help="ATC's name for --model in --mode 1 and 6.",
     ),
     click.option(
         "--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes."
@@ -54,18 +53,19 @@ _OPTIONS = (
     ),
 )
 
-_OF_OTHER_MODES = {"json_file", "dump_mode", "check_report"}
-_ALWAYS = {"mode", "models", "framework", "log"}
-_KNOWN = {  # the options with a meaning; None: all except those of other modes
+_OPTIONS_OF_OTHER_MODES = {"json_file", "dump_mode", "check_report"}
+_COMMON_OPTIONS = {"mode", "models", "framework", "log"}
+# the options that each mode uses; None means all options except those of other modes
+_USED_OPTIONS = {
     "0": None,
-    "1": _ALWAYS | {"om", "json_file", "dump_mode"},
-    "3": _ALWAYS | {"check_report", "target"},
-    "6": _ALWAYS | {"om"},
+    "1": _COMMON_OPTIONS | {"om", "json_file", "dump_mode"},
+    "3": _COMMON_OPTIONS | {"check_report", "target"},
+    "6": _COMMON_OPTIONS | {"om"},
 }
 
 
 def mode_options(command: _Decorated) -> _Decorated:
-    """The options for what is done instead of a conversion."""
+    """A decorator that adds --mode and the options of ATC's other modes."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -73,7 +73,7 @@ def mode_options(command: _Decorated) -> _Decorated:
 
 def unused_options(ctx: click.Context, mode: str) -> list[str]:
     """The given options that this mode does not use."""
-    known = _KNOWN[mode]
+    used = _USED_OPTIONS[mode]
     options = [p for p in ctx.command.params if p.expose_value and p.name]
     given = [
         p for p in options if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE
@@ -81,16 +81,17 @@ def unused_options(ctx: click.Context, mode: str) -> list[str]:
     return [
         p.opts[0]
         for p in given
-        if (p.name in _OF_OTHER_MODES if known is None else p.name not in known)
+        if (p.name in _OPTIONS_OF_OTHER_MODES if used is None else p.name not in used)
     ]
 
 
 def model_of_mode(
     ctx: click.Context, mode: str, model: Path | None, om: Path | None, json_file: Path | None
 ) -> Path:
-    """The model of this mode. ATC calls it --model to convert or check it, else --om.
+    """The path of the model for this mode. ATC's option for the path is --model in modes 0 and 3,
+    and --om in modes 1 and 6.
 
-    Raises click.UsageError if an option is missing, UsageError for a model that ATC has compiled.
+    Raises click.UsageError if an option is missing, and UsageError for a model compiled by ATC.
     """
     takes_om = mode in ("1", "6")
     if mode == "1" and json_file is None:
@@ -100,8 +101,8 @@ def model_of_mode(
     if om is not None and model not in (None, om):
         raise click.UsageError("--om and --model name different files; give one.", ctx)
     if om is not None and _is_compiled(om):
-        what = "the model is one that ATC has compiled"
-        hint = "give the ONNX model that it was made from"
+        what = "the model is a compiled model of ATC"
+        hint = "give the ONNX model from which ATC compiled it"
         raise UsageError(what, where=str(om), hint=hint, code="E10001")
     chosen = om or model
     if chosen is None:
@@ -111,7 +112,7 @@ def model_of_mode(
 
 
 def show_information(model: Path, notes: Sequence[str]) -> None:
-    """Mode 6."""
+    """Mode 6: show facts about the model."""
     from fusionc.disk.load import load
     from fusionc.report.model_info import information
     from fusionc.report.table import show_facts
@@ -120,7 +121,7 @@ def show_information(model: Path, notes: Sequence[str]) -> None:
 
 
 def write_json(model: Path, file: Path, notes: Sequence[str], *, shapes: bool) -> None:
-    """Mode 1."""
+    """Mode 1: write the model as JSON."""
     from fusionc.disk.load import load
     from fusionc.report.model_info import model_as_json
     from fusionc.report.table import show_facts
@@ -131,7 +132,7 @@ def write_json(model: Path, file: Path, notes: Sequence[str], *, shapes: bool) -
 
 
 def check(model: Path, check_report: Path | None, target: str, notes: Sequence[str]) -> None:
-    """Mode 3. Raises FusioncError if the model would not run."""
+    """Mode 3: check the model. Raises FusioncError if the model would not run."""
     from fusionc.inspect.precheck import precheck
     from fusionc.report.table import show_facts, show_table
 
@@ -174,6 +175,6 @@ def _facts(file: Path, notes: Sequence[str]) -> list[tuple[str, str]]:
 def _is_compiled(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(len(_MARK_OF_OM)) == _MARK_OF_OM
+            return file.read(len(_OM_SIGNATURE)) == _OM_SIGNATURE
     except OSError:  # the next reader reports it
         return False

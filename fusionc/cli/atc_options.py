@@ -1,8 +1,8 @@
-"""ATC's options that fusionc lacks: those that would change the result are refused, the others have
-no effect on it.
+"""ATC's options that fusionc does not implement. Options that would change the result are refused.
+The other options have no effect on the result and are ignored.
 
-docs/cli.md shows both tables. What a command line asks for is done or refused. An option that
-changes what the model computes, or what its inputs and outputs look like, must never be ignored.
+docs/cli.md shows both tables. An option that changes what the model computes, or the format of its
+inputs and outputs, must never be ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 class RefusedOption(NamedTuple):
     """An option that would change the result."""
 
-    asks_for: str
-    instead: str  # what to do instead
-    harmless: tuple[str, ...] = ()  # values that ask for what fusionc does anyway
+    asks_for: str  # what the option would do
+    instead: str  # the advice: what to do instead
+    harmless: tuple[str, ...] = ()  # values that ask for fusionc's normal behaviour
 
 
 _SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
@@ -73,7 +73,7 @@ REFUSED = {
     "raw_ge_options": RefusedOption("options from a JSON file", "give each option by its own name"),
 }
 
-# reason for having no effect: options
+# the reason for having no effect → the options
 IGNORED = {
     "it describes the chip and the machine that run the model, which are onnxruntime's matter": """
         soc_version core_type aicore_num virtual_type device_id host_env_os host_env_cpu

@@ -1,4 +1,4 @@
-"""ATC's habits: how it spells options, and what happens to those that fusionc lacks."""
+"""ATC's spelling of options, and how ATC's options that fusionc lacks are treated."""
 
 from __future__ import annotations
 
@@ -18,41 +18,43 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "t", "true", "y", "yes"), True),
     **dict.fromkeys(("0", "f", "false", "n", "no"), False),
 }
-_GIVEN = "fusionc.without_effect"
+_IGNORED_KEY = "fusionc.without_effect"  # the key of the ignored options in `ctx.meta`
 
 
 class AtcCommand(click.Command):
-    """A command that takes ATC's spelling of options: `-model`, `--fusion-switch-file`."""
+    """A command that accepts ATC's spelling of options: `-model`, `--fusion-switch-file`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Respell every option as it is declared, then parse as click does."""
+        """Respell each option as it is declared, and then parse as click does."""
         options = [
             parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)
         ]
         try:
             return super().parse_args(ctx, respell(args, options))
         except click.NoSuchOption as error:
-            if hint := _place_of_flag(key_of(error.option_name), options):
+            if hint := _hint_for_flag(key_of(error.option_name), options):
                 raise click.UsageError(hint, ctx) from error
             raise
         except click.UsageError as error:
-            if hint := _place_of_model(ctx, error, args):
+            if hint := _hint_for_model(ctx, error, args):
                 what = error.format_message().rstrip(".")
                 raise click.UsageError(f"{what}; {hint}", ctx) from error
             raise
 
 
-def _place_of_flag(name: str, options: Sequence[click.Option]) -> str:
-    """How to give a flag of graph kernel fusion to a command that takes such flags, else ""."""
+def _hint_for_flag(name: str, options: Sequence[click.Option]) -> str:
+    """How to write a flag of graph kernel fusion. "" if `name` is not a flag, or if the command
+    does not take flags.
+    """
     takes_flags = any(option.name == "graph_kernel_flags" for option in options)
     if not takes_flags or name not in (*EFFECTIVE, *WITHOUT_EFFECT):
         return ""
     return f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
 
 
-def _place_of_model(ctx: click.Context, error: click.UsageError, args: Sequence[str]) -> str:
-    """How to name a model that stands alone, if the command has failed because it lacks --model or
-    takes no more models; else "".
+def _hint_for_model(ctx: click.Context, error: click.UsageError, args: Sequence[str]) -> str:
+    """How to write a model that stands on the command line without --model. "" if the error has
+    another cause than a missing --model or a surplus argument.
     """
     model = _lone_model(args)
     if model is None:
@@ -64,8 +66,8 @@ def _place_of_model(ctx: click.Context, error: click.UsageError, args: Sequence[
         return ""
     if ctx.params.get("models"):
         return "write --model before each, or a pattern in quotes"
-    named = ctx.params.get("models", ctx.params.get("model", ""))
-    return f"write --model {model}" if named in (None, ()) else ""
+    option_value = ctx.params.get("models", ctx.params.get("model", ""))
+    return f"write --model {model}" if option_value in (None, ()) else ""
 
 
 def _lone_model(args: Sequence[str]) -> str | None:
@@ -75,7 +77,7 @@ def _lone_model(args: Sequence[str]) -> str | None:
 
 
 def is_model(word: str) -> bool:
-    """Whether a word of the command line is the file name of a model."""
+    """Whether an argument of the command line is the file name of a model."""
     return word.lower().endswith(".onnx") and not word.startswith("-")
 
 
@@ -89,8 +91,8 @@ def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 
 
 def other_options(command: _Decorated) -> _Decorated:
-    """Accept ATC's other options, hidden: those that would change the result end the command, the
-    others do nothing.
+    """Accept ATC's other options without showing them in the help. Refused options end the
+    command, ignored options do nothing.
     """
     for name in (name for names in IGNORED.values() for name in names.split()):
         command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_remember)(
@@ -104,14 +106,16 @@ def other_options(command: _Decorated) -> _Decorated:
 
 
 def notices(ctx: click.Context, idle: Sequence[str] = ()) -> list[str]:
-    """At most one notice: the options without effect, including the `idle` ones."""
-    given = dict.fromkeys([*ctx.meta.get(_GIVEN, ()), *idle])
-    return [f"accepted, no effect: {', '.join(given)}"] if given else []
+    """A notice that lists the options without effect, including the `idle` ones. Empty if no
+    option is without effect.
+    """
+    names = dict.fromkeys([*ctx.meta.get(_IGNORED_KEY, ()), *idle])
+    return [f"accepted, no effect: {', '.join(names)}"] if names else []
 
 
 def respell(args: list[str], options: Sequence[click.Option]) -> list[str]:
-    """`args` with every option spelled as it is declared. Values are left alone, whatever they
-    begin with.
+    """`args` with each option spelled as it is declared. Values stay unchanged, even if they begin
+    with a dash.
     """
     declared = {
         key_of(name): (name, option) for option in options for name in option.opts if len(name) > 2
@@ -138,22 +142,24 @@ def _needs_value(option: click.Option) -> bool:
 
 
 def key_of(name: str) -> str:
-    """The name of an option, however it is spelled."""
+    """The name of an option in one form for all spellings: without leading dashes, with
+    underscores.
+    """
     return name.lstrip("-").replace("-", "_")
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.meta.setdefault(_GIVEN, []).append(parameter.opts[0])
+        ctx.meta.setdefault(_IGNORED_KEY, []).append(parameter.opts[0])
 
 
 def _refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Raise UsageError unless the value asks for nothing, or for what is done anyway."""
+    """Raise UsageError unless the value is empty or asks for fusionc's normal behaviour."""
     if value is None:
         return
     option = parameter.opts[0]
     refused = REFUSED[key_of(option)]
     if not all(part.strip().lower() in ("", *refused.harmless) for part in value.split(",")):
-        what = f"{option} asks for {refused.asks_for}, which fusionc does not make"
+        what = f"{option} asks for {refused.asks_for}, which fusionc does not offer"
         raise UsageError(what, where=f"{option}={value}", hint=refused.instead, code="E10001")
     _remember(ctx, parameter, value)

@@ -1,4 +1,4 @@
-"""`fusionc convert` of many models: its options, and what the terminal shows."""
+"""`fusionc convert` of many models: the options, and the output on the terminal."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Of many models: how many are converted at once. Default: one for each core.",
+        help="With many models: how many are converted at once. Default: one for each core.",
     ),
     click.option(
         "--resume",
         is_flag=True,
-        help="Of many models: keep existing results that the same version made from the same "
+        help="With many models: keep existing results that the same version made from the same "
         "models with the same options.",
     ),
     click.option(
         "--scheduler",
         metavar="tcp://HOST:PORT",
         help="Convert many models on a Dask cluster whose machines see models and results under "
-        "the same paths. Needs pip install 'fusionc[cluster]', there and here.",
+        "the same paths. Needs pip install 'fusionc[cluster]' on this machine and on the cluster.",
     ),
 )
 _NAMES = ("jobs", "resume", "scheduler")
@@ -44,7 +44,9 @@ def batch_options(command: _Decorated) -> _Decorated:
 
 
 def asks_for_batch(ctx: click.Context, models: Sequence[Path], mode: str) -> bool:
-    """Whether these are many models. Raises click.UsageError if the mode is for one."""
+    """Whether these paths mean a batch of models. Raises click.UsageError if the mode allows only
+    one model.
+    """
     from fusionc.batch.find_models import asks_for_many
 
     is_batch = asks_for_many(models)
@@ -54,7 +56,9 @@ def asks_for_batch(ctx: click.Context, models: Sequence[Path], mode: str) -> boo
 
 
 def unused_batch_options(ctx: click.Context, is_batch: bool) -> list[str]:
-    """The given batch options that one model, or a cluster, does not use."""
+    """The given batch options that have no effect: all of them for one model, --jobs with
+    --scheduler.
+    """
     given = [
         name for name in _NAMES if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
@@ -72,7 +76,7 @@ def convert_batch(
     scheduler: str | None,
     resume: bool,
 ) -> None:
-    """Convert them and show a summary. Raises FusioncError unless each has a result."""
+    """Convert the models and show a summary. Raises FusioncError if a model has no result."""
     from fusionc.batch.batch_progress import BatchProgress
     from fusionc.batch.batch_story import convert_many
     from fusionc.batch.find_models import RECORDS, find_models

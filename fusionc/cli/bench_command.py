@@ -1,4 +1,4 @@
-"""`fusionc bench`: what models cost when they run, side by side."""
+"""`fusionc bench`: measure the time and memory of models side by side."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from fusionc.options.option_table import INPUT_FILES
 if TYPE_CHECKING:
     from fusionc.bench.bench_story import Bench, ModelCost
 
-_MOST_OPERATORS = 12
+_MAX_OPERATORS = 12
 _EPILOG = """\b
 Exit codes:
   0  the models were measured
-  1  onnxruntime cannot run one of them
-  2  an option is wrong, a model does not exist, or it takes other inputs than the first"""
+  1  onnxruntime cannot run one of the models
+  2  an option is wrong, a model does not exist, or it takes other inputs than the first model"""
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
-    """A click callback: "1,8,32" as numbers, each once."""
+    """A click callback: "1,8,32" as numbers without duplicates."""
     parts = [part.strip() for part in (text or "").split(",")] if text is not None else []
     if not all(part.isascii() and part.isdigit() and 0 < int(part) <= 1 << 20 for part in parts):
         raise click.BadParameter(f"{text!r} is not of the form 1,8,32.", ctx, parameter)
     return tuple(dict.fromkeys(map(int, parts)))
 
 
-@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Measure what models cost when they run.")
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Measure the time and memory of models.")
 @click.argument(
     "models", type=FilePath(), nargs=-1, required=True, is_eager=True, metavar="MODEL..."
 )
@@ -51,8 +51,8 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     "--inputs",
     type=FilePath(),
     metavar="PATH",
-    help="Values of inputs to run the models with, instead of those that fusionc draws: "
-    f"{INPUT_FILES} Of several samples the first is taken.",
+    help="Input values to run the models with, instead of the random ones of fusionc: "
+    f"{INPUT_FILES} Only the first of several samples is used.",
 )
 @click.option(
     "--processes",
@@ -68,21 +68,26 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     show_default=True,
     help="How long to measure each model in each process.",
 )
-@confidence_option("The confidence that the true ratio lies within the bounds that are shown.")
+@confidence_option("The confidence that the true ratio lies within the shown bounds.")
 @click.option(
     "--batch_sizes",
     metavar="1,8,32",
     callback=_numbers,
-    help="Throughput with these numbers of samples.",
+    help="Also measure the throughput with these batch sizes.",
 )
 @click.option(
-    "--threads", metavar="1,2,4", callback=_numbers, help="Throughput on these numbers of threads."
+    "--threads",
+    metavar="1,2,4",
+    callback=_numbers,
+    help="Also measure the throughput on these numbers of threads.",
 )
 @click.option(
-    "--trust_kernels", is_flag=True, help="Load the kernels next to a model, whoever made them."
+    "--trust_kernels",
+    is_flag=True,
+    help="Load the generated kernels next to a model, even if another installation built them.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="All of it as JSON on stdout: seconds, bytes, ratios."
+    "--json", "as_json", is_flag=True, help="All results as JSON on stdout: seconds, bytes, ratios."
 )
 @click_option("custom_op_library")
 @click_option("timeout")
@@ -101,13 +106,13 @@ def command(
     custom_op_library: tuple[Path, ...],
     timeout: float | None,
 ) -> None:
-    """Run models in turn, each as fusionc.session opens it, on the same inputs and in several fresh
+    """Run models in turn, as fusionc.session opens them, on the same inputs and in several fresh
     processes.
 
-    This shows the time to load, the peak of memory, percentiles of the time of a run, the ratio of
-    that time to the first model's with its bounds, and the operators that take the time. Each
+    The result has the time to load, the peak of memory, percentiles of the time of a run, the ratio
+    to the time of the first model with its bounds, and the operators that take the most time. Each
     process is one observation, because the placement of memory makes a process as a whole faster or
-    slower. If 1 lies between the bounds of a ratio, neither model is shown to be faster.
+    slower. If 1 lies between the bounds of a ratio, no model is proved to be faster.
     """
     from fusionc.runtime.process import start, step_limit
 
@@ -155,7 +160,7 @@ def _show(measured: Bench) -> None:
     facts = [
         ("inputs", measured.label),
         ("memory", f"includes {imports / 1e6:.1f} MB for Python and onnxruntime"),
-        ("operators", "profiling takes time, more than the model itself if that is fast"),
+        ("operators", "profiling takes time, even more than the model itself if it is fast"),
         *(("notice", notice) for notice in measured.notices),
     ]
     show_facts(facts, sys.stdout)
@@ -165,7 +170,7 @@ def _show_costs(measured: Bench) -> None:
     from fusionc.bench.bench_story import PERCENTILES
     from fusionc.report.table import show_table
 
-    shares = [f">p{100 * part:g} ms" for part in PERCENTILES]
+    percentiles = [f">p{100 * part:g} ms" for part in PERCENTILES]
     rows = []
     for cost in measured.costs:
         times = [f"{1e3 * cost.seconds[part]:.3f}" for part in PERCENTILES]
@@ -174,7 +179,7 @@ def _show_costs(measured: Bench) -> None:
         if cost.ratio is not None:
             ratio = [f"{cost.ratio.ratio:.3f}", _bounds(cost.ratio.low, cost.ratio.high)]
         rows.append([cost.name, f"{1e3 * cost.load_seconds:.1f}", *memory, *times, *ratio])
-    head = ["model", ">load ms", ">loaded MB", ">peak MB", *shares, ">ratio", ">bounds"]
+    head = ["model", ">load ms", ">loaded MB", ">peak MB", *percentiles, ">ratio", ">bounds"]
     show_table(head, rows, sys.stdout)
 
 
@@ -186,7 +191,7 @@ def _show_operators(cost: ModelCost) -> None:
     total = cost.operators.seconds or 1.0
     rows = [
         [name, f"{count:g}", f"{1e3 * seconds:.3f}", f"{100 * seconds / total:.1f}"]
-        for name, (count, seconds) in by_time[:_MOST_OPERATORS]
+        for name, (count, seconds) in by_time[:_MAX_OPERATORS]
     ]
     between = cost.operators.between
     rows.append(["between them", "", f"{1e3 * between:.3f}", f"{100 * between / total:.1f}"])

@@ -1,4 +1,4 @@
-"""`fusionc bisect`: which rewrites make the result wrong?"""
+"""`fusionc bisect`: find the rewrites that make the result wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusionc.errors import printable
 if TYPE_CHECKING:
     from fusionc.bisect.bisect_story import Bisection, Found
 
-_WRONG = 3
+_EXIT_WRONG = 3
 _EPILOG = """\b
 Exit codes:
   0  the result is right, or with --limit the model is written
@@ -35,7 +35,7 @@ Exit codes:
     "--check",
     metavar='"CMD {model}"',
     help="A command whose exit code says whether a model is right, as for git bisect run: 0 right, "
-    "1 to 124 wrong, 125 cannot tell. {model} becomes the path. Default: verification, as in "
+    "1 to 124 wrong, 125 undecided. {model} is replaced by the path. Default: verification, as in "
     "convert.",
 )
 @click.option(
@@ -43,8 +43,8 @@ Exit codes:
     type=click.IntRange(min=0),
     metavar="N",
     help=(
-        "Do not search: stop after the N-th rewrite, write the model as it is then, unverified, "
-        "and name that rewrite."
+        "Do not search: stop after the N-th rewrite, write the model unverified, and name that "
+        "rewrite."
     ),
 )
 @click_option("destination", "The model that --limit writes. Default: <model>_fusionc.onnx.")
@@ -52,8 +52,9 @@ Exit codes:
     "--output_dir",
     type=FilePath(),
     metavar="DIR",
-    help="The folder for the switch file and the small models, which replace those of an earlier "
-    "search; it may contain nothing else. Default: <model>_bisect in the current folder.",
+    help="The folder for the switch file and the small models. Files of an earlier search are "
+    "replaced; the folder may not contain other files. Default: <model>_bisect in the current "
+    "folder.",
 )
 @conversion_options(*SEARCH)
 @click.pass_context
@@ -67,12 +68,12 @@ def command(
     output_dir: Path | None,
     **given: Any,
 ) -> None:
-    """Repeat a conversion with fewer and fewer of its rewrites until those at fault are found, one
+    """Repeat a conversion with some of its rewrites until the rewrites at fault are found, one
     after another.
 
-    Each search takes at most log2 of the number of rewrites, rounded up, and 2 runs. It names the
-    pass, pattern and nodes of the rewrite and writes a model of a few nodes that shows the fault. A
-    switch file avoids all of them. The options are those of convert.
+    With n rewrites, each search takes at most log2(n) + 2 conversions. It names the pass, the
+    pattern and the nodes of the rewrite at fault, and writes a model of a few nodes that shows the
+    fault. A switch file avoids all rewrites at fault. The options are those of convert.
     """
     if limit is not None and check is not None:
         raise click.UsageError("--limit does not search, so there is nothing to --check.", ctx)
@@ -83,7 +84,7 @@ def command(
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # takes some time, as the imports do
+    start()  # the child process starts while this process imports modules
     with hold_signals():
         from fusionc.api import bisect, convert_up_to
     from fusionc.options import output_path
@@ -98,13 +99,15 @@ def command(
         folder = output_dir or Path(f"{model.stem}_bisect")
         bisection = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
     _show(bisection)
-    ctx.exit(_WRONG if bisection.found else 0)
+    ctx.exit(_EXIT_WRONG if bisection.found else 0)
 
 
 def _show(result: Bisection) -> None:
     from fusionc.report.table import show_facts
 
-    lines = [fact for number, found in enumerate(result.found, 1) for fact in _facts(number, found)]
+    lines = [
+        fact for number, finding in enumerate(result.found, 1) for fact in _facts(number, finding)
+    ]
     if not result.found:
         lines.append(("result", f"right: {result.summary}"))
     elif result.is_all is None:
@@ -121,12 +124,12 @@ def _show(result: Bisection) -> None:
     show_facts([*lines, ("runs", str(result.runs))], sys.stdout)
 
 
-def _facts(number: int, found: Found) -> list[tuple[str, str]]:
+def _facts(number: int, finding: Found) -> list[tuple[str, str]]:
     from fusionc.report.rewrite_text import described
     from fusionc.report.table import size_text
 
-    culprit = found.culprit
-    minimal = found.minimal
+    culprit = finding.culprit
+    minimal = finding.minimal
     several = ", one of these" if len(culprit.rewrites) > 1 else ""
     facts = [
         (f"culprit {number}", f"{described(r.commit)} (of {culprit.count}){several}")
@@ -134,9 +137,9 @@ def _facts(number: int, found: Found) -> list[tuple[str, str]]:
     ]
     facts += [("without it", culprit.before), ("with it", culprit.after)]
     if minimal is None:
-        what = "none: it is in a function, holds other graphs, or its weights are too large"
+        what = "none: the node is in a function, contains subgraphs, or its weights are too large"
         return facts if several else [*facts, ("model", what)]
-    model, rewritten = found.files
+    model, rewritten = finding.files
     if minimal.is_converted:
         what = f"{model}, {size_text(model.stat().st_size)}: its conversion is {minimal.shown}"
         facts.append(("shown by", what))

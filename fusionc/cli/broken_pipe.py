@@ -1,5 +1,5 @@
-"""A stdout whose reader may go away: `fusionc convert | head -1` still converts, and its exit code
-still counts.
+"""A standard output that continues without its reader: `fusionc convert | head -1` still converts
+the model, and its exit code stays meaningful.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 
 class BrokenPipeSafeStream:
-    """Writes to a stream as long as it is read, and then to the null device."""
+    """Writes to a stream while the stream has a reader, and then to the null device."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -26,13 +26,13 @@ class BrokenPipeSafeStream:
             return len(text)
 
     def flush(self) -> None:
-        """Hand on what is written, if the stream is still read."""
+        """Flush the stream, if it still has a reader."""
         try:
             self._stream.flush()
         except BrokenPipeError:
             self._drop_output()
 
     def _drop_output(self) -> None:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._stream.fileno())
+        os.close(null)

@@ -1,4 +1,6 @@
-"""Options that several commands have and a conversion does not: --confidence, --log debug."""
+"""Options that several commands share and that are not conversion options: --confidence, and --log
+of commands without a log.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def confidence_option(help_text: str) -> Callable[[Decorated], Decorated]:
     )
 
 
-log_debug_option = click.option(  # for a command that writes no log
+log_debug_option = click.option(  # for commands that do not write a log
     "--log",
     type=click.Choice(["debug"]),
     expose_value=False,

@@ -1,4 +1,4 @@
-"""The options of commands that convert: groups of the table of options."""
+"""The options of commands that convert models, by groups of the table of options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JIT_LEVEL = click.option(
     show_default=True,
     help="O1 is MindSpore's word for --enable_graph_kernel.",
 )
-# Options of `tune` and `bisect`, which convert many times. `convert` has them, too.
+# the options of `tune` and `bisect`, which convert many times; `convert` has these, too
 SEARCH = (
     OptionGroup.PASSES,
     OptionGroup.REQUEST,
@@ -31,7 +31,7 @@ CONVERSION = (*SEARCH, OptionGroup.VERDICT, OptionGroup.RECORDS)
 
 
 def conversion_options(*groups: OptionGroup) -> Callable[[Decorated], Decorated]:
-    """The options of these groups, and --log."""
+    """A decorator that adds the options of these groups, and --log."""
 
     def decorate(command: Decorated) -> Decorated:
         for option in reversed([*_options(groups)]):

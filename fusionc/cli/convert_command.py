@@ -55,13 +55,13 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     multiple=True,
     is_eager=True,
     metavar="FILE",
-    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model "
-    "several times: many models, in parallel processes.  [required]",
+    help="The ONNX model to read. To convert many models in parallel processes, give a folder, a "
+    "pattern such as 'models/**/*.onnx', or --model several times.  [required]",
 )
 @click_option(
     "destination",
-    f"{OPTIONS['destination'].help} Of many models, the folder: it gets the structure of theirs, "
-    "and fusionc_records with logs and summary.json.",
+    f"{OPTIONS['destination'].help} For many models, the folder for the results: it has the same "
+    "subfolders as the models, and fusionc_records with logs and summary.json.",
 )
 @batch_options
 @conversion_options(*CONVERSION)
@@ -114,7 +114,7 @@ def command(
         else:
             from fusionc.runtime.process import start
 
-            start()  # takes some time, as the imports do
+            start()  # the child process starts while this process imports modules
             with hold_signals():
                 from fusionc.api import convert
             from fusionc.report.progress import Progress

@@ -1,4 +1,6 @@
-"""`fusionc diff`: what differs between two models, whichever tool made the second of the first."""
+"""`fusionc diff`: show the differences between two models, for example before and after an
+optimizer.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from fusionc.diff.changes import Change
     from fusionc.diff.diff_story import ModelDiff
 
-_DIFFERENT = 3
+_EXIT_DIFFERENT = 3
 _EPILOG = """\b
 Exit codes:
   0  the models were compared
@@ -36,10 +38,11 @@ Exit codes:
 @click.option(
     "--nodes",
     is_flag=True,
-    help="A line for each change with the names of its nodes, not one for all similar changes.",
+    help="Show each change on its own line with the names of its nodes. Default: one line for all "
+    "similar changes.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every node by name."
+    "--json", "as_json", is_flag=True, help="All results as JSON on stdout, every node by name."
 )
 @click.option(
     "--exit_code", is_flag=True, help="End with 3 if the models differ, as git diff ends with 1."
@@ -48,7 +51,7 @@ Exit codes:
     "--input_shape",
     metavar='"x:1,3,224,224"',
     callback=parse_run_shape,
-    help="Sizes of inputs to count operations and bytes with. Default: 1 for every open dimension.",
+    help="The input sizes for counting operations and bytes. Default: 1 for every open dimension.",
 )
 @log_debug_option
 @click.pass_context
@@ -64,9 +67,9 @@ def command(
     """Compare the models BEFORE and AFTER without running them: interface, versions, nodes,
     weights, sizes.
 
-    A node made by a pass of fusionc names the pass and the nodes that it replaces. Other nodes are
-    matched by name, then by operator and neighbours, so that results of any tool can be compared.
-    Differences of names, comments and metadata do not count.
+    A node that a pass of fusionc made names the pass and the nodes that it replaces. Other nodes
+    are matched by name, and then by operator and neighbours. This works for the results of any
+    tool. Differences of names, comments and metadata are ignored.
     """
     with hold_signals():
         from fusionc.diff.diff_story import model_diff
@@ -76,7 +79,7 @@ def command(
         click.echo(json.dumps(diff.as_json(), indent=2, ensure_ascii=False))
     else:
         _show(diff, nodes)
-    ctx.exit(_DIFFERENT if exit_code and not diff.is_same else 0)
+    ctx.exit(_EXIT_DIFFERENT if exit_code and not diff.is_same else 0)
 
 
 def _show(diff: ModelDiff, every_node: bool) -> None:
@@ -85,14 +88,15 @@ def _show(diff: ModelDiff, every_node: bool) -> None:
 
     show_table(["", ">before", ">after", ">change"], list(_measures(diff)), sys.stdout)
     click.echo()
-    one = diff.before.operators
-    other = diff.after.operators
-    changed = [
-        name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)
+    before = diff.before.operators
+    after = diff.after.operators
+    counts = [
+        (name, before.get(name, 0), after.get(name, 0))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
     ]
-    if changed:
-        counts = [(name, one.get(name, 0), other.get(name, 0)) for name in changed]
-        rows = [[name, str(count), str(its), f"{its - count:+}"] for name, count, its in counts]
+    if counts:
+        rows = [[name, str(old), str(new), f"{new - old:+}"] for name, old, new in counts]
         show_table(["operator", ">before", ">after", ">change"], rows, sys.stdout)
         click.echo()
     changes = (
@@ -123,12 +127,11 @@ def _measures(diff: ModelDiff) -> Iterator[list[str]]:
         size_text(other.bytes),
         _percent(one.bytes, other.bytes),
     ]
-    least = ["≥ " if measures.unknown else "" for measures in (one, other)]
-    moved = [
-        f"{known}{size_text(m.bytes_moved)}" for known, m in zip(least, (one, other), strict=True)
-    ]
-    computed = [f"{known}{m.operations:,}" for known, m in zip(least, (one, other), strict=True)]
-    is_known = not any(least)
+    both = (one, other)
+    signs = ["≥ " if measures.unknown else "" for measures in both]
+    moved = [f"{sign}{size_text(m.bytes_moved)}" for sign, m in zip(signs, both, strict=True)]
+    computed = [f"{sign}{m.operations:,}" for sign, m in zip(signs, both, strict=True)]
+    is_known = not any(signs)
     yield [
         "parameters",
         f"{one.parameters:,}",
@@ -159,7 +162,7 @@ def _text(change: Change, with_names: bool) -> str:
 
 
 def _words(operators: Sequence[str]) -> list[str]:
-    """Each operator once, with its number if there are several."""
+    """Each operator once, with its count if it occurs several times."""
     return [f"{count} {name}" if count > 1 else name for name, count in Counter(operators).items()]
 
 

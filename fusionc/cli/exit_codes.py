@@ -17,23 +17,23 @@ Exit codes:
   0  success
   1  the command failed
   2  an option or the switch file is wrong, or a file to read or a folder to write to is missing
-  3  the two models differ; convert has written nothing then
+  3  the two models differ; convert then writes nothing
   130  interrupted by Ctrl-C; 143 by SIGTERM"""
 
-_INTERRUPTED = 130  # what a shell reports after Ctrl-C
-_TRACEBACKS = "fusionc.tracebacks"
+_EXIT_INTERRUPTED = 130  # the exit code that a shell reports after Ctrl-C
+_TRACEBACKS_KEY = "fusionc.tracebacks"  # the key in `ctx.meta`
 
 
 def show_tracebacks(ctx: click.Context, _parameter: click.Parameter, log: str | None) -> str | None:
     """A click callback of --log: at level debug a failure also shows its traceback."""
-    ctx.meta[_TRACEBACKS] = log == "debug"
+    ctx.meta[_TRACEBACKS_KEY] = log == "debug"
     return log
 
 
 @contextmanager
 def exit_on_failure(ctx: click.Context) -> Iterator[None]:
-    """Turn every failure inside into one block of text and an exit code. click's own failures are
-    left to click.
+    """Turn each failure inside the context into one block of text and an exit code. click handles
+    its own errors.
     """
     try:
         yield
@@ -43,27 +43,27 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
         raise
     except (FusioncError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            raise  # the reader of the output has gone: click ends quietly
+            raise  # the output has no reader: click ends without a message
         _show(ctx, _explain(error, _command(ctx)))
     except BaseException as error:
         _end(ctx, error)
 
 
 def _explain(error: FusioncError | MemoryError | OSError, command: str) -> FusioncError:
-    """The failure with advice."""
+    """The failure as a FusioncError with advice."""
     if isinstance(error, FusioncError):
         return error
     if isinstance(error, MemoryError):
-        hint = "give smaller sizes, to convert with --verify_shape, to verify with --input_shape"
+        hint = "give smaller sizes: convert takes --verify_shape, verify takes --input_shape"
         return FusioncError("there is not enough memory", where=command, hint=hint)
     hint = hint_for_limit(str(error))
-    hint = hint or "check the path, its permissions, and the space that is left there"
+    hint = hint or "check the path, its permissions, and the free space there"
     where = str(error.filename or command)
     return FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004")
 
 
 def _end(ctx: click.Context, error: BaseException) -> None:
-    """End the command after an interruption or a defect."""
+    """End the command after an interruption or an unexpected error."""
     if isinstance(error, SystemExit) and not isinstance(error, Terminated):
         raise error
     cause = _interruption(error)
@@ -72,7 +72,7 @@ def _end(ctx: click.Context, error: BaseException) -> None:
         raise cause
     if cause is not None:
         click.echo("fusionc: interrupted", err=True)
-        ctx.exit(_INTERRUPTED)
+        ctx.exit(_EXIT_INTERRUPTED)
     what = f"Internal Error! {said(error)}"
     hint = (
         "this is a defect of fusionc: run the command again with --log debug and report what it "
@@ -82,8 +82,8 @@ def _end(ctx: click.Context, error: BaseException) -> None:
 
 
 def _interruption(error: BaseException | None) -> BaseException | None:
-    """Ctrl-C or another signal that ends the command, even if a library has turned it into another
-    error.
+    """The KeyboardInterrupt or Terminated that caused this error, directly or through errors of a
+    library. None if the error has another cause.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt | Terminated):
         error = error.__cause__ or error.__context__
@@ -95,7 +95,7 @@ def _command(ctx: click.Context) -> str:
 
 
 def _show(ctx: click.Context, error: FusioncError) -> None:
-    if ctx.meta.get(_TRACEBACKS):
+    if ctx.meta.get(_TRACEBACKS_KEY):
         click.echo(traceback.format_exc(), err=True)
     click.echo(str(error), err=True)
     ctx.exit(error.exit_code)

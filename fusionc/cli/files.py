@@ -1,4 +1,4 @@
-"""The files of a command: paths that options take, and text that is written."""
+"""The files of a command: the type of paths on the command line, and writing text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fusionc.errors import FusioncError, UsageError
 
 
 class FilePath(click.Path):
-    """The path of a file or folder, as a Path. An empty path is an error: Path would make it the
-    current folder.
+    """A click type for the path of a file or folder. An empty path is an error, because Path("") is
+    the current folder.
     """
 
     def __init__(self) -> None:
@@ -30,10 +30,10 @@ class FilePath(click.Path):
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file as UTF-8, all of it or nothing.
+    """Write a text file as UTF-8, completely or not at all.
 
-    Raises FusioncError E13004 if that is not possible, UsageError for the name of a model and for a
-    missing folder.
+    Raises UsageError for a path that ends in .onnx and for a missing folder, and FusioncError
+    E13004 for other failures.
     """
     if path.suffix.lower() == ".onnx":
         hint = "give a name that ends in .json"

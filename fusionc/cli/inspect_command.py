@@ -1,4 +1,4 @@
-"""`fusionc inspect`: what in a model costs time or memory, and what to do about it."""
+"""`fusionc inspect`: show what in a model costs time or memory, and what to do about it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fusionc.cli.signals import hold_signals
 if TYPE_CHECKING:
     from fusionc.inspect.inspect_story import Inspection
 
-_PLACES = 3  # so many names are shown for each finding; --json has all
+_MAX_PLACES = 3  # the number of names that are shown for each finding; --json has all
 _EPILOG = """\b
 Exit codes:
   0  the model was inspected
@@ -34,7 +34,7 @@ Exit codes:
 )
 @log_debug_option
 def command(model: Path, as_json: bool) -> None:
-    """Look a model over, without changing it.
+    """Examine a model without changing it.
 
     This finds operators without a fast kernel on a CPU, convolutions of integers, signed
     activations, unrolled recurrences, subnormal numbers and dead filters in the weights, weights
@@ -56,8 +56,10 @@ def _show(inspection: Inspection) -> None:
 
     show_facts(inspection.facts, sys.stdout)
     for finding in inspection.findings:
-        more = len(finding.places) - _PLACES
-        places = ", ".join(finding.places[:_PLACES]) + (f", and {more} more" if more > 0 else "")
+        more = len(finding.places) - _MAX_PLACES
+        places = ", ".join(finding.places[:_MAX_PLACES]) + (
+            f", and {more} more" if more > 0 else ""
+        )
         click.echo()
         facts = [
             ("found", f"{finding.topic}: {finding.text}"),

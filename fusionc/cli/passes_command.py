@@ -1,4 +1,4 @@
-"""`fusionc passes`: the registry in execution order, or one pass in full."""
+"""`fusionc passes`: list all passes in execution order, or show the documentation of one pass."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 def command(name: str | None, operator: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
-    NAME may also be another name of one pass or several. A pass whose default is "must" cannot be
-    switched off by a switch file. OPERATOR is an operator of ONNX, such as Slice, or one with its
-    domain, such as com.microsoft.Gelu. Passes that look for no operator in particular, such as
-    ConstantFoldingPass, are not listed then.
+    NAME may also be an alias of one or more passes. A pass whose default is "must" cannot be
+    switched off by a switch file. OPERATOR is an operator of ONNX, such as Slice, or an operator
+    with its domain, such as com.microsoft.Gelu. With --operator, passes without a pattern, such as
+    ConstantFoldingPass, are not listed.
     """
     from fusionc.custom.loading import load_passes
 

@@ -1,5 +1,5 @@
-"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". Names of inputs may contain these signs,
-too.
+"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". Input names may contain the same
+punctuation.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _AXIS = re.compile(r"([0-9]{1,3})\s*(?:=\s*(\S+))?")
 def parse_sizes(
     ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> dict[str, tuple[DimensionSize, ...]]:
-    """A click callback: for each input a size, -1 or a range (smallest, largest) per dimension.
+    """A click callback: the dimensions of each input. A dimension is a size, -1 or a range
+    (smallest, largest).
 
-    The largest of a range is -1 if it is open. A name may contain colons; no dimensions mean a
-    scalar. Brackets around the dimensions, as in ATC's --input_shape_range, mean nothing.
+    The largest size of an open range is -1. A name may contain colons. An input without dimensions
+    is a scalar. Brackets around the dimensions, as in ATC's --input_shape_range, are ignored.
     """
     shapes: dict[str, tuple[DimensionSize, ...]] = {}
     for part in _parts(ctx, value or ""):
@@ -37,7 +38,7 @@ def parse_sizes(
 
 
 def _shape(part: str) -> tuple[str, tuple[DimensionSize, ...]]:
-    """The input and the sizes in "x:1,3,224,224"."""
+    """The input name and the sizes in "x:1,3,224,224"."""
     name, _, dims = (piece.strip() for piece in part.rpartition(":"))
     if dims.startswith("[") and dims.endswith("]"):
         dims = dims[1:-1].strip()
@@ -50,9 +51,7 @@ def _shape(part: str) -> tuple[str, tuple[DimensionSize, ...]]:
 def parse_run_shape(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> dict[str, tuple[int, ...]] | None:
-    """A click callback: shapes to run a model with, by input name. A range 1~8 means its upper
-    end.
-    """
+    """A click callback: shapes to run a model with, by input name. A range 1~8 means the size 8."""
     shapes = parse_sizes(ctx, parameter, value)
     return {name: tuple(map(size_to_run, shape)) for name, shape in shapes.items()} or None
 
@@ -60,13 +59,13 @@ def parse_run_shape(
 def parse_axes(
     ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> dict[str, dict[int, str]] | None:
-    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis, empty if none is
-    given.
+    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis. An axis without a
+    symbol has an empty one.
     """
     axes: dict[str, dict[int, str]] = {}
     for part in _parts(ctx, value or ""):
-        name, _, given = (piece.strip() for piece in part.rpartition(":"))
-        symbols = [*map(_AXIS.fullmatch, map(str.strip, given.split(",")))]
+        name, _, text = (piece.strip() for piece in part.rpartition(":"))
+        symbols = [*map(_AXIS.fullmatch, map(str.strip, text.split(",")))]
         if not name or None in symbols:
             raise click.BadParameter(f'"{part}" is not of the form name:0,2 or name:0=batch.')
         by_axis = {int(one[1]): one[2] or "" for one in filter(None, symbols)}
@@ -77,11 +76,11 @@ def parse_axes(
 
 
 def _parts(ctx: click.Context, text: str) -> Iterator[str]:
-    """The parts between semicolons. A semicolon in the name of an input does not count."""
+    """The parts between semicolons. A semicolon inside an input name does not separate parts."""
     if ";" not in text.strip("; "):
         yield from filter(None, (text.strip("; "),))
         return
-    # this imports onnx, which takes a while
+    # imported here because it imports onnx, which is slow
     from fusionc.requested.exact_names import leading_name, split_values
 
     yield from split_values(
@@ -90,17 +89,17 @@ def _parts(ctx: click.Context, text: str) -> Iterator[str]:
 
 
 def _models(ctx: click.Context) -> Iterator[Path]:
-    """The models of the command: their parameters are eager, so they come before all others."""
+    """The models of the command. Their parameters are eager: click has already parsed them."""
     from fusionc.batch.find_models import models_in
 
     for name in ("models", "model", "reference", "candidate", "before", "after"):
-        given = ctx.params.get(name) or ()
-        for path in (given,) if isinstance(given, Path) else given:
+        paths = ctx.params.get(name) or ()
+        for path in (paths,) if isinstance(paths, Path) else paths:
             yield from models_in(path)
 
 
 def _inputs_of(path: Path) -> Iterator[str]:
-    """The names of the inputs of a model; none if it cannot be read, which loading it explains."""
+    """The input names of a model. Empty if the model cannot be read: loading it explains why."""
     from fusionc.runtime.run_errors import RunError
     from fusionc.verify.model_file import light_model
 

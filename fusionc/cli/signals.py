@@ -1,4 +1,4 @@
-"""Signals: how they end a command, and what they have to wait for."""
+"""Signals: how they end a command, and when they have to wait."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _ENDING: dict[int, _Handler] = {
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Let signals raise an error that ends the command, so that half-done work is cleaned up.
+    """Turn signals into an error that ends the command: context managers then clean up unfinished
+    work.
 
     An ignored signal stays ignored: Ctrl-C in the background, SIGHUP under nohup.
     """
@@ -42,7 +43,7 @@ def raise_on_signals() -> Iterator[None]:
 
 @contextmanager
 def hold_signals() -> Iterator[None]:
-    """Let signals that end the command wait until this is done.
+    """Delay signals that end the command until the context is left.
 
     This is for imports: an error during the import of onnx's extension module crashes the process.
     """
@@ -63,13 +64,13 @@ def hold_signals() -> Iterator[None]:
 
 @contextmanager
 def _install_handlers(handlers: dict[int, _Handler]) -> Iterator[None]:
-    """Install these handlers. Only the main thread can."""
+    """Install these handlers. Does nothing in other threads, because only the main thread may."""
     is_main = threading.current_thread() is threading.main_thread()
-    before = {
+    previous = {
         number: signal.signal(number, handler) for number, handler in handlers.items() if is_main
     }
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""`fusionc switch_file`: a switch file to start from."""
+"""`fusionc switch_file`: show or write a switch file as a template."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ _MEANINGS = "\b\nPresets:\n" + "\n".join(
     type=click.Choice(tuple(PRESETS)),
     default="default",
     show_default=True,
-    help="Which one.",
+    help="The preset.",
 )
 @click.option(
-    "--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it."
+    "--output", type=FilePath(), metavar="FILE", help="Write this file instead of showing the text."
 )
 @click_option("custom_passes")
 @log_debug_option
 def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> None:
-    """Show or write a switch file, by default a complete one: every pass, in the order in which
-    they run.
+    """Show or write a switch file. By default it lists every pass in execution order.
 
-    An edited file is not replaced.
+    A file that the user has edited is not replaced.
     """
     from fusionc.custom.loading import load_passes
 
@@ -49,9 +48,9 @@ def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> 
             b"",
             *(preset(known, passes).encode() for known in PRESETS),
         ):
-            what = "the file exists, and holds something other than a preset"
+            what = "the file exists, and its content is not a preset"
             hint = "give another name, or remove it first"
             raise UsageError(what, where=str(output), hint=hint, code="E10001")
         write_text(output, text)
-        shown = printable(str(output))
-        click.echo(f"{shown} is written; use it with: fusionc convert --fusion_switch_file {shown}")
+        path = printable(str(output))
+        click.echo(f"{path} is written; use it with: fusionc convert --fusion_switch_file {path}")

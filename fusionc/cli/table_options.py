@@ -73,8 +73,8 @@ _DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
 def click_option(
     name: str, help_text: str = "", **changes: Any
 ) -> Callable[[Decorated], Decorated]:
-    """The option of this field of `Options`. A given help text replaces that of the table, and
-    `changes` are arguments of `click.option`.
+    """A decorator that adds the option of this field of `Options`. `help_text` replaces the help of
+    the table. `changes` are arguments of `click.option`.
     """
     option = OPTIONS[name]
     details: dict[str, Any] = {
@@ -94,7 +94,7 @@ def click_option(
 
 
 def alias_options(name: str) -> list[Callable[[Decorated], Decorated]]:
-    """ATC's other flags for this field, hidden."""
+    """Decorators that add ATC's other flags for this field. The help does not show them."""
     option = OPTIONS[name]
     return [
         click.option(alias, hidden=True, **_DETAILS_OF_KIND[option.kind])
@@ -103,9 +103,9 @@ def alias_options(name: str) -> list[Callable[[Decorated], Decorated]]:
 
 
 def _help(option: Option) -> str:
-    same = "".join(f" ATC's {alias} does the same." for alias in option.aliases)
-    repeated = " May be given several times." if option.kind.repeats else ""
-    return f"{option.help}{same}{repeated}"
+    aliases = "".join(f" ATC's {alias} does the same." for alias in option.aliases)
+    repetition = " May be given several times." if option.kind.repeats else ""
+    return f"{option.help}{aliases}{repetition}"
 
 
 def _default(option: Option) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`fusionc tune`: what pays on this machine, for this model and these sizes?"""
+"""`fusionc tune`: find by measurement which changes make a model faster on this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FORMS = {
 }
 _EPILOG = """\b
 Exit codes:
-  0  the model is written: tuned, at the defaults or as it was, whichever is confirmed to be fastest
+  0  the model is written in the fastest confirmed form: tuned, with the defaults, or unoptimized
   1  the tuning failed; the measurements are in a journal, from which the same command continues
   2  an option or the switch file is wrong, or a file to read does not exist
   3  the result does not compute what the model computes; nothing was written
@@ -58,12 +58,12 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     default="5m",
     show_default=True,
     callback=_duration,
-    help="How long to measure: 90s, 5m, 1h. More time is needed for the last run on a busy "
-    "machine, for checking the answers without optimizers that cost, and for the final conversion "
-    "with its verification.",
+    help="How long to measure: 90s, 5m, 1h. Additional time is needed for the last run on a busy "
+    "machine, for checking that outputs stay the same without slow optimizers of onnxruntime, and "
+    "for the final conversion with its verification.",
 )
-@confidence_option("The confidence that every change that is made pays.")
-@click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
+@confidence_option("The confidence that every delivered change makes the model faster.")
+@click.option("--json", "as_json", is_flag=True, help="All results as JSON on stdout.")
 @conversion_options(*SEARCH)
 @click.pass_context
 def command(
@@ -76,22 +76,22 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Measure what pays on this machine, for this model and these sizes of inputs: passes, areas
-    with kernels, onnxruntime's own optimizers, and the settings of a session. What costs is
-    switched off; what stays undecided keeps its default.
+    """Measure which changes make this model faster on this machine with these input sizes. A change
+    concerns passes, areas with kernels, onnxruntime's own optimizers, or session settings. A change
+    that is undecided keeps its default.
 
-    Each change is measured side by side with the defaults, in turn and in fresh processes: groups
-    first, then single changes. What seems to pay is tested again in new processes. A separate last
-    run compares the result with the defaults and the original; only what it confirms to be faster
-    is delivered. Next to the model, it writes <output>.switches.json for convert,
-    <output>.session.json, which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and
-    values of the inputs are those of --inputs or --verify_shape; the other options are those of
-    convert.
+    Each change is measured side by side with the defaults, in turn and in fresh processes: first
+    groups of changes, then single changes. A change that seems to pay is tested again in new
+    processes. A separate last run compares the result with the defaults and with the original, and
+    only a form that this run confirms to be faster is delivered. Next to the model, tune writes
+    <output>.switches.json for convert, <output>.session.json for fusionc.session, and
+    <output>.tune.svg, a plot. --inputs or --verify_shape give the values and sizes of the inputs;
+    the other options are those of convert.
     """
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # takes some time, as the imports do
+    start()  # the child process starts while this process imports modules
     with hold_signals():
         from fusionc.api import tune
     from fusionc.report.progress import Progress
@@ -107,7 +107,7 @@ def command(
                 **arguments,
             )
     except (KeyboardInterrupt, Terminated):
-        what = "the measurements are kept in the journal; the same command goes on from there"
+        what = "the measurements are kept in the journal; the same command continues from there"
         click.echo(f"fusionc: {what}", err=True)
         raise
     if as_json:
@@ -153,12 +153,12 @@ def _show(tuned: Tuned) -> None:
 
 def _row(worth: Worth, tuned: Tuned) -> list[str]:
     one = worth.interval(tuned.confidence)
-    said = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
-    said = f"{said}: {worth.why}" if worth.why else said
+    text = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
+    text = f"{text}: {worth.why}" if worth.why else text
     if one is None:
-        return [worth.change.name, "", "", "", "", said]
+        return [worth.change.name, "", "", "", "", text]
     if worth.state == "undecided":
-        said = (
+        text = (
             "confirmed by the last run" if tuned.is_delivered(worth) else _why_undecided(worth, one)
         )
     saved = one.ratio - 1
@@ -169,13 +169,13 @@ def _row(worth: Worth, tuned: Tuned) -> list[str]:
         bounds,
         f"{1e3 * tuned.added_seconds(worth):+.3f}",
         f"{100 * saved:+.1f}",
-        said,
+        text,
     ]
 
 
 def _why_undecided(worth: Worth, one: RatioInterval) -> str:
-    """Why a change is undecided. If several are tested together, each has to be surer than its own
-    bounds say.
+    """Why a change is undecided. If several changes are tested together, each of them needs a
+    higher confidence than its own bounds have.
     """
     if not worth.tested:
         return "undecided, not tested"
@@ -191,7 +191,7 @@ def _delivery(tuned: Tuned) -> str:
     ratio = tuned.confirmation.ratio
     assert ratio is not None
     missed = (
-        ", as the tuned one was not confirmed to be faster"
+        ", because the tuned model was not confirmed to be faster"
         if form == "default" and "tuned" in tuned.confirmation.seconds
         else ""
     )

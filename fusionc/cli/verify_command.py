@@ -1,4 +1,4 @@
-"""`fusionc verify`: do two models compute the same? What a user's CI calls."""
+"""`fusionc verify`: compare what two models compute. Users call it in CI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
 _EPILOG = """\b
 Exit codes:
-  0  equal, or equal in part: what exceeds the budget was left out
+  0  equal, or equal in part: runs that exceed the budget were left out
   1  the comparison is impossible or failed
   2  an option is wrong, or a model does not exist
   3  different"""
@@ -45,8 +45,9 @@ Exit codes:
 @click.option(
     "--locate",
     is_flag=True,
-    help="Instead of judging the outputs, compare the inner values that both models have, by name "
-    "and in order, and show the first that differs, with the nodes that make it.",
+    help="Instead of judging the outputs, compare the intermediate values that both models have "
+    "under the same name, in execution order. Show the first value that differs, with the nodes "
+    "that compute it.",
 )
 @click_option("verify_budget")
 @click_option("timeout")
@@ -66,13 +67,13 @@ def command(
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output.
 
-    If CANDIDATE has a ready form next to it that fits this machine, that form is compared as well.
-    Areas of generated kernels run as functions; only the verification of a conversion runs the
-    kernels.
+    If CANDIDATE has a ready form that fits this machine, the ready form is compared as well. Areas
+    of graph kernel fusion run as ONNX functions. Their generated kernels run only in the
+    verification of a conversion.
     """
     from fusionc.runtime.process import start, step_limit
 
-    start()  # takes some time, as the imports do
+    start()  # the child process starts while this process imports modules
     from fusionc.report.progress import Progress
     from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
@@ -112,7 +113,7 @@ def _locate(
     inputs: Path | None,
     progress: Progress,
 ) -> str:
-    """Show the first inner value that differs, and return the status."""
+    """Show the first intermediate value that differs, and return the status."""
     from fusionc.verify.locate import locate
 
     located = locate(
@@ -128,7 +129,7 @@ def _locate(
 def _check_ready(
     candidate: Path, input_shape: dict[str, tuple[int, ...]] | None, inputs: Path | None
 ) -> ReadyCheck | None:
-    """What a comparison with the ready form says, if there is one that fits."""
+    """The comparison with the ready form. None if the model lacks a ready form that fits."""
     from fusionc.ready_form.session_file import session_file_of
 
     if not session_file_of(candidate).is_file():

@@ -1,4 +1,4 @@
-"""`fusionc why`: why does a pass not fire?"""
+"""`fusionc why`: explain why a pass does not fire."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from fusionc.why.why_story import Answer, ExpectedAnswer
 
 _Item = TypeVar("_Item")
-_MOST = 5  # names on a line
-_AN_AREA = (
-    "that is an area of graph kernel fusion: give --enable_graph_kernel, and the flags it was made "
-    "with, too"
+_MAX_ITEMS = 5  # names on a line, and places of a pass
+_AREA_NOTE = (
+    "that is an area of graph kernel fusion: give --enable_graph_kernel, too, and the flags of "
+    "the conversion that made the area"
 )
 _EPILOG = """\b
 Exit codes:
@@ -44,11 +44,11 @@ Exit codes:
     "--expected",
     type=FilePath(),
     metavar="FILE",
-    help="The model as another optimizer has made it: for each operator that it fused and this "
-    "conversion does not, say why the passes that make it, or PASS, do not fire there.",
+    help="The result of another optimizer for this model. For each fused operator that this result "
+    "has and the conversion does not produce, say why the passes for it, or PASS, do not fire.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name."
+    "--json", "as_json", is_flag=True, help="All results as JSON on stdout, every place by name."
 )
 @conversion_options(OptionGroup.PASSES, OptionGroup.REQUEST, OptionGroup.KERNELS)
 @click.pass_context
@@ -62,21 +62,21 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Convert a model without writing it, and say where PASS nearly fires and the first thing that
-    does not fit there, nearest misses first; where it is refused and why; where it fires; and where
-    another pass came first.
+    """Convert a model without writing the result, and say where PASS fires, where it is refused and
+    why, where another pass came first, and where it nearly fires. For a near miss, the first
+    condition that does not hold is named. The nearest misses come first.
 
-    PASS may also be another name of one pass or several, or DequantizeLinear: then the answer says
-    of each that is left why it stays, and which passes refuse to take it. A pass that is off is
-    treated as if it were on. A far miss has only the first operator of a pattern; it is shown if
-    nothing is nearer.
+    PASS may also be an alias of one or more passes. A pass that is off is treated as if it were
+    on. At a far miss only the first operator of a pattern fits; far misses are shown only if a pass
+    has no near misses. If PASS is DequantizeLinear, the answer says for each such node of the
+    result why it stays, and which passes refuse to take it.
     """
     if pass_name is None and expected is None:
         raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # takes some time, as the imports do
+    start()  # the child process starts while this process imports modules
     with hold_signals():
         from fusionc.api import why
     from fusionc.report.progress import Progress
@@ -111,12 +111,12 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
     taken = _group_by(
         one.taken, lambda taken: (taken.pattern, taken.by.pass_name, strip_names(taken.reason))
     )
-    for first, *more in taken[:_MOST]:
+    for first, *more in taken[:_MAX_ITEMS]:
         what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"
         yield "taken", f"{what} {described(first.by)} took it{_similar_places(len(more))}"
-    for reason in one.reasons[:_MOST]:
+    for reason in one.reasons[:_MAX_ITEMS]:
         yield _kind(reason), _text(reason)
-    if further := one.reasons[_MOST:]:
+    if further := one.reasons[_MAX_ITEMS:]:
         places = sum(1 + len(reason.more) for reason in further)
         yield "more", f"{places} places more, for {len(further)} other reasons: --json has them"
     yield from (("note", note) for note in one.notes)
@@ -144,7 +144,7 @@ def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
     if not one.passes:
         yield (
             "note",
-            _AN_AREA
+            _AREA_NOTE
             if operator.is_area
             else f"no pass that makes {operator.operator} is near there",
         )
@@ -176,7 +176,7 @@ def _group_by(items: Sequence[_Item], key: Callable[[_Item], object]) -> list[li
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_MOST], *(["…"] if names[_MOST:] else [])])
+    return ", ".join([*names[:_MAX_ITEMS], *(["…"] if names[_MAX_ITEMS:] else [])])
 
 
 def _similar_places(count: int) -> str:

@@ -1,1 +1,1 @@
-"""The story of a conversion, on one page, and its steps: save if right, onlookers."""
+"""A conversion from begin to end, and two of its steps: onlookers, and saving a right result."""

@@ -1,4 +1,6 @@
-"""The story on one page: plan → load → change → raise → passes → save, if it is right → report."""
+"""A conversion from begin to end: plan → load → change → raise the opset → run the passes → save if
+the result is right → report.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ from fusionc.runtime.process import start
 
 
 def convert(options: Options) -> Report:
-    """Do what `fusionc.convert` says of these options."""
-    start()  # it imports onnxruntime meanwhile
+    """Convert the model as `fusionc.convert` documents."""
+    start()  # the child process imports onnxruntime in the meantime
     report = Report(options.source, options.destination)
     started = perf_counter()
     with running(options) as plog:
@@ -37,8 +39,8 @@ def convert(options: Options) -> Report:
         model = AskedModel(plan)
         left_out = LeftOut()
         with onlookers_of(plan, left_out, report) as onlookers:
-            news = _convert(model, left_out, report, plog, onlookers)
-            notices = [*plan.notices, *model.notices, *left_out.notices(), *news]
+            messages = _convert(model, left_out, report, plog, onlookers)
+            notices = [*plan.notices, *model.notices, *left_out.notices(), *messages]
             notices += onlookers.notices()
             notices += idle_passes(report.passes(), plan.custom)
             notices += tell_of_left_out(left_out.rewrites, plog)
@@ -60,10 +62,10 @@ def convert(options: Options) -> Report:
 def _convert(
     model: AskedModel, left_out: LeftOut, report: Report, plog: Plog, onlookers: Onlookers
 ) -> list[str]:
-    """Write the result, and return what the user should know of it."""
+    """Write the result, and return messages for the user."""
     done = None
     notices = None
-    news = list[str]()
+    messages = list[str]()
     with ExitStack() as stack:
         proto, reference = _prepare(model, report, stack)
         try:
@@ -73,21 +75,21 @@ def _convert(
                     examine = onlookers.begin()
                     done = attempt(model.plan, proto, left_out, dump=dump, examine=examine)
                 notices = save_if_right(model, done, reference, left_out, report)
-                if notices is None:  # and again, without what is to blame
+                if notices is None:  # try again without the rewrite at fault
                     done = None
                     proto = model.rebuild()
             onlookers.measure(reference)
         finally:
             if done is not None:
-                news = _tell_of_attempt(model, done, report, plog)
-    return [*notices, *news]
+                messages = _tell_of_attempt(model, done, report, plog)
+    return [*notices, *messages]
 
 
 def _prepare(
     model: AskedModel, report: Report, stack: ExitStack
 ) -> tuple[ModelProto, ReferenceModel | None]:
-    """The model as the passes get it, and the reference, if the result is compared with one;
-    `stack` closes that.
+    """The model as the passes get it. Also the reference, if the result is to be compared with
+    one; `stack` closes the reference.
     """
     options = model.plan.options
     reference = None
@@ -107,8 +109,8 @@ def _prepare(
 
 @contextmanager
 def _run_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
-    """The reference, which runs while the passes do."""
-    # a conversion without verification does not wait for these imports
+    """The reference with its outputs, which a child process computes while the passes run."""
+    # imported here because a conversion without verification does not need these modules
     from fusionc.verify.budget import elements_of
     from fusionc.verify.reference_ahead import reference_ahead
 
@@ -118,7 +120,7 @@ def _run_ahead(reference: ReferenceModel, options: Options) -> Iterator[Referenc
 
 
 def _dump(options: Options) -> GraphDump | None:
-    """Where the graph is written after every pass, if it is."""
+    """The dump of the graph after every pass, if --dump_graph was given."""
     if options.dump_graph is None:
         return None
     return GraphDump(options.dump_graph, [options.source, options.destination])
@@ -127,14 +129,15 @@ def _dump(options: Options) -> GraphDump | None:
 def _tell_of_attempt(
     model: AskedModel, done: ConversionAttempt, report: Report, plog: Plog
 ) -> list[str]:
-    """Report what the patterns did; return what the user should know of areas and opsets."""
+    """Report what the patterns did. Return messages for the user about areas and opsets."""
     plan = model.plan
-    news = list[str]()
+    messages = list[str]()
     report.patterns = done.counts
     splits = done.fused.splits if done.fused is not None else ()
     report.pattern_lines = plog.patterns([*done.counts, *splits])
     if plan.fusion is not None:
         from fusionc.graph_kernel.messages import tell_of_areas
 
-        news = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
-    return news + opset_advice(report.patterns, done.proto, os.fspath(plan.options.source.parent))
+        messages = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
+    folder = os.fspath(plan.options.source.parent)
+    return messages + opset_advice(report.patterns, done.proto, folder)

@@ -1,6 +1,4 @@
-"""Onlookers: what examines each rewrite while a model is converted, if asked for: the check of
-rewrites, and the page for people.
-"""
+"""Onlookers examine each rewrite of a conversion. There are two: --check_rewrites and --report."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Onlookers:
-    """The onlookers of a conversion. They are made before it begins, so that errors in their
-    options come first.
+    """The onlookers of a conversion. They are created before the conversion begins, because errors
+    in their options should come first.
     """
 
     def __init__(self, plan: ConversionPlan, left_out: LeftOut, report: Report) -> None:
@@ -33,13 +31,14 @@ class Onlookers:
         self.page = _page(plan.options)
 
     def begin(self) -> list[Callable[..., None]]:
-        """The functions that examine the rewrites of a conversion that begins, or begins again; one
-        that may refuse a rewrite comes first.
+        """The functions that examine the rewrites of an attempt that begins now. The checker comes
+        first, because it may refuse a rewrite.
         """
-        return [one.begin().examine for one in (self._checker, self.page) if one is not None]
+        onlookers = (self._checker, self.page)
+        return [onlooker.begin().examine for onlooker in onlookers if onlooker is not None]
 
     def measure(self, reference: ReferenceModel | None) -> None:
-        """Measure for the page how long the reference and the result take."""
+        """Measure how long the reference and the result take, and show the times on the page."""
         if self.page is None or reference is None:
             return
         options = self._options
@@ -54,14 +53,14 @@ class Onlookers:
             )
 
     def notices(self) -> list[str]:
-        """What the user should know of the rewrites that were checked."""
+        """Messages for the user about the checked rewrites."""
         return [] if self._checker is None else self._checker.notices()
 
 
 @contextmanager
 def onlookers_of(plan: ConversionPlan, left_out: LeftOut, report: Report) -> Iterator[Onlookers]:
-    """The onlookers that the options ask for. The page is written at the end, also if the result is
-    wrong.
+    """A context manager for the onlookers that the options ask for. The page is written at the
+    end, even if the result is wrong.
     """
     onlookers = Onlookers(plan, left_out, report)
     page = onlookers.page
@@ -78,7 +77,7 @@ def onlookers_of(plan: ConversionPlan, left_out: LeftOut, report: Report) -> Ite
 def _checker(plan: ConversionPlan, left_out: LeftOut) -> RewriteChecker | None:
     if not plan.options.check_rewrites:
         return None
-    # few conversions need what it imports; so below
+    # imported here, as in _page, because few conversions need it
     from fusionc.check_rewrites.check_rewrites import RewriteChecker
 
     return RewriteChecker(left_out.rewrites, plan.kernels, plan.options.on_mismatch)

@@ -1,5 +1,5 @@
-"""From the optimized proto to files: saved next to the result's place, checked and verified there,
-published.
+"""From the optimized proto to files: the result is saved under a temporary name next to the output
+path, checked and verified, and then published.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def save_if_right(
     left_out: LeftOut,
     report: Report,
 ) -> list[str] | None:
-    """Write the result if it is right: onnxruntime loads it, and it computes what the reference
-    computes if that is to be verified. Return what the user should know of it.
+    """Write the result if it is right: onnxruntime loads the result and, unless verification is
+    off, the result computes what the reference computes. Return messages for the user.
 
-    Returns None if the result is wrong, and leaves out from now on what makes it so. Raises
-    VerificationError if that must not be left out.
+    If the result is wrong, return None and add the rewrites at fault to `left_out`. Raises
+    VerificationError if --on_mismatch does not allow leaving out rewrites.
     """
     plan = model.plan
     options = plan.options
@@ -48,7 +48,7 @@ def save_if_right(
     report.operators_after = operator_counts(done.proto)
     if options.ready:
         require_session_place(options.destination)
-    # raises if the library has no place, before everything is verified
+    # raises before the verification if the library cannot be written
     published(kernels, options.destination, options.source)
     options.progress("saving")
     with ExitStack() as files:
@@ -86,8 +86,8 @@ def save_if_right(
 def _publish(
     model: AskedModel, saved: Saved, ready: MadeReady | None, library: Library, report: Report
 ) -> list[str]:
-    """Put the result in its place, with its kernels and its ready form; return what happens to a
-    session file that was there.
+    """Move the result to the output path, with its kernels and its ready form. Return notices
+    about the settings of a session file that existed there.
     """
     place = session_file_of(model.plan.options.destination)
     description = None if ready is None else ready.session_file
@@ -102,14 +102,14 @@ def _publish(
 def _is_loadable(
     model: AskedModel, done: ConversionAttempt, saved: Saved, left_out: LeftOut, report: Report
 ) -> bool:
-    """Whether onnxruntime loads the saved result, or does not load the original either; else the
-    rewrite at fault is left out.
+    """Whether onnxruntime loads the saved result, or does not load the original either. Otherwise
+    the rewrite at fault is added to `left_out`.
     """
     model.plan.options.progress("loading the result")
     with timed(report, "load the result"):
         fault = fault_of_result(model.plan, saved.model)
         if fault is not None:
-            # few conversions need the search
+            # imported here because few conversions need the search
             from fusionc.bisect.blame_loading import blame_loading
 
             blame_loading(model, done, left_out, fault)
@@ -142,10 +142,10 @@ def _verdict(
     left_out: LeftOut,
     report: Report,
 ) -> Verdict:
-    """Whether the saved result is right. If not, the rewrite at fault is named in an error, or left
-    out from now on.
+    """Whether the saved result is right. If the result is wrong, the rewrite at fault is named in
+    an error or added to `left_out`.
     """
-    # a conversion without verification does not wait for these imports
+    # imported here because a conversion without verification does not need these modules
     from fusionc.attempt.verdict import name_model, verdict_on
 
     plan = model.plan

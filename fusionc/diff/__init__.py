@@ -1,3 +1,1 @@
-"""The differences between two models: which node became which, what they contain, and what a run
-moves.
-"""
+"""The differences between two models: changed nodes, contents, and the cost of a run."""

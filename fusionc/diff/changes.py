@@ -1,6 +1,4 @@
-"""What became of the nodes of a model in another one: made by a pass, replaced, removed, added, or
-changed.
-"""
+"""The changes of nodes between two models: replaced, removed, added or changed."""
 
 from __future__ import annotations
 
@@ -21,21 +19,21 @@ Kind = Literal["replaced", "removed", "added", "changed"]
 
 @dataclass(frozen=True)
 class NodeName:
-    """A node as people call it."""
+    """A node in a report."""
 
-    name: str  # if it has none, the name of its output
+    name: str  # for a node without a name, the operator and the first output
     operator: str  # with its domain
 
 
 @dataclass(frozen=True)
 class Change:
-    """Some nodes of the first model, and what they are in the second one."""
+    """Nodes of the first model, and the corresponding nodes of the second model."""
 
     kind: Kind
     before: tuple[NodeName, ...]
     after: tuple[NodeName, ...]
-    passes: tuple[str, ...] = ()  # that made them, as the nodes say
-    details: tuple[str, ...] = ()  # what differs in a node that both models have
+    passes: tuple[str, ...] = ()  # the passes that made the nodes, from their metadata
+    details: tuple[str, ...] = ()  # for a node that both models have: the differences
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,13 @@ class NodeChanges:
     """All changes, in the order of the first model."""
 
     changes: list[Change]
-    kept: dict[str, int]  # number of nodes that both models have, by how they were paired
-    # a sentence for each output of the models, and each port of functions, that differs
+    kept: dict[str, int]  # the number of nodes that both models have, by the way of pairing
+    # a sentence for each model output, and each function input or output, that differs
     ports: tuple[str, ...]
 
 
 def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
-    """Compare the nodes of two models, those of subgraphs and functions too."""
+    """Compare the nodes of two models, including subgraphs and functions."""
     old = list(nodes_of_graphs(before))
     new = list(nodes_of_graphs(after))
     groups = _made_by_passes(old, new)
@@ -68,8 +66,8 @@ def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
 
 
 def _sort(groups: list[_Group], old: Sequence[Node], new: Sequence[Node]) -> None:
-    """Put groups, and the nodes in each, in the order of the first model; added nodes come
-    first.
+    """Sort the groups, and the nodes in each group, in the order of the first model. Added nodes
+    come first.
     """
     place = {node: float(at) for at, node in enumerate(old)}
     place |= {node: at / len(new) for at, node in enumerate(new)}
@@ -99,7 +97,7 @@ def _names(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
 
 
 class _Union:
-    """Sets of nodes that can be joined."""
+    """Disjoint sets of nodes that can be joined."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._parent = {node: node for node in nodes}
@@ -113,26 +111,26 @@ class _Union:
         self._parent[self.root(other)] = self.root(one)
 
     def sets(self) -> Iterator[list[Node]]:
-        found: dict[Node, list[Node]] = {}
+        by_root: dict[Node, list[Node]] = {}
         for node in self._parent:
-            found.setdefault(self.root(node), []).append(node)
-        yield from found.values()
+            by_root.setdefault(self.root(node), []).append(node)
+        yield from by_root.values()
 
 
 def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
-    """Nodes of the second model that passes have made from nodes of the first one, according to
-    their metadata. What the first model also has did not change.
+    """Groups of nodes in which passes have replaced nodes of the first model by nodes of the second
+    one, according to the metadata. A node with the same metadata in both models is unchanged.
     """
     sources = _sources(old, new)
     union = _Union([*chain.from_iterable(sources.values()), *sources])
-    for node, its_sources in sources.items():
-        for source in its_sources:
+    for node, originals in sources.items():
+        for source in originals:
             union.join(node, source)
     return [_group_of(nodes, sources.keys()) for nodes in union.sets()]
 
 
 def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]:
-    """For each node made by a pass, the nodes of the first model that it comes from."""
+    """For each node of the second model that a pass made, its source nodes in the first model."""
     known = {(node.label(), node.op, origin_of(node.proto)) for node in old}
     by_name: dict[str, list[Node]] = {}
     for node in old:
@@ -145,11 +143,11 @@ def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]
         if origin is not None and (node.label(), node.op, origin) not in known:
             names = (by_name.get(name, ()) for name in origin.sources)
             sources[node] = list(dict.fromkeys(chain.from_iterable(names)))
-    return {node: its_sources for node, its_sources in sources.items() if its_sources}
+    return {node: originals for node, originals in sources.items() if originals}
 
 
 def _group_of(nodes: Sequence[Node], made: Set[Node]) -> _Group:
-    """A group of nodes, and the passes that made the new ones."""
+    """A group of nodes, with the passes that made its new nodes."""
     after = [node for node in nodes if node in made]
     before = [node for node in nodes if node not in made]
     known = set(_passes_of(before))
@@ -164,7 +162,9 @@ def _passes_of(nodes: Iterable[Node]) -> Iterator[str]:
 
 
 def _regions(old: Sequence[Node], new: Sequence[Node], pairs: Pairs) -> list[_Group]:
-    """Nodes without a partner; those that lie between values of both models are one group."""
+    """Groups of nodes without a partner. Adjacent nodes are in one group, unless the value between
+    them exists in both models or is a constant.
+    """
     union = _Union([*old, *new])
     _join_neighbours(union, set(old), pairs.values)
     _join_neighbours(union, set(new), pairs.values_back)
@@ -181,7 +181,7 @@ def _regions(old: Sequence[Node], new: Sequence[Node], pairs: Pairs) -> list[_Gr
 
 
 def _join_neighbours(union: _Union, nodes: set[Node], partners: dict[Edge, Edge]) -> None:
-    """Join each of these nodes with those that compute its inputs, except across a cut."""
+    """Join each of these nodes with the producers of its inputs, except across a cut."""
     for node in nodes:
         for value in filter(None, node.inputs):
             if value.producer in nodes and not _is_cut(value, partners):
@@ -189,7 +189,9 @@ def _join_neighbours(union: _Union, nodes: set[Node], partners: dict[Edge, Edge]
 
 
 def _merge_removed(groups: Sequence[_Group]) -> list[_Group]:
-    """Put removed nodes with nothing in their place into the one group that read their results."""
+    """Merge each group of removed nodes without replacement into the group that reads all their
+    results, if there is one such group and it has new nodes.
+    """
     group_of = {node: group for group in groups for node in group.before}
     kept = []
     for group in groups:
@@ -203,7 +205,9 @@ def _merge_removed(groups: Sequence[_Group]) -> list[_Group]:
 
 
 def _only_reader(group: _Group, group_of: dict[Node, _Group]) -> _Group | None:
-    """The group that alone reads the results of another one; None if anything else needs them."""
+    """The only group that reads the results of `group`. None if there are several, or if a result
+    is a graph output.
+    """
     outputs = chain.from_iterable(node.outputs for node in group.before)
     values = [value for value in outputs if value is not None]
     if any(value.is_output for value in values):
@@ -214,8 +218,8 @@ def _only_reader(group: _Group, group_of: dict[Node, _Group]) -> _Group | None:
 
 
 def _is_cut(value: Edge, partners: dict[Edge, Edge]) -> bool:
-    """Whether a value separates the nodes around it: the other model has it, too, or it is a
-    constant.
+    """Whether a value separates its producer from its consumers: the other model has the value,
+    too, or it is a constant.
     """
     return value in partners or value.is_constant
 
@@ -228,30 +232,30 @@ def _changed(pairs: Pairs, digests: Digests) -> Iterator[_Group]:
 
 
 def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """What differs between a node and its partner."""
+    """The differences between a node and its partner."""
     if pairs.graphs.get(one.graph, other.graph) is not other.graph:
         yield "is in another graph"
-    ours = attributes_of(one)
-    theirs = attributes_of(other)
-    every = sorted(ours.keys() | theirs.keys())
-    if names := ", ".join(name for name in every if ours.get(name) != theirs.get(name)):
+    before = attributes_of(one)
+    after = attributes_of(other)
+    every = sorted(before.keys() | after.keys())
+    if names := ", ".join(name for name in every if before.get(name) != after.get(name)):
         yield f"attributes {names}"
     if len(one.outputs) != len(other.outputs):
         yield f"{len(one.outputs)} outputs, {len(other.outputs)} after"
     yield from body_changes(one, other, pairs, digests)
-    for at, (value, its) in enumerate(zip_longest(one.inputs, other.inputs)):
-        if detail := _input_detail(value, its, pairs, digests):
+    for at, (old, new) in enumerate(zip_longest(one.inputs, other.inputs)):
+        if detail := _input_detail(old, new, pairs, digests):
             yield detail.format(f"input {at}")
 
 
-def _input_detail(value: Edge | None, its: Edge | None, pairs: Pairs, digests: Digests) -> str:
-    """How an input of a node differs from that of its partner, with {} for the input; empty if it
-    does not.
+def _input_detail(old: Edge | None, new: Edge | None, pairs: Pairs, digests: Digests) -> str:
+    """The difference between an input of a node and that of its partner, with {} for the name of
+    the input. Empty if the inputs are the same.
     """
-    if value is None or its is None:
-        return "" if value is its else f"{{}} is {'there now' if value is None else 'gone'}"
-    if value.is_constant != its.is_constant:
-        return f"{{}} is {'computed now' if value.is_constant else 'a constant now'}"
-    if not is_other(value, its, pairs, digests):
+    if old is None or new is None:
+        return "" if old is new else f"{{}} is {'there now' if old is None else 'gone'}"
+    if old.is_constant != new.is_constant:
+        return f"{{}} is {'computed now' if old.is_constant else 'a constant now'}"
+    if not is_other(old, new, pairs, digests):
         return ""
-    return "another constant as {}" if value.is_constant else "reads another value as {}"
+    return "another constant as {}" if old.is_constant else "reads another value as {}"

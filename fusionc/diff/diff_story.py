@@ -1,4 +1,4 @@
-"""The story: load both models, compare interface, opsets, nodes and weights, and measure both."""
+"""Load two models, compare their interfaces, opsets, nodes and weights, and measure both."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from fusionc.verify.interface import interface_differences, overridable
 
 @dataclass(frozen=True)
 class WeightChanges:
-    """Initializers of the main graph, by name."""
+    """Changes of the initializers of the main graph, by name."""
 
-    equal: int
-    renamed: int  # equal, with another name
+    equal: int  # the number with the same name and elements
+    renamed: int  # the number with the same elements and another name
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -46,7 +46,7 @@ class ModelDiff:
 
     @property
     def is_same(self) -> bool:
-        """Whether both compute the same in the same way. Names, comments and metadata do not
+        """Whether both models have the same nodes and weights. Names, comments and metadata do not
         count.
         """
         one = self.before
@@ -59,7 +59,7 @@ class ModelDiff:
         return versions and not self.interface and not self.nodes.changes
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """All differences as plain data."""
         return {
             "same": self.is_same,
             "before": {"model": str(self.paths[0])} | asdict(self.before),
@@ -74,22 +74,22 @@ class ModelDiff:
 def model_diff(
     before: Path, after: Path, input_shape: Mapping[str, Sequence[int]] | None = None
 ) -> ModelDiff:
-    """Compare two model files. `input_shape` has sizes of inputs, to count operations with.
+    """Compare two model files. `input_shape` has the input sizes for counting operations.
 
-    Raises UsageError if a file or an input does not exist, FusioncError if a file is not an ONNX
-    model.
+    Raises UsageError if a file or an input does not exist, and FusioncError if a file is not an
+    ONNX model.
     """
     protos = (load(before), load(after))
     folders = [os.fspath(path.parent) for path in (before, after)]
-    given = input_shape or {}
+    sizes = input_shape or {}
     names = [{value.name for value in proto.graph.input} for proto in protos]
-    for name in (name for name in given if name not in names[0] | names[1]):
-        hint = f"their inputs are: {', '.join(sorted(names[0] | names[1]))}"
+    for name in (name for name in sizes if name not in names[0] | names[1]):
+        hint = f"the inputs of the models are: {', '.join(sorted(names[0] | names[1]))}"
         raise UsageError(
             f"no model has an input {name}", where="--input_shape", hint=hint, code="E10016"
         )
     one, other = (
-        Sized(proto, folder, {name: shape for name, shape in given.items() if name in own})
+        Sized(proto, folder, {name: shape for name, shape in sizes.items() if name in own})
         for proto, folder, own in zip(protos, folders, names, strict=True)
     )
     other.learn(one)
@@ -112,8 +112,8 @@ def model_diff(
 
 
 def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
-    """Changes that differ only in the names of their nodes, as the first of them and their
-    number.
+    """Group changes that differ only in the names of their nodes. Each group is the first change
+    and the number of changes.
     """
     first: dict[object, Change] = {}
     times = Counter[object]()
@@ -128,9 +128,9 @@ def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
 
 
 def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) -> Iterator[str]:
-    """The inputs of both models that need not be given, and have other default values."""
+    """A sentence for each optional input whose default value differs between the models."""
     names = set(overridable(protos[0])).intersection(overridable(protos[1]))
-    ours, theirs = (
+    before, after = (
         {
             tensor.name: (tensor, folder)
             for tensor in proto.graph.initializer
@@ -138,19 +138,19 @@ def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) 
         }
         for proto, folder in zip(protos, folders, strict=True)
     )
-    for name in ours:
-        one = to_array(*ours[name])
-        other = to_array(*theirs[name])
+    for name in before:
+        one = to_array(*before[name])
+        other = to_array(*after[name])
         if (
             one.tobytes() != other.tobytes()
             if one.dtype != object
             else one.tolist() != other.tolist()
         ):
-            yield f"{name}: this input has another value where it is not given"
+            yield f"{name}: this input has another default value"
 
 
 def _renamed(removed: Mapping[str, object], added: Mapping[str, object]) -> dict[str, str]:
-    """The new names of removed weights, found by the digests of their elements."""
+    """The new names of removed weights that have the same digest as an added weight."""
     names: dict[object, list[str]] = {}
     for name, digest in added.items():
         names.setdefault(digest, []).append(name)
@@ -158,12 +158,12 @@ def _renamed(removed: Mapping[str, object], added: Mapping[str, object]) -> dict
 
 
 def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChanges:
-    ours = {weight.name: digests.of(weight) for weight in before.main.constants()}
-    theirs = {weight.name: digests.of(weight) for weight in after.main.constants()}
-    both = ours.keys() & theirs.keys()
-    changed = tuple(name for name in ours if name in both and ours[name] != theirs[name])
-    removed = _without(ours, both)
-    added = _without(theirs, both)
+    old = {weight.name: digests.of(weight) for weight in before.main.constants()}
+    new = {weight.name: digests.of(weight) for weight in after.main.constants()}
+    both = old.keys() & new.keys()
+    changed = tuple(name for name in old if name in both and old[name] != new[name])
+    removed = _without(old, both)
+    added = _without(new, both)
     renamed = _renamed(removed, added)
     return WeightChanges(
         len(both) - len(changed),

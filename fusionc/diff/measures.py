@@ -1,4 +1,6 @@
-"""Numbers of one model: its contents, and the cost of a run by its shapes."""
+"""Measures of one model: the counts and sizes of its contents, and the cost of a run, computed from
+the shapes.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,23 @@ from fusionc.shapes.expressions import is_static
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import formula_of
 
-_SIZE = 1  # of a dimension whose size neither the model nor the caller gives
+_DEFAULT_SIZE = 1  # of a dimension whose size is given neither by the model nor by the caller
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Numbers of one model."""
+    """The measures of one model."""
 
     ir_version: int
-    opsets: dict[str, int]
-    operators: dict[str, int]  # number of nodes, by operator
-    bytes: int  # of model and weights on disk
-    parameters: int  # elements of all tensors
+    opsets: dict[str, int]  # versions by domain
+    operators: dict[str, int]  # the number of nodes by operator
+    bytes: int  # the size of model and weights on disk
+    parameters: int  # the number of elements of all tensors
     parameter_bytes: int
-    operations: int  # of one run at `sizes`, without the nodes in `unknown`
-    bytes_moved: int  # by one run at `sizes`; an area moves its inputs and outputs
-    unknown: int  # nodes of unknown size
-    sizes: dict[str, tuple[int, ...]]  # of the inputs
+    operations: int  # in one run with `sizes`, without nodes of unknown size
+    bytes_moved: int  # in one run with `sizes`; an area moves only its inputs and outputs
+    unknown: int  # the number of nodes of unknown size
+    sizes: dict[str, tuple[int, ...]]  # the input sizes of the run, by input name
 
     @property
     def nodes(self) -> int:
@@ -49,8 +51,8 @@ class Measures:
 
 
 class Sized:
-    """A model with a size for every dimension of its inputs, and its functions expanded, except
-    areas.
+    """A model with a fixed size for every dimension of its inputs. All functions except areas are
+    inlined.
     """
 
     def __init__(
@@ -59,17 +61,17 @@ class Sized:
         self.folder = folder
         self.areas = [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
         self.proto = inlined(light_copy(proto, keeps_external=True), self.areas)
-        _forget_what_follows(self.proto.graph)
-        wanted = _all_sizes(proto, input_shape)
-        fix_sizes(self.proto, wanted, folder)
+        _clear_inferable_types(self.proto.graph)
+        requested = _all_sizes(proto, input_shape)
+        fix_sizes(self.proto, requested, folder)
         self.sizes = {
-            value.name: _sizes(value) for value in self.proto.graph.input if value.name in wanted
+            value.name: _sizes(value) for value in self.proto.graph.input if value.name in requested
         }
         self.model = typed_model(self.proto, folder)
 
     def learn(self, other: Sized) -> None:
-        """Take over the types that another model has for values of the same name; they count for
-        operators that onnx does not know.
+        """Copy types from another model for values of the same name whose shapes are unknown here.
+        They have an effect for operators that onnx does not know.
         """
         values = self.model.main.values
         known = other.model.main.values
@@ -85,8 +87,10 @@ class Sized:
             self.model = typed_model(self.proto, self.folder)
 
 
-def _forget_what_follows(graph: onnx.GraphProto) -> None:
-    """Remove declared types that inference finds for the requested sizes."""
+def _clear_inferable_types(graph: onnx.GraphProto) -> None:
+    """Remove the declared types of outputs of standard operators, because inference computes these
+    for the requested sizes.
+    """
     foreign = {
         name
         for node in graph.node
@@ -107,7 +111,7 @@ def _is_sized(value: Edge | None) -> bool:
 
 
 def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
-    """Measure a model that was read from `path`."""
+    """The measures of a model that was read from `path`."""
     tensors = list(tensors_of(proto))
     moved, unknown = _total(sized.model, bytes_moved_by)
     computed = sized.model
@@ -130,31 +134,31 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
 
 
 def _all_sizes(
-    proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]
+    proto: onnx.ModelProto, requested: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The sizes of all inputs that are tensors with a shape: those given, and `_SIZE` for other
-    open dimensions; a dimension that is a formula of others follows from them.
+    """The sizes of all input tensors with a declared rank: requested sizes, and `_DEFAULT_SIZE`
+    for other open dimensions. A dimension stays open if it is a formula of other dimensions.
     """
     known: dict[str, int] = {}
     for value in proto.graph.input:
-        for dim, asked in zip(
-            value.type.tensor_type.shape.dim, given.get(value.name, ()), strict=False
+        for dim, size in zip(
+            value.type.tensor_type.shape.dim, requested.get(value.name, ()), strict=False
         ):
-            known[dim.dim_param] = asked
+            known[dim.dim_param] = size
     known.pop("", None)
 
     def size_of(dim: onnx.TensorShapeProto.Dimension) -> int:
         if (dim.HasField("dim_value") and dim.dim_value >= 0) or formula_of(dim.dim_param):
             return OPEN
-        return known.get(dim.dim_param, _SIZE)
+        return known.get(dim.dim_param, _DEFAULT_SIZE)
 
     types = {value.name: value.type.tensor_type for value in inputs_to_feed(proto.graph)}
-    found = {
+    defaults = {
         name: tuple(map(size_of, type_.shape.dim))
         for name, type_ in types.items()
         if type_.HasField("shape")
     }
-    return {**found, **{name: tuple(sizes) for name, sizes in given.items()}}
+    return {**defaults, **{name: tuple(sizes) for name, sizes in requested.items()}}
 
 
 def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
@@ -162,7 +166,7 @@ def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
 
 
 def _total(model: Model, cost_of: Callable[[Node], int]) -> tuple[int, int]:
-    """The sum over all nodes, and the number of nodes of unknown size."""
+    """The total cost of all nodes of known size, and the number of nodes of unknown size."""
     total = unknown = 0
     for node in nodes_of_graphs(model):
         try:

@@ -1,4 +1,4 @@
-"""The nodes of a model that are compared and counted."""
+"""The nodes of a model that diff compares and counts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fusionc.model.operators import KERNELS
 
 
 def nodes_of_graphs(model: Model) -> Iterator[Node]:
-    """All nodes in topological order, including those of subgraphs and functions; an area is one
-    node.
+    """All nodes in topological order, including nodes in subgraphs and functions. An area counts as
+    one node.
     """
     for graph in model.graphs:
         if not _is_of_area(graph):

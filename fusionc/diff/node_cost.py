@@ -1,5 +1,5 @@
-"""The cost of one node by its shapes: arithmetic operations, and the bytes that it reads and
-writes.
+"""The cost of one node, computed from its shapes: arithmetic operations, and bytes read and
+written.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from fusionc.operators.facts import Trait, names_with
 
 _VIEWS = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Constant", "Identity"}
 _MOVES = names_with(Trait.MOVES, Trait.CASTS) | {"ConstantOfShape", "OneHot"}
-# they read only what they return
-_PICKS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
-_CONTROL = names_with(Trait.CONTROL)  # their bodies are counted, each node once
+# operators that read only the elements that they return
+_SELECTIONS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
+_CONTROL = names_with(Trait.CONTROL)  # the nodes of their subgraphs are counted once
 
 
 class UnknownSize(Exception):
-    """The size of a value that counts is unknown."""
+    """Raised if the cost depends on a size that is unknown."""
 
 
 def operations_of(node: Node) -> int:
-    """Arithmetic operations: two for each multiplication with its addition in products,
-    convolutions, recurrences and attention; in other operators that compute, one for each element
-    of the inputs or of the outputs.
+    """The number of arithmetic operations. A multiplication with its addition counts as two
+    operations in matrix products, convolutions, recurrences and attention. Other arithmetic
+    operators have one operation for each element of the first input or of the outputs, whichever
+    are more.
 
     Raises UnknownSize.
     """
@@ -41,14 +42,15 @@ def operations_of(node: Node) -> int:
 
 
 def bytes_moved_by(node: Node) -> int:
-    """What the node reads and writes, including weights; nothing for views of other values. Raises
-    UnknownSize.
+    """The bytes that the node reads and writes, including weights. 0 for views such as Reshape.
+
+    Raises UnknownSize.
     """
     if node.op in _VIEWS | _CONTROL:
         return 0
     inputs = {value for value in node.inputs if value is not None}
     written = sum(_bytes(value) for value in node.outputs if value is not None)
-    if node.op in _PICKS and node.inputs[0] is not None:
+    if node.op in _SELECTIONS and node.inputs[0] is not None:
         return 2 * written + sum(_bytes(value) for value in inputs - {node.inputs[0]})
     return written + sum(map(_bytes, inputs))
 
@@ -119,13 +121,13 @@ def _einsum(node: Node) -> int:
 
 def _recurrence(node: Node) -> int:
     steps, batch, width = _shape(node.inputs[0])
-    directions, rows, hidden = _shape(node.inputs[2])  # with the rows of all gates
+    directions, rows, hidden = _shape(node.inputs[2])  # rows: gates times hidden size
     return 2 * steps * batch * directions * rows * (width + hidden)
 
 
 def _attention(node: Node) -> int:
-    """The operations of attention: queries times keys, and weights times values, which are equally
-    many.
+    """The operations of attention: queries times keys, and the same number for attention weights
+    times values.
     """
     query = _shape(node.inputs[0])
     keys = _shape(node.inputs[1])

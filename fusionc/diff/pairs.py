@@ -1,4 +1,4 @@
-"""Which nodes of two models are the same: by names, computations and neighbours."""
+"""Pair the nodes of two models that are the same: by names, computations and neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusionc.protos.node_origin import origin_of
 
 NAME = "name"
 STRUCTURE = "structure"
-# suffix of onnxruntime's nodes that make a value in the layout of its convolutions
+# the suffix of onnxruntime's names for nodes in its blocked layout of convolutions
 _BLOCKED = "_nchwc"
 
 
@@ -25,15 +25,15 @@ class Pairs:
     def __init__(self) -> None:
         self.after: dict[Node, Node] = {}
         self.before: dict[Node, Node] = {}
-        self.how: Counter[str] = Counter()  # how many pairs were found in which way
-        # more values are paired than those of paired nodes
+        self.how: Counter[str] = Counter()  # the number of pairs by the way of pairing
+        # Values of the first model with their partners. These are not only outputs of paired nodes.
         self.values: dict[Edge, Edge] = {}
-        self.values_back: dict[Edge, Edge] = {}
+        self.values_back: dict[Edge, Edge] = {}  # the inverse of `values`
         # main graphs, functions, and subgraphs in the same attribute of paired nodes
         self.graphs: dict[Graph, Graph] = {}
 
     def add(self, before: Node, after: Node, how: str) -> None:
-        """Note that two nodes are the same, and so are their outputs."""
+        """Pair two nodes, their outputs, and the inputs and outputs of their subgraphs."""
         self.after[before] = after
         self.before[after] = before
         self.how[how] += 1
@@ -46,8 +46,8 @@ class Pairs:
                 self.add_ports(bodies[place], others[place])
 
     def add_ports(self, before: Graph, after: Graph) -> None:
-        """Note that two graphs are the same, and so are inputs and outputs of the same name; the
-        others are paired by their order.
+        """Pair two graphs with their inputs and outputs. Inputs are paired by name if at least one
+        name is in both graphs, and otherwise by order. The same holds for outputs.
         """
         self.graphs[before] = after
         for ports, others in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
@@ -60,7 +60,7 @@ class Pairs:
                     self.add_values(value, other)
 
     def add_values(self, before: Edge | None, after: Edge | None) -> bool:
-        """Note that two values are the same, unless one of them has a partner."""
+        """Pair two values and return True, unless one of them already has a partner."""
         if before is None or after is None or before in self.values or after in self.values_back:
             return False
         self.values[before] = after
@@ -69,22 +69,24 @@ class Pairs:
 
 
 def named_bodies(node: Node) -> dict[str, Graph]:
-    """The subgraphs of a node, by their attributes."""
-    found = {}
+    """The subgraphs of a node, by attribute."""
+    bodies = {}
     for name, value in node.attrs.items():
         if isinstance(value, Graph):
-            found[name] = value
+            bodies[name] = value
         elif isinstance(value, list):
-            found |= {
+            bodies |= {
                 f"{name}[{at}]": body for at, body in enumerate(value) if isinstance(body, Graph)
             }
-    return found
+    return bodies
 
 
 def pair_nodes(
     models: tuple[Model, Model], before: Sequence[Node], after: Sequence[Node], digests: Digests
 ) -> Pairs:
-    """Pair these nodes, each with at most one other of the same operator."""
+    """Pair nodes of the two models that have the same operator. Each node gets at most one
+    partner.
+    """
     pairs = Pairs()
     pairs.add_ports(*(model.main for model in models))
     for key, function in models[0].functions.items():
@@ -99,14 +101,14 @@ def pair_nodes(
 
 
 def attributes_of(node: Node) -> dict[str, bytes]:
-    """The attributes that distinguish nodes of one operator; those with their default value do not
-    count.
+    """A digest of each attribute of a node, by name. Attributes with their default value, and
+    subgraphs, are left out.
     """
     version = node.graph.opset_of(node.domain)
-    found = {}
+    digests = {}
     for attribute in node.proto.attribute:
         if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
-            continue  # their nodes are compared themselves
+            continue  # the nodes of subgraphs are compared one by one
         default = operators.attribute_default(node.op, node.domain, version, attribute.name)
         if (
             default is not None
@@ -118,29 +120,29 @@ def attributes_of(node: Node) -> dict[str, bytes]:
         copy.CopyFrom(attribute)
         copy.ClearField("doc_string")
         copy.t.ClearField("name")
-        found[attribute.name] = blake2b(
+        digests[attribute.name] = blake2b(
             copy.SerializeToString(deterministic=True), digest_size=16
         ).digest()
-    return found
+    return digests
 
 
 class Digests:
-    """Digests of constants; each constant is read once."""
+    """Digests of constants. Each constant is read only once."""
 
     def __init__(self) -> None:
-        self._found: dict[Edge, Hashable] = {}
+        self._known: dict[Edge, Hashable] = {}
 
     def of(self, value: Edge) -> Hashable:
         """Type, shape and a digest of the elements of a constant."""
-        if value not in self._found:
+        if value not in self._known:
             array = value.constant()
             assert array is not None
-            self._found[value] = (str(array.dtype), array.shape, element_digest(array))
-        return self._found[value]
+            self._known[value] = (str(array.dtype), array.shape, element_digest(array))
+        return self._known[value]
 
 
 def _scope(graph: Graph) -> tuple[str, ...]:
-    """The function that contains a graph: names count within each function."""
+    """The function that contains a graph, or (): names are unique only within a function."""
     while graph.parent is not None:
         graph = graph.parent
     return (
@@ -168,15 +170,16 @@ def _output_key(node: Node) -> Hashable:
 def _pair_unique(
     pairs: Pairs, before: Iterable[Node], after: Iterable[Node], key_of: Callable[[Node], Hashable]
 ) -> None:
-    """Pair nodes whose key occurs once in each model."""
-    found: tuple[dict[Hashable, Node | None], dict[Hashable, Node | None]] = ({}, {})
-    for nodes, paired, by_key in ((before, pairs.after, found[0]), (after, pairs.before, found[1])):
+    """Pair nodes whose key occurs exactly once in each model."""
+    old: dict[Hashable, Node | None] = {}
+    new: dict[Hashable, Node | None] = {}
+    for nodes, paired, by_key in ((before, pairs.after, old), (after, pairs.before, new)):
         for node in nodes:
             key = None if node in paired else key_of(node)
             if key is not None:
                 by_key[key] = None if key in by_key else node
-    for key, one in found[0].items():
-        other = found[1].get(key)
+    for key, one in old.items():
+        other = new.get(key)
         if one is not None and other is not None:
             pairs.add(one, other, NAME)
 
@@ -184,8 +187,8 @@ def _pair_unique(
 def _pair_equal(
     pairs: Pairs, before: Sequence[Node], after: Sequence[Node], digests: Digests
 ) -> None:
-    """Pair nodes that compute the same from the same inputs, whatever their names, in their
-    order.
+    """Pair nodes that compute the same from the same inputs. Their names may differ. Several such
+    nodes are paired in their order.
     """
     keys: tuple[dict[Edge, Hashable], dict[Edge, Hashable]] = ({}, {})
     for at, (one, other) in enumerate(pairs.values.items()):
@@ -202,8 +205,8 @@ def _pair_equal(
 
 
 def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
-    """A key for what a node computes from the inputs of the model; its outputs get it, too, unless
-    they have one.
+    """A key that identifies the computation of a node from the inputs of the model. Outputs of the
+    node without a key get one that is derived from it.
     """
 
     def of(value: Edge | None) -> Hashable:
@@ -232,13 +235,13 @@ def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashabl
 
 
 def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
-    """Pair the producers and the users of paired values, while only one candidate exists."""
+    """Pair the producers and the consumers of paired values, and continue from each new pair."""
     pending = deque(pairs.values.items())
     for one, other in list(pairs.after.items()):
         pending.extend(_inputs_of(pairs, one, other))
     while pending:
-        value, its = pending.popleft()
-        for one, other in _neighbours(value, its, pairs, before, after):
+        values = pending.popleft()
+        for one, other in _neighbours(*values, pairs, before, after):
             is_free = one not in pairs.after and other not in pairs.before
             if is_free and one in before and other in after and one.operator == other.operator:
                 pairs.add(one, other, STRUCTURE)
@@ -248,41 +251,40 @@ def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
 
 
 def _neighbours(
-    value: Edge, its: Edge, pairs: Pairs, before: set[Node], after: set[Node]
+    old: Edge, new: Edge, pairs: Pairs, before: set[Node], after: set[Node]
 ) -> list[tuple[Node, Node]]:
-    """Candidates for partners around two paired values: their producers, and users that read them
-    in the same way.
+    """Candidates for partners around two paired values: their producers, and consumers that read
+    them in the same way. Consumers are candidates only if both values have the same number.
     """
     partners = []
-    if value.producer is not None and its.producer is not None:
-        partners.append((value.producer, its.producer))
-    readers = _readers(value, before, pairs.after)
-    others = _readers(its, after, pairs.before)
-    for key, ours in readers.items():
-        theirs = others.get(key, [])
-        if len(ours) == len(theirs):
-            partners += zip(ours, theirs, strict=True)
+    if old.producer is not None and new.producer is not None:
+        partners.append((old.producer, new.producer))
+    new_readers = _readers(new, after, pairs.before)
+    for key, nodes in _readers(old, before, pairs.after).items():
+        others = new_readers.get(key, [])
+        if len(nodes) == len(others):
+            partners += zip(nodes, others, strict=True)
     return partners
 
 
 def _inputs_of(pairs: Pairs, one: Node, other: Node) -> list[tuple[Edge, Edge]]:
-    """The inputs of two paired nodes, as far as they had no partners."""
+    """Pair the inputs of two paired nodes. Return the new pairs of values."""
     return [
-        (value, its)
-        for value, its in zip(one.inputs, other.inputs, strict=False)
-        if value is not None
-        and its is not None
-        and not value.is_constant
-        and pairs.add_values(value, its)
+        (old, new)
+        for old, new in zip(one.inputs, other.inputs, strict=False)
+        if old is not None
+        and new is not None
+        and not old.is_constant
+        and pairs.add_values(old, new)
     ]
 
 
 def _readers(value: Edge, among: set[Node], paired: dict[Node, Node]) -> dict[Hashable, list[Node]]:
-    found: dict[Hashable, list[Node]] = defaultdict(list)
+    readers: dict[Hashable, list[Node]] = defaultdict(list)
     for node in value.outputs:
         if node in among and node not in paired:
-            found[node.domain, node.op, node.inputs.index(value)].append(node)
-    return found
+            readers[node.domain, node.op, node.inputs.index(value)].append(node)
+    return readers
 
 
 def _pair_names_of_values(pairs: Pairs, models: tuple[Model, Model]) -> None:

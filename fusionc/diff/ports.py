@@ -1,4 +1,6 @@
-"""The inputs and outputs of the graphs of two models; their names may be misleading."""
+"""Compare the inputs and outputs (ports) of the graphs of two models. Equal names do not prove that
+two values are the same.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +10,27 @@ from fusionc.diff.pairs import Digests, Pairs, named_bodies
 from fusionc.model.graph import Edge, Graph, Model, Node
 
 
-def is_other(value: Edge, its: Edge, pairs: Pairs, digests: Digests) -> bool:
-    """Whether two values differ for another reason than that their producer was replaced."""
-    if value.is_constant != its.is_constant:
+def is_other(old: Edge, new: Edge, pairs: Pairs, digests: Digests) -> bool:
+    """Whether two values differ. Values with replaced producers do not count as different."""
+    if old.is_constant != new.is_constant:
         return True
-    if value.is_constant:
-        return digests.of(value) != digests.of(its)
-    maker = value.producer
-    its_maker = its.producer
-    if maker is None and its_maker is None:
-        return pairs.values.get(value) is not its
-    if maker is None or its_maker is None:
-        return maker in pairs.after or its_maker in pairs.before
-    if maker not in pairs.after or its_maker not in pairs.before:
+    if old.is_constant:
+        return digests.of(old) != digests.of(new)
+    old_node = old.producer
+    new_node = new.producer
+    if old_node is None and new_node is None:
+        return pairs.values.get(old) is not new
+    if old_node is None or new_node is None:
+        return old_node in pairs.after or new_node in pairs.before
+    if old_node not in pairs.after or new_node not in pairs.before:
         return False
-    if pairs.after[maker] is not its_maker:
+    if pairs.after[old_node] is not new_node:
         return True
-    return maker.outputs.index(value) != its_maker.outputs.index(its)
+    return old_node.outputs.index(old) != new_node.outputs.index(new)
 
 
 def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """The outputs of the main graphs, by name, and the ports of functions, that have other
-    values.
-    """
+    """A sentence for each output of the main graphs, and each port of a function, that differs."""
     outputs = {value.name: value for value in models[1].main.outputs}
     for value in models[0].main.outputs:
         if value.name in outputs and is_other(value, outputs[value.name], pairs, digests):
@@ -45,7 +45,7 @@ def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) ->
 
 
 def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """The ports of subgraphs of two paired nodes that have other values."""
+    """A sentence for each port of the subgraphs of two paired nodes that differs."""
     if one.bodies and other.bodies:
         bodies = named_bodies(one)
         others = named_bodies(other)
@@ -56,17 +56,19 @@ def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iter
             )
 
 
-def _graph_ports(graph: Graph, its: Graph, pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """Callers know the ports of such graphs by their order."""
+def _graph_ports(before: Graph, after: Graph, pairs: Pairs, digests: Digests) -> Iterator[str]:
+    """A sentence for each port that differs. Ports are compared by their order, because callers
+    identify them by order.
+    """
     for what, ports, others in (
-        ("inputs", graph.inputs, its.inputs),
-        ("outputs", graph.outputs, its.outputs),
+        ("inputs", before.inputs, after.inputs),
+        ("outputs", before.outputs, after.outputs),
     ):
         if len(ports) != len(others):
             yield f"{len(ports)} {what}, {len(others)} after"
-    for at, (value, other) in enumerate(zip(graph.inputs, its.inputs, strict=False)):
-        if pairs.values.get(value) is not other:
+    for at, (old, new) in enumerate(zip(before.inputs, after.inputs, strict=False)):
+        if pairs.values.get(old) is not new:
             yield f"another value as input {at}"
-    for at, (value, other) in enumerate(zip(graph.outputs, its.outputs, strict=False)):
-        if is_other(value, other, pairs, digests):
+    for at, (old, new) in enumerate(zip(before.outputs, after.outputs, strict=False)):
+        if is_other(old, new, pairs, digests):
             yield f"another value as output {at}"

@@ -1,3 +1,1 @@
-"""A model on disk ↔ its proto: external weights stay in their files, nothing is ever half
-written.
-"""
+"""Load and save models. External weights stay in their files, and files are never half written."""

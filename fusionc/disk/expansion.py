@@ -1,5 +1,5 @@
-"""How large a model becomes when the calls of its functions are expanded, as onnxruntime and onnx's
-inference do it.
+"""Check the size of a model after its function calls are inlined. onnxruntime and onnx's inference
+inline all calls.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 from fusionc.protos import graphs_of
 
-# that expanding may add; inference of so many takes seconds
+# Inlining may add this many nodes. Inferring their types takes seconds.
 MOST_NODES = 100_000
-MOST_NESTED = 200  # calls inside one another; onnxruntime accepts half as many
+MOST_NESTED = 200  # nested calls; onnxruntime accepts half as many
 _Key = tuple[str, str, str]
 
 
 def require_expandable(model: onnx.ModelProto, where: str) -> None:
-    """Raise FusioncError if functions call themselves, or call one another so often or so deep that
-    nothing can expand them. Nothing is expanded for that: the check takes time linear in the size
-    of the model.
+    """Raise FusioncError if a function calls itself, or if the calls are nested too deeply, or if
+    inlining would add too many nodes. The check does not inline anything, and its time is linear in
+    the size of the model.
     """
     bodies = {_key(f.domain, f.name, f.overload): _count_operators(f.node) for f in model.functions}
     if not bodies:
@@ -34,23 +34,20 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
         depth = max(depth, nested)
     if depth > MOST_NESTED:
         raise FusioncError(
-            f"the functions of the model call one another {depth:,} deep",
+            f"the function calls of the model are nested {depth:,} deep",
             where=where,
-            hint="onnxruntime takes at most 100 calls inside of one another; export it with fewer",
+            hint="onnxruntime takes at most 100 nested calls; export the model with fewer",
             code="E13005",
         )
     called = _count_operators(model.graph.node)
     expanded = sum(count * sizes.get(key, 1) for key, count in called.items())
-    written = called.total() + sum(nodes.total() for nodes in bodies.values())
-    if expanded - written > MOST_NODES:
+    stored = called.total() + sum(nodes.total() for nodes in bodies.values())
+    if expanded - stored > MOST_NODES:
         raise FusioncError(
-            (
-                f"the functions of the model call one another so often that it has {expanded:,} "
-                "nodes without them"
-            ),
+            f"the model has {expanded:,} nodes after its function calls are inlined",
             where=where,
             hint=(
-                "onnxruntime would make them all; export it so that calls add at most "
+                "onnxruntime inlines all calls; export the model with calls that add at most "
                 f"{MOST_NODES:,} nodes"
             ),
             code="E13005",
@@ -58,8 +55,8 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
 
 
 def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_Key, int, int]]:
-    """The number of nodes of each function when everything that it calls is expanded, and the depth
-    of its calls; callees first, without recursion.
+    """For each function: its key, its number of nodes after inlining, and the depth of its calls.
+    Called functions come first.
     """
     sizes: dict[_Key, int] = {}
     depths: dict[_Key, int] = {}

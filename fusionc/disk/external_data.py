@@ -1,4 +1,4 @@
-"""The files of external tensors. They lie in the folder of the model and must be long enough."""
+"""The files of external tensors. They must be in the folder of the model and be long enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fusionc.protos import is_mapped
 
 
 def external_entries(tensor: TensorProto) -> dict[str, str]:
-    """Where a tensor says that its elements are: file, offset, length."""
+    """The external data entries of a tensor: location, offset and length."""
     return {entry.key: entry.value for entry in tensor.external_data}
 
 
@@ -27,7 +27,8 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
     path = os.path.realpath(os.path.join(root, location.replace("\0", "")))
     where = f"external data of tensor {tensor.name!r}: {location!r}"
     leaves = not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root
-    if leaves and not is_mapped(tensor):  # the model itself may be a link, its data may not
+    # For a mapped tensor the file is the model itself, which may be a link to another folder.
+    if leaves and not is_mapped(tensor):
         raise FusioncError(
             "the path of external data leaves the model's folder",
             where=where,
@@ -39,7 +40,7 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
         offset = int(entries.get("offset", 0))
         length = int(entries.get("length", size))
     except ValueError:
-        what = "offset and length of external data must be whole numbers"
+        what = "offset and length of external data must be integers"
         hint = "export the model again, with its weights"
         raise FusioncError(what, where=where, hint=hint, code="E13005") from None
     _require_readable(root, location, path, where)
@@ -54,15 +55,16 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
 
 
 def _require_readable(root: str, location: str, path: str, where: str) -> None:
-    """Raise UsageError if the file does not exist, FusioncError if it cannot be read. Every folder
-    in `location` must exist, even one that its short form `path` leaves out.
+    """Raise UsageError if the file does not exist, and FusioncError if it cannot be read. Every
+    folder in `location` must exist, even if the resolved `path` does not contain it (as in
+    "missing/../file").
     """
     if "\0" in location or not os.path.isfile(os.path.join(root, location)):
         hint = f"copy the file of weights to {root}, or export the model again, with its weights"
         if "\0" not in location and os.path.isfile(path):
             hint = (
-                f"write {os.path.relpath(path, root)!r} in its place: a part of the path does not "
-                "exist or is not a folder"
+                f"write {os.path.relpath(path, root)!r} instead: a part of the path does not exist "
+                "or is not a folder"
             )
         raise UsageError(
             "the file of external data does not exist", where=where, hint=hint, code="E10410"

@@ -1,28 +1,26 @@
-"""A file that is written from beginning to end while its hash is computed."""
+"""Write a file from begin to end and compute its hash at the same time."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import BinaryIO
 
-PAGE = 4096  # bytes; offsets at page boundaries let a runtime map weights
+PAGE = 4096  # bytes; a runtime can map weights whose offsets are page boundaries
 
 
 class HashedFile:
-    """Writes a file and computes the hash of its content."""
-
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.hash = hashlib.sha256()
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Write these bytes."""
+        """Append these bytes."""
         self._file.write(data)
         self.hash.update(data)
         self.size += len(data)
 
     def align(self, step: int) -> int:
-        """Fill up to a multiple of `step`, and return that offset."""
+        """Pad the file to a multiple of `step` bytes, and return its new size."""
         self.write(bytes(-self.size % step))
         return self.size

@@ -1,4 +1,4 @@
-"""Everything that a result depends on, as a hash: equal hashes mean equal results."""
+"""A hash of everything that a result depends on. Equal hashes mean equal results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fusionc.protos import tensors_of
 
 
 def ingredients(source: Path, options: Mapping[str, Any], written: Collection[str]) -> str:
-    """The hash of everything that a result depends on: the model `source` with its weights, and the
-    options with the files and folders that they name. Options that name what is `written` do not
-    count.
+    """The hash of everything that a result depends on: the model `source` with its weights, the
+    options, and the contents of files and folders that the options name. Contents are ignored for
+    the options in `written`, which name output files.
     """
     hashed = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
     for name, value in sorted(options.items()):
@@ -33,8 +33,8 @@ def ingredients(source: Path, options: Mapping[str, Any], written: Collection[st
 
 
 def files_of_model(model: Path) -> list[Path]:
-    """A model file and the files of its weights; only the model file if it cannot be read, as
-    loading it will say why.
+    """A model file and the files of its weights. Only the model file if it cannot be read: loading
+    it later raises an error.
     """
     try:
         proto = onnx.load(os.fspath(model), format="protobuf", load_external_data=False)

@@ -1,4 +1,4 @@
-"""A file on disk → a ModelProto whose external weights stay where they are."""
+"""Load a model file as a ModelProto. External weights stay in their files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fusionc.errors import FusioncError, UsageError
 
 
 def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
-    """Read a model without its external data, which is only checked: its files exist, are long
-    enough, and lie in the model's folder. With `maps`, large weights inside the model stay in the
-    file, too (`mapped_weights`).
+    """Read a model without its external data. The files of external data are only checked: they
+    exist, are long enough, and are in the model's folder. With `maps`, large weights inside the
+    model file are not read either (see `mapped_weights`).
 
-    Raises UsageError if the file does not exist, FusioncError if it is not a valid ONNX model.
+    Raises UsageError if the file does not exist, and FusioncError if it is not a valid ONNX model.
     """
     require_path(path, "model")
     if not path.is_file():

@@ -1,7 +1,9 @@
-"""Large weights inside a model file stay there: the proto says where they lie, in the form of
-external data. Protobuf would hold each of them twice, in the bytes of the file and in the message.
-This file walks through the wire format instead, cuts out what is large, and parses only the rest.
-To write a model, bytes are copied from file to file.
+"""Read and write model files without holding large weights in memory.
+
+Protobuf would hold each weight twice: in the bytes of the file and in the message. This module
+walks through protobuf's wire format instead, cuts large weights out, and parses only the rest. The
+proto then refers to these weights as external data whose file is the model file itself. Writing a
+model copies the bytes of such weights from file to file.
 """
 
 from __future__ import annotations
@@ -22,18 +24,18 @@ from fusionc.disk.tensor_data import STORAGE, make_external, make_inline, read_e
 from fusionc.model.tensors import byte_size
 from fusionc.protos import MAPPED, is_mapped
 
-WORTH_MAPPING = 1 << 16  # bytes; shapes, axes and the like are read often and stay in the proto
-_BYTES = 2  # the wire type of everything that is written with its length, such as messages
-# Tags: of ModelProto, GraphProto and TensorProto.
+WORTH_MAPPING = 1 << 16  # bytes; smaller tensors, such as shapes, are read often and stay in memory
+_BYTES = 2  # the wire type of fields with a length: messages, strings, bytes
+# The tags of ModelProto.graph, GraphProto.initializer and TensorProto.raw_data.
 _GRAPH, _INITIALIZER, _RAW_DATA = (number << 3 | _BYTES for number in (7, 5, 9))
 _SIZED = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED, TensorProto.STRING}
 _CHUNK = 16 << 20
 
 
 def read_mapped(path: Path) -> ModelProto:
-    """The model in a file. Large tensors of its graph that are inside the file get the key
-    `protos.MAPPED` in their external data, which names the file itself. Raises what onnx and
-    protobuf raise if the file is not a model.
+    """Read a model file. A large initializer becomes external data in the model file itself, with
+    the additional key `protos.MAPPED`. If the file is not a model, the exceptions of onnx and
+    protobuf are raised.
     """
     if path.stat().st_size > WORTH_MAPPING:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -46,14 +48,13 @@ def read_mapped(path: Path) -> ModelProto:
 
 
 def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
-    """Write a model whose external data, and the file of its mapped tensors, lie in `folder`. The
-    bytes are those that protobuf would write; they are never all in memory at once.
+    """Write a model to `path`. Its external data and the file of its mapped tensors are in
+    `folder`. The bytes are the same as protobuf would write. They are never in memory all at once.
     """
     if not any(map(_is_streamed, proto.graph.initializer)):
         path.write_bytes(proto.SerializeToString())
-    elif len(UnknownFieldSet(proto)) or len(
-        UnknownFieldSet(proto.graph)
-    ):  # protobuf alone can write these
+    # only protobuf itself can write unknown fields
+    elif len(UnknownFieldSet(proto)) or len(UnknownFieldSet(proto.graph)):
         whole = ModelProto()
         whole.CopyFrom(proto)
         for tensor in filter(is_mapped, whole.graph.initializer):
@@ -65,15 +66,15 @@ def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
 
 
 def restore(tensor: TensorProto, data: bytes) -> None:
-    """Put the elements of a mapped tensor into the tensor, as in the file it was read from."""
-    is_written = _says_inline(tensor)
+    """Store the elements of a mapped tensor in the tensor, as in the file that was read."""
+    has_location = _states_location(tensor)
     make_inline(tensor, data)
-    if is_written:
+    if has_location:
         tensor.data_location = TensorProto.DEFAULT
 
 
 def show_as_external(proto: ModelProto) -> ModelProto:
-    """The same proto; what was mapped looks like any other external data."""
+    """Turn mapped tensors into ordinary external data, and return the proto."""
     for tensor in filter(is_mapped, proto.graph.initializer):
         kept = [entry for entry in tensor.external_data if entry.key != MAPPED]
         del tensor.external_data[:]
@@ -91,8 +92,10 @@ def _is_streamed(tensor: TensorProto) -> bool:
     )
 
 
-def _says_inline(tensor: TensorProto) -> bool:
-    """Whether the file states that a tensor is inline, which is the default."""
+def _states_location(tensor: TensorProto) -> bool:
+    """Whether the original file states the data_location of a mapped tensor, although it is the
+    default.
+    """
     return any(entry.key == MAPPED and entry.value for entry in tensor.external_data)
 
 
@@ -100,8 +103,8 @@ def _says_inline(tensor: TensorProto) -> bool:
 
 
 def _light_model(data: mmap.mmap, name: str) -> bytes | None:
-    """The model without its large weights; None if it has none, or is written in an unusual
-    form.
+    """The bytes of a model whose large weights are mapped. None if the file lacks such weights or
+    has an unusual form.
     """
     try:
         graphs = [field for field in _fields(data, 0, len(data)) if field[0] == _GRAPH]
@@ -116,7 +119,7 @@ def _light_model(data: mmap.mmap, name: str) -> bytes | None:
                 if tensor is not None:
                     pieces += [data[kept:start], _tagged(_INITIALIZER, tensor.SerializeToString())]
                     kept = stop
-    except (ValueError, IndexError):  # damaged: protobuf says how
+    except (ValueError, IndexError):  # the file is damaged; parsing it will raise an error
         return None
     if not pieces:
         return None
@@ -126,7 +129,7 @@ def _light_model(data: mmap.mmap, name: str) -> bytes | None:
 
 
 def _light_tensor(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
-    """The tensor at this place, without its elements; None if its elements have to be read."""
+    """The tensor in these bytes, mapped. None if the tensor cannot be mapped."""
     raw = [field for field in _fields(data, at, end) if field[0] == _RAW_DATA]
     if len(raw) != 1:
         return None
@@ -150,8 +153,8 @@ def _light_tensor(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto 
 
 
 def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of the message at this place: the tag, where the field begins, where its value
-    begins and where it ends. Raises ValueError or IndexError if it is not a message.
+    """The fields of the message in data[at:end], each as (tag, begin of the field, begin of its
+    value, end). Raises ValueError or IndexError if the bytes are not a message.
     """
     while at < end:
         begin = at
@@ -173,7 +176,7 @@ def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, i
 
 
 def _number(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
-    """The number at this place, and where it ends."""
+    """The variable-length integer at this offset, and the offset after it."""
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1
@@ -216,19 +219,19 @@ def _write_streamed(proto: ModelProto, folder: Path, file: BinaryIO) -> None:
 
 
 def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
-    """The bytes of a tensor before its elements, and those after them; all bytes come first if the
-    elements stay inside.
+    """The bytes of a tensor before its elements, and those after its elements. If the elements are
+    not streamed, the first part is the whole tensor.
     """
     if not _is_streamed(tensor):
         return tensor.SerializeToString(), b""
     size = byte_size(tensor)
-    is_written = is_mapped(tensor) and _says_inline(tensor)
+    has_location = is_mapped(tensor) and _states_location(tensor)
     light = TensorProto()
     if is_mapped(tensor):
         light.CopyFrom(tensor)
         light.ClearField("external_data")
         light.ClearField("data_location")
-        if is_written:
+        if has_location:
             light.data_location = TensorProto.DEFAULT
     else:
         _drop_field(tensor, "raw_data", light)
@@ -237,7 +240,7 @@ def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
 
 
 def _drop_field(message: Message, field: str, copy: Message) -> Message:
-    """A copy of a message without one large field."""
+    """Copy a message into `copy`, without one large field."""
     for descriptor, value in message.ListFields():
         if descriptor.name == field:
             continue
@@ -251,10 +254,10 @@ def _drop_field(message: Message, field: str, copy: Message) -> Message:
 
 
 def _split(message: Message, tag: int) -> tuple[bytes, bytes]:
-    """The bytes of a message before a field that it lacks, and those after it."""
+    """The bytes of a message before and after the place of a field that it lacks."""
     data = message.SerializeToString()
     at = next(
-        (begin for found, begin, _, _ in _fields(data, 0, len(data)) if found >> 3 > tag >> 3),
+        (begin for other, begin, _, _ in _fields(data, 0, len(data)) if other >> 3 > tag >> 3),
         len(data),
     )
     return data[:at], data[at:]
@@ -265,17 +268,17 @@ def _tagged(tag: int, content: bytes) -> bytes:
 
 
 def _start(tag: int, size: int) -> bytes:
-    """The first bytes of a field of this length."""
-    written = bytearray([tag])
+    """The tag and the length of a field as bytes."""
+    start = bytearray([tag])
     while size >= 0x80:
-        written.append(size & 0x7F | 0x80)
+        start.append(size & 0x7F | 0x80)
         size >>= 7
-    written.append(size)
-    return bytes(written)
+    start.append(size)
+    return bytes(start)
 
 
 def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
-    """Copy a part of a file, inside the operating system if it can do that."""
+    """Copy a part of a file, if possible within the operating system."""
     target.flush()
     remaining = size
     try:
@@ -285,13 +288,13 @@ def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
             )
         ):
             remaining -= count
-    except (AttributeError, OSError):  # another system, or file systems that cannot
+    except (AttributeError, OSError):  # not supported by the operating system or the file system
         pass
     target.seek(0, os.SEEK_END)
     source.seek(offset + size - remaining)
     while remaining:
         data = source.read(min(_CHUNK, remaining))
         if not data:
-            raise OSError("the file of the model was cut while it was read")
+            raise OSError("the model file was truncated while it was read")
         target.write(data)
         remaining -= len(data)

@@ -1,4 +1,4 @@
-"""What onnx's own checker says of a model."""
+"""Check models with onnx.checker."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from fusionc.protos import bodies_of, is_mapped
 
 
 def fault_of(model: Path | onnx.ModelProto) -> str | None:
-    """What onnx.checker says against a model, in one line; None if it accepts the model. A model
-    with external data, or beyond 2 GB, has to be a file. The shapes of a model are not checked if
-    it declares a dimension below 0, its way to say that it is unknown: onnx takes it for a number,
-    and a Slice of it ends the process.
+    """The complaint of onnx.checker about a model in one line. None if it accepts the model. A
+    model with external data, or larger than 2 GB, must be given as a file.
+
+    Some models declare unknown dimensions as negative numbers. The shapes of such a model are not
+    checked, because onnx takes these numbers for sizes, and a Slice of such a dimension crashes the
+    process.
     """
     if isinstance(model, Path):
         return _fault(os.fspath(model), read_mapped(model).graph)
@@ -26,8 +28,8 @@ def fault_of(model: Path | onnx.ModelProto) -> str | None:
 
 
 def require_as_valid(candidate: Path, reference: Path) -> None:
-    """Raise VerificationError if onnx.checker rejects a result although it accepts the model. The
-    result lies in a folder of its own.
+    """Raise VerificationError if onnx.checker rejects the result `candidate` and accepts the model
+    `reference`. The candidate must be in a temporary folder.
     """
     fault = _fault_of_result(candidate)
     if fault and fault_of(reference) is None:
@@ -39,8 +41,8 @@ def require_as_valid(candidate: Path, reference: Path) -> None:
 
 
 def _fault_of_result(path: Path) -> str | None:
-    """What onnx.checker says against a result. It holds a file in memory three times, so it sees
-    one whose large weights are external data.
+    """The complaint of onnx.checker about a result, or None. The checker holds a file in memory
+    three times. To save memory, it gets a temporary file in which large weights are external data.
     """
     proto = read_mapped(path)
     if not any(map(is_mapped, proto.graph.initializer)):

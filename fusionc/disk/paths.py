@@ -1,4 +1,4 @@
-"""Paths that the user gives."""
+"""Check the paths that the user gives."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from fusionc.errors import UsageError, shown
 
-_NO_PATH = {
+_PATH_PROBLEMS = {
     errno.ELOOP: "is a symbolic link that leads back to itself",
     errno.ENAMETOOLONG: "has a name that is too long",
 }
 
-# Streams that can be written into.
+# kinds of streams; these two can be written into
 PIPE = "pipe"
 DEVICE = "device"
 _STREAMS = {
@@ -26,36 +26,34 @@ _STREAMS = {
 }
 
 
-def path_of(given: object, name: str, hint: str) -> Path:
-    """The path that an argument of this name means. Raises UsageError E10001, with the hint, if it
-    is not a path.
+def path_of(value: object, name: str, hint: str) -> Path:
+    """The value of an argument as a Path. Raises UsageError E10001 with the hint if it is not a
+    path.
     """
-    if isinstance(given, str | os.PathLike):
-        return Path(given)
-    raise UsageError(f"{name} is {shown(given)}, not a path", hint=hint, code="E10001")
+    if isinstance(value, str | os.PathLike):
+        return Path(value)
+    raise UsageError(f"{name} is {shown(value)}, not a path", hint=hint, code="E10001")
 
 
 def require_path(path: Path, what: str) -> None:
-    """Raise UsageError E10001 if no file can lie at a path, such as one that is not UTF-8, which
-    onnx and onnxruntime cannot open. `what` is its role in the conversion.
+    """Raise UsageError E10001 if the path is not usable. For example, onnx and onnxruntime cannot
+    open a path that is not UTF-8. `what` is the role of the path in messages.
     """
     problem = _problem(path)
     if problem:
-        hint = "give another path; a link or another name for the file will do"
+        hint = "give another path, or rename the file"
         raise UsageError(f"the {what} {problem}", where=str(path), hint=hint, code="E10001")
 
 
 def is_same(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, which need not exist."""
+    """Whether two paths lead to the same file. The file need not exist."""
     return os.path.realpath(path) == os.path.realpath(other) or (
         path.exists() and other.exists() and path.samefile(other)
     )
 
 
 def stream_at(path: Path) -> str:
-    """The kind of a path that leads to a pipe, a device or a socket; "" if it leads to a file or a
-    folder.
-    """
+    """The kind of stream at a path: a pipe, a device or a socket. "" for files and folders."""
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
     except (OSError, ValueError):
@@ -64,14 +62,14 @@ def stream_at(path: Path) -> str:
 
 
 def require_no_stream(path: Path) -> None:
-    """Raise FileExistsError if a path leads neither to a file nor to a folder."""
+    """Raise FileExistsError if a path leads to a stream."""
     if what := stream_at(path):
         raise FileExistsError(errno.EEXIST, f"there is a {what}", str(path))
 
 
 def require_file_place(path: Path, option: str) -> None:
-    """Raise UsageError E10001 if `option` names a place where no file can be put by renaming: a
-    pipe, a device, or a name that the system gives to open files, such as /dev/stdout.
+    """Raise UsageError E10001 if a file cannot be renamed to the path that `option` names: a pipe,
+    a device, or a name of the system for an open file, such as /dev/stdout.
     """
     system = Path(os.path.abspath(path)).parts[1:]
     is_open = system[:1] == ("proc",) or (
@@ -80,13 +78,13 @@ def require_file_place(path: Path, option: str) -> None:
     if what := stream_at(path) or (
         "file that a program has opened" if is_open and path.is_file() else ""
     ):
-        hint = f"give the name of a file with {option}; another program can send it on from there"
+        hint = f"give the name of a file with {option}; another program can read that file"
         raise UsageError(f"{option} names a {what}", where=str(path), hint=hint, code="E10001")
 
 
 def require_unread(written: Path, option: str, read: Mapping[Path, str]) -> None:
-    """Raise UsageError if the file that `option` names is one that the command reads; `read` says
-    what each of these is.
+    """Raise UsageError if the command would write over a file that it reads. `written` is the path
+    that `option` names. `read` has the files that the command reads, with a description of each.
     """
     for file, what in read.items():
         if is_same(written, file):
@@ -101,9 +99,9 @@ def _problem(path: Path) -> str | None:
         os.path.abspath(path).encode()
         path.stat()
     except UnicodeEncodeError:
-        return "lies at a path that is not UTF-8"
+        return "has a path that is not UTF-8"
     except ValueError:
-        return "has a NUL in its name"
+        return "has a NUL character in its name"
     except OSError as error:
-        return _NO_PATH.get(error.errno or 0)
+        return _PATH_PROBLEMS.get(error.errno or 0)
     return None

@@ -1,8 +1,9 @@
-"""Where files may be written: a temporary folder next to the result, a lock on that folder, and
-whether the place can be written to. The temporary folder `.fusionc-…` is on the file system of the
-result, so that a file moves out of it by renaming. It is locked while its process lives: a folder
-with a free lock was left by a process that was killed, and the next conversion in that folder
-removes it.
+"""The places where files are written: a temporary folder next to the result, a lock on that folder,
+and checks that the result can be written.
+
+The temporary folder `.fusionc-…` is on the same file system as the result: files move out of it by
+renaming. The folder is locked while its process lives. If the folder is not locked, its process was
+killed, and the next conversion to the same place removes the folder.
 """
 
 from __future__ import annotations
@@ -26,18 +27,16 @@ from fusionc.errors import FusioncError, UsageError
 if sys.platform != "win32":
     import fcntl
 
-# the wire types in a ModelProto
+# protobuf's wire types that occur in a ModelProto
 _NUMBER = 0
 _BYTES = 2
-_GRAPH = 7  # the field of its graph
+_GRAPH = 7  # the number of the field `graph`
 _PREFIX = ".fusionc-"
 _WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
 
 
 def cannot_be_written(error: OSError, where: Path) -> FusioncError:
-    """What to say if the system refuses to write the result, perhaps because the folder does not
-    exist.
-    """
+    """The error for a result that cannot be written. A missing folder is a UsageError."""
     what = f"the result cannot be written: {error.strerror or error}"
     if isinstance(error, FileNotFoundError) and not where.exists():
         hint = f"make the folder, mkdir -p {shlex.quote(str(where))}, or give another one"
@@ -46,41 +45,43 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
         what,
         where=str(where),
         hint=(
-            "give a folder that exists, can be written and has room with --output (fusionc "
-            "bisect: --output_dir)"
+            "with --output (fusionc bisect: --output_dir) give a folder that exists, can be "
+            "written and has free space"
         ),
         code="E13004",
     )
 
 
 def require_place(output: Path) -> None:
-    """Raise FusioncError if no file can be put there, before much time is spent on making one."""
+    """Raise FusioncError if the result cannot be written to this path. This is checked before the
+    conversion, which may take long.
+    """
     with workshop(output.parent):
         pass
     require_replaceable(output)
-    if not _may_go(output):
-        what = "the result would replace a file that is no ONNX model"
+    if not _is_replaceable(output):
+        what = "the result would replace a file that is not an ONNX model"
         raise FusioncError(
             what, where=str(output), hint="move it away, or give another --output", code="E13004"
         )
 
 
 def require_replaceable(path: Path) -> None:
-    """Raise FusioncError if only another user may replace the file that is there."""
+    """Raise FusioncError if only another user may replace the existing file."""
     with suppress(FileNotFoundError):
         folder = os.stat(path.parent)
         present = os.lstat(path)
         is_sticky = hasattr(os, "geteuid") and folder.st_mode & stat.S_ISVTX
         if is_sticky and os.geteuid() not in (0, folder.st_uid, present.st_uid):
             what = (
-                "the result cannot be written: in this folder nobody may replace the files of "
-                "others"
+                "the result cannot be written: in this folder a user may not replace files of "
+                "other users"
             )
             raise FusioncError(what, where=str(path), hint="give another --output", code="E13004")
 
 
-def _may_go(path: Path) -> bool:
-    """Whether a file may be replaced: it does not exist, is empty or a link, or is a model."""
+def _is_replaceable(path: Path) -> bool:
+    """Whether the path may be replaced: there is nothing, an empty file, a link or a model."""
     try:
         return (
             not path.is_file() or path.is_symlink() or path.stat().st_size == 0 or _is_model(path)
@@ -90,7 +91,7 @@ def _may_go(path: Path) -> bool:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file has the form of a ModelProto with a graph. Its parts, which may be large, are
+    """Whether a file has the form of a ModelProto with a graph. The contents of its fields are
     skipped and not read.
     """
     fields = set()
@@ -112,30 +113,30 @@ def _is_model(path: Path) -> bool:
 
 
 def _varint(file: BinaryIO) -> int:
-    """The next number in the encoding of protobuf. Raises ValueError if there is none."""
+    """The next variable-length integer of protobuf. Raises ValueError at the end of the file."""
     value = 0
     for shift in range(0, 64, 7):
-        [byte] = file.read(1)  # none at the end
+        [byte] = file.read(1)
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value
     raise ValueError
 
 
-class _Own(threading.local):
+class _ThreadState(threading.local):
     """The temporary folders of the conversion that this thread runs."""
 
     def __init__(self) -> None:
         self.workshops: set[Path] = set()
 
 
-_own = _Own()
+_thread_state = _ThreadState()
 
 
 @contextmanager
 def workshop(folder: Path) -> Iterator[Path]:
-    """A temporary folder inside `folder`, which is removed afterwards. Raises FusioncError if it
-    cannot be made.
+    """A context manager for a temporary folder inside `folder`. Raises FusioncError if the
+    temporary folder cannot be created.
     """
     path = folder / f"{_PREFIX}{secrets.token_hex(4)}"
     while os.path.lexists(path):
@@ -144,8 +145,9 @@ def workshop(folder: Path) -> Iterator[Path]:
         try:
             try:
                 remove_abandoned(folder)
-                _own.workshops.add(path)
-                # until it is locked, another conversion may take it for an abandoned one
+                _thread_state.workshops.add(path)
+                # Until the folder is locked, another conversion may consider it abandoned and
+                # remove it. Then it is created again.
                 while not path.exists():
                     path.mkdir(mode=0o700)
                     in_use.enter_context(locked(path, 1))
@@ -153,21 +155,21 @@ def workshop(folder: Path) -> Iterator[Path]:
                 raise cannot_be_written(error, folder) from error
             yield path
         finally:
-            _own.workshops.discard(path)
+            _thread_state.workshops.discard(path)
             try:
                 _remove(path)
-            except BaseException:  # a signal
+            except BaseException:  # a signal interrupts the removal
                 _remove(path)
                 raise
 
 
 def companion_name(workshop: Path) -> str:
-    """The name of a file that belongs to a temporary folder and lies next to it."""
+    """The name of the file next to a temporary folder that belongs to it."""
     return f"{workshop.name}.onnx"
 
 
 def light_form(name: str) -> str:
-    """The name of a file next to a model, for a form of it that exists for a moment."""
+    """The name of a temporary file next to a model, for a form of it with external weights."""
     return f"{name}.light.onnx"
 
 
@@ -180,9 +182,10 @@ def _remove(workshop: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
-    """Keep other conversions away from a folder; return whether it is locked now. It waits for
-    others for a while and then goes on: a script may hold the same lock to run conversions one by
-    one, and some file systems lack locks.
+    """A context manager that locks a folder against other conversions, and says whether it
+    succeeded. If another process holds the lock for longer than `seconds`, it continues without the
+    lock: a script may hold the same lock to run its conversions one by one. Some file systems do
+    not support locks.
     """
     if sys.platform == "win32":
         yield False
@@ -205,10 +208,10 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
 
 
 def is_alone(workshop: Path) -> bool:
-    """Whether no other conversion has a temporary folder next to this one, so that unused files
-    belong to no conversion.
+    """Whether no other running conversion has a temporary folder next to this one. Then all unused
+    files there may be removed.
     """
-    for other in set(_workshops(workshop.parent)) - {workshop, *_own.workshops}:
+    for other in set(_workshops(workshop.parent)) - {workshop, *_thread_state.workshops}:
         with locked(other) as is_free:
             if not is_free and other.exists():
                 return False
@@ -216,8 +219,8 @@ def is_alone(workshop: Path) -> bool:
 
 
 def _workshops(folder: Path) -> list[Path]:
-    found = [path for path in folder.iterdir() if _WORKSHOP.fullmatch(path.name)]
-    return [path for path in found if path.is_dir() and not path.is_symlink()]
+    paths = [path for path in folder.iterdir() if _WORKSHOP.fullmatch(path.name)]
+    return [path for path in paths if path.is_dir() and not path.is_symlink()]
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -1,29 +1,30 @@
-"""Files in a temporary folder → their places: at every instant either the old set or the new one
-is there, complete.
+"""Publish files: move them from a temporary folder to their final places. At every instant either
+the complete old set of files exists there, or the complete new set.
 
-A set is a model, its data, its library of kernels and its ready form. Only the renaming of one file
-is atomic: that of the model. So the other files of the new set are put next to those of the old one
-first, and each model finds its own:
+A set is a model, its data, its library of kernels and its ready form. Only the renaming of a single
+file is atomic. Therefore the other files of the new set are first placed next to those of the old
+set, and each model finds its own files:
 
-1. The data gets a name with the hash of its content, `out.onnx.<hash>.data`, which the tensors of
-   the new model refer to. The same weights always get the same name, whatever is on the disk. The
-   ready form gets such a name, too, `out.<hash>.ready.onnx`.
-2. The library gets such a name, too, `out.<hash>.kernels.so`. The name of an area has a hash of
-   its computation: `register_kernels` takes the library with the kernels that the model
-   calls.
-3. The model is renamed over the old one.
-4. The description of the ready form is renamed to `out.session.json`, over the old one. (It says
-   which model it is about: between 3 and 4, `fusionc.session` takes the model as it is.)
-5. The library is renamed to `out.kernels.so`, over the old one. (A program that registers that file
-   itself between 3 and 5 gets kernels that the model does not call: the model runs as functions,
-   correct but slower.)
-6. Data, libraries and ready forms of older sets are removed, if fusionc wrote them and no file in
-   the folder mentions them any more. If another conversion works in the folder, they stay for the
-   next one to remove.
+1. The data file gets a name with the hash of its content, `out.onnx.<hash>.data`. The tensors of
+   the new model refer to this name. The same weights always get the same name. The ready form also
+   gets such a name, `out.<hash>.ready.onnx`.
+2. The library also gets such a name, `out.<hash>.kernels.so`. The names of areas contain hashes of
+   their computations: `register_kernels` chooses the library with the kernels that the model calls.
+3. The model is renamed to `out.onnx` and replaces the old model.
+4. The description of the ready form is renamed to `out.session.json` and replaces the old one. It
+   identifies its model: between steps 3 and 4, `fusionc.session` loads the model without its ready
+   form.
+5. The library is renamed to `out.kernels.so` and replaces the old library. If a program itself
+   registers this file between steps 3 and 5, it gets kernels that the model does not call. The
+   areas then run as functions: correct and slower.
+6. Data, libraries and ready forms of older sets are removed, if fusionc wrote them and if no file
+   in the folder mentions them. If another conversion is working in the folder, a later conversion
+   removes them.
 
-Before each step, the result of the last one is on the disk, not only in its cache. If a process is
-killed between two steps, the old set (before 3) or the new one is there, and the next conversion to
-that output removes the rest. If a step fails or is interrupted, the steps before it are undone.
+Before each step, the files of the step before are flushed to the disk. If the process is killed
+between two steps, either the old set (before step 3) or the new set is complete, and the next
+conversion to the same output removes the remaining files. If a step fails or is interrupted, the
+steps before are undone.
 """
 
 from __future__ import annotations
@@ -44,49 +45,41 @@ from fusionc.disk.places import cannot_be_written, is_alone, locked
 from fusionc.errors import FusioncError
 
 _CHUNK = 16 << 20
-_DIGITS = 16  # of a hash in a name
+_DIGITS = 16  # hexadecimal digits of a hash in a file name
 _HASH = "<hash>"
-_LARGEST_MODEL = 1 << 31  # bytes; protobuf's limit
+_MAX_MODEL_SIZE = 1 << 31  # bytes; protobuf's limit
 
 
 @dataclass(frozen=True)
 class Library:
-    """The library of kernels that goes to `place`, next to a model; until the model is there, it is
-    at `waiting`. `file` is None if the model has none. `outdated` are the libraries of older models
-    of that name, which are removed.
-    """
+    """The library of kernels of a model that will be published."""
 
-    file: Path | None
-    place: Path
-    waiting: Path
-    outdated: tuple[Path, ...]
+    file: Path | None  # the compiled library; None if the model has no kernels
+    place: Path  # the final path, next to the model
+    waiting: Path  # the path until the model is in its place
+    outdated: tuple[Path, ...]  # libraries of older models at the same path, to be removed
 
 
 @dataclass(frozen=True)
 class Companion:
-    """A file that describes a model and replaces an older one; if `file` is None, the older one is
-    removed.
-    """
+    """A file that describes a model: the session file."""
 
-    file: Path | None
-    place: Path
+    file: Path | None  # None if an existing file at `place` is to be removed
+    place: Path  # the final path
 
 
 @dataclass(frozen=True)
 class Saved:
-    """Files that are written but not yet in their places: `model` can be run, `publish` moves all
-    files to their places. `data` are the files that go next to the model, with their places;
-    `workshop` is the temporary folder.
-    """
+    """A result that is written to temporary files."""
 
-    model: Path
-    output: Path
-    data: tuple[tuple[Path, Path], ...]
-    workshop: Path
+    model: Path  # the temporary model file, which can be run
+    output: Path  # the final path of the model
+    data: tuple[tuple[Path, Path], ...]  # the other temporary files, with their final paths
+    workshop: Path  # the temporary folder
 
     def publish(self, library: Library | None = None, companion: Companion | None = None) -> None:
-        """Move the files to their places. Raises FusioncError if that fails; then everything is as
-        it was.
+        """Move the files to their final paths. If that fails, FusioncError is raised and nothing
+        has changed.
         """
         with locked(self.output.parent, 1):
             try:
@@ -94,7 +87,7 @@ class Saved:
             except OSError as error:
                 raise cannot_be_written(error, self.output) from error
             with suppress(OSError):
-                # another conversion may be about to use them
+                # unused files stay if another conversion may be about to use them
                 if is_alone(self.workshop):
                     _remove(library.outdated if library is not None else ())
                     _remove(
@@ -103,9 +96,8 @@ class Saved:
                         else ()
                     )
                     kept = {target for _, target in self.data}
-                    _remove(
-                        _outdated(self.output, ready_of, kept)
-                    )  # these first, as they mention data
+                    # ready forms first, because they mention data files
+                    _remove(_outdated(self.output, ready_of, kept))
                     _remove(_outdated(self.output, data_of, kept))
 
 
@@ -113,8 +105,9 @@ class _Publication:
     def __init__(self, saved: Saved, library: Library | None, companion: Companion | None) -> None:
         self.workshop = saved.workshop
         self.moves = list(saved.data)
-        self.replacements = [(saved.model, saved.output)]  # renamed over older files, in this order
-        self.made: list[Path] = []  # folders
+        # files that replace older files, in this order
+        self.replacements = [(saved.model, saved.output)]
+        self.new_folders: list[Path] = []
         if companion is not None and companion.file is not None:
             self.replacements.append((companion.file, companion.place))
         if (
@@ -128,7 +121,7 @@ class _Publication:
             shutil.copyfile(library.file, copy)
             self.moves.append((copy, library.waiting))
             self.replacements.append((library.waiting, library.place))
-        self.former = {  # the former files, under other names
+        self.former = {  # other names for the older files, by their paths
             place: saved.workshop / f"former {number}"
             for number, (_, place) in enumerate(self.replacements)
             if os.path.lexists(place)
@@ -147,7 +140,7 @@ class _Publication:
                 _sync_folder(folder)
             for file, place in self.replacements:
                 if place in self.former:
-                    # a file system without hard links: from here on nothing can be taken back
+                    # on a file system without hard links, later steps cannot be undone
                     with suppress(OSError):
                         os.link(place, self.former[place], follow_symlinks=False)
                 os.replace(file, place)
@@ -158,19 +151,19 @@ class _Publication:
             raise
 
     def _make_folder(self, folder: Path) -> None:
-        """The folder of a data file, which may be inside that of the model."""
+        """Create the folder of a data file, which may be a subfolder next to the model."""
         for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
-            self.made.append(missing)
+            self.new_folders.append(missing)
             missing.mkdir(exist_ok=True)
 
     def _undo(self) -> None:
-        """Take back what was done; the files show how far that was."""
+        """Undo all steps so far. The existing files show which steps were done."""
         done = [
             place
             for _, place in takewhile(lambda pair: not os.path.lexists(pair[0]), self.replacements)
         ]
         if any(place in self.former and not os.path.lexists(self.former[place]) for place in done):
-            return  # the new set is complete, and stays
+            return  # cannot be undone; the new set is complete and stays
         try:
             for place in reversed(done):
                 os.replace(self.former[place], place) if place in self.former else place.unlink()
@@ -180,14 +173,14 @@ class _Publication:
             with suppress(OSError):
                 if not os.path.lexists(file):
                     target.unlink()
-        for folder in reversed(self.made):
+        for folder in reversed(self.new_folders):
             with suppress(OSError):
                 folder.rmdir()
 
 
 def _put(file: Path, target: Path) -> None:
-    """Give a file its name, but never replace another one: the same content may be there. A second
-    link would not do, as onnx refuses data that has two names.
+    """Rename a file. An existing file is never replaced: it must have the same content. A hard link
+    instead of renaming is impossible, because onnx refuses data files with two names.
     """
     if not os.path.lexists(target):
         os.rename(file, target)
@@ -196,9 +189,9 @@ def _put(file: Path, target: Path) -> None:
 
 
 def obstacle_error(target: Path) -> FusioncError:
-    """What to say if something else is at the place of a file of the result."""
+    """The error if another file is at the path of a file of the result."""
     return FusioncError(
-        "a file of the result would be written over another one, which fusionc did not make",
+        "a file of the result would be written over a file that fusionc did not write",
         where=str(target),
         hint="move it away, or give another --output",
         code="E13004",
@@ -206,7 +199,7 @@ def obstacle_error(target: Path) -> FusioncError:
 
 
 def is_copy(path: Path, original: Path) -> bool:
-    """Whether `path` is a regular file, not a link to one, with the content of `original`."""
+    """Whether `path` is a regular file, and not a link, with the same content as `original`."""
     try:
         status = path.lstat()
     except OSError:
@@ -221,31 +214,31 @@ def is_copy(path: Path, original: Path) -> bool:
 
 
 def digest(path: Path) -> str:
-    """The hash of a file's content, as names have it."""
+    """The hash of a file's content, in the form that file names contain."""
     with open(path, "rb") as file:
         return short(hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def short(hexadecimal: str) -> str:
-    """The part of a SHA-256 that names have."""
+    """The part of a SHA-256 hash that file names contain."""
     return hexadecimal[:_DIGITS]
 
 
 def data_of(output: Path, content: str) -> Path:
-    """The data file of a model whose content has this hash."""
+    """The path of a model's data file whose content has this hash."""
     return output.with_name(f"{output.name}.{content}.data")
 
 
 def ready_of(output: Path, content: str) -> Path:
-    """The ready form of a model, whose file has this hash."""
+    """The path of a model's ready form whose content has this hash."""
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{content}.ready.onnx")
 
 
 def _outdated(
     output: Path, name_of: Callable[[Path, str], Path], kept: Collection[Path]
 ) -> list[Path]:
-    """Files of older sets at `output`: their names have the hash of their content, and no file
-    mentions them.
+    """The files of older sets at `output`. Their names contain the hash of their content, and no
+    model in the folder mentions them.
     """
     form = re.compile(
         re.escape(name_of(output, _HASH).name).replace(re.escape(_HASH), f"[0-9a-f]{{{_DIGITS}}}")
@@ -258,16 +251,16 @@ def _outdated(
 
 
 def _may_be_model(file: Path) -> bool:
-    return file.suffix not in (".data", ".so") and file.stat().st_size < _LARGEST_MODEL
+    return file.suffix not in (".data", ".so") and file.stat().st_size < _MAX_MODEL_SIZE
 
 
 def contains(file: Path, text: bytes) -> bool:
-    """Whether a file, which may be larger than the memory, contains these bytes."""
+    """Whether a file contains these bytes. The file may be larger than the memory."""
     if not file.stat().st_size:
         return False
     with (
-        open(file, "rb") as opened,
-        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        open(file, "rb") as stream,
+        mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
         return content.find(text) >= 0
 
@@ -287,6 +280,6 @@ def _sync(file: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder if its file system can: some do not let folders be opened for it."""
+    """Flush a folder to the disk, if the file system supports that."""
     with suppress(OSError):
         _sync(folder)

@@ -1,11 +1,11 @@
-"""A ModelProto → files: written next to the target, and moved into place once they are known to be
-right.
+"""Save a ModelProto to temporary files next to the output. `publish` moves the files to their final
+paths after they have been checked.
 
-External weights stay external. In the model's own folder the result goes on using the original
-file; elsewhere the file is copied, or repacked if rewriting has left parts of it unused. No weight
-is read into memory to be written. `external_weight` 1 moves all weights of the graph into one file
-of the result, 0 moves all into the model; without it, weights move out only if the model would pass
-protobuf's limit. `publish` says how the files get to their places.
+By default external weights stay external. If the output is in the model's own folder, the result
+uses the original data file. Otherwise the data file is copied, or repacked if most of it is no
+longer used. Weights are not read into memory as a whole. `external_weight=1` moves all weights of
+the graph to one data file, and `external_weight=0` moves all weights into the model. With None,
+weights inside the model move to a data file only if the model would exceed protobuf's limit.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from fusionc.disk.tensor_data import make_external, make_inline, read_elements, 
 from fusionc.errors import FusioncError
 from fusionc.model import tensors
 
-# bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
+# bytes of weights in one protobuf file; protobuf's limit for the whole model is 2³¹ − 1
 LIMIT = 2_000_000_000
-# bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
+# bytes; smaller tensors stay in the model, because onnx needs them there for shape inference
 WORTH_MOVING = 1024
 
 
@@ -40,9 +40,10 @@ WORTH_MOVING = 1024
 def save(
     proto: onnx.ModelProto, folder: Path, output: Path, external_weight: int | None = None
 ) -> Iterator[Saved]:
-    """Write `proto`, whose external data lies in `folder`, for `output`, into a temporary folder
-    next to it. The proto then says where the written weights are. The temporary folder is removed
-    in any case. Raises FusioncError if the target cannot be written or the weights do not fit.
+    """A context manager that writes `proto` to temporary files next to `output`. The external data
+    of the proto is in `folder`. The proto is changed: it refers to the written weights. The
+    temporary folder is removed when the context is left. Raises FusioncError if the files cannot be
+    written or if the weights do not fit into the model.
     """
     with workshop(output.parent) as temporary:
         try:
@@ -58,7 +59,7 @@ class _Writer:
         self.folder = folder
         self.output = output
         self.workshop = workshop
-        self.set = workshop / "set"  # the files of the result as they will lie next to each other
+        self.set = workshop / "set"  # the folder with the model and its data files
         self.model = self.set / output.name
         self.data: list[tuple[Path, Path]] = []
 
@@ -83,19 +84,19 @@ class _Writer:
         return Saved(self.model, self.output, tuple(self.data), self.workshop)
 
     def _spare_weights(self, external: list[TensorProto]) -> None:
-        """Refuse an output that is a data file of the model or of the result."""
+        """Raise UsageError if the output is a data file of the model or of the result."""
         locations = {external_entries(t)["location"] for t in external}
-        taken = [
+        files = [
             folder / name for folder in (self.folder, self.output.parent) for name in locations
         ]
-        require_unread(self.output, "--output", dict.fromkeys(taken, "the weights of the model"))
+        require_unread(self.output, "--output", dict.fromkeys(files, "the weights of the model"))
 
     def _require_space(self, weights: int) -> None:
         if weights > LIMIT:
             raise FusioncError(
-                f"{weights:,} bytes of weights are more than one protobuf file can hold",
+                f"{weights:,} bytes of weights are too large for one protobuf file",
                 where=str(self.output),
-                hint="let the weights go to a file of their own: --external_weight 1",
+                hint="write the weights to a separate file: --external_weight 1",
                 code="E13004",
             )
 
@@ -104,18 +105,17 @@ class _Writer:
             make_inline(tensor, read_elements(tensor, os.fspath(self.folder)))
 
     def _keep_files(self, external: list[TensorProto]) -> None:
-        """Let the result use the original files: as they are if they are in the same folder, else
-        copied or repacked.
+        """Keep the original data files if they are in the folder of the output. Otherwise copy or
+        repack them.
         """
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
-            # raises if the file was cut since the model was read
+            # raises if the file was truncated after the model was read
             external_range(tensor, os.fspath(self.folder))
             files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
-            self.model = self.output.with_name(
-                companion_name(self.workshop)
-            )  # onnx refuses links to data
+            # The model must be next to its data files, because onnx refuses links to them.
+            self.model = self.output.with_name(companion_name(self.workshop))
             return
         for location, members in files.items():
             source = self.folder / location
@@ -123,20 +123,20 @@ class _Writer:
             temporary = self.set / location
             temporary.parent.mkdir(parents=True, exist_ok=True)
             used = sum(tensors.byte_size(t) for t in members)
-            if used < source.stat().st_size // 2:  # rewriting has left most of the file unused
+            if used < source.stat().st_size // 2:  # most of the file is no longer used
                 self.data.clear()
                 self._pack(external, external)
                 return
             if not os.path.realpath(target).startswith(
                 os.path.realpath(self.output.parent) + os.sep
             ):
-                raise obstacle_error(target)  # a link leads out of the folder
+                raise obstacle_error(target)  # a symbolic link leads out of the folder
             shutil.copyfile(source, temporary)
             if os.path.lexists(target) and not is_copy(target, source):
                 raise FusioncError(
                     (
-                        "a file with the name of the model's external data is already there, and "
-                        "it is another one"
+                        "another file with the name of the model's external data exists in the "
+                        "folder of the output"
                     ),
                     where=str(target),
                     hint="give another folder with --output, or --external_weight 1",
@@ -145,7 +145,7 @@ class _Writer:
             self.data.append((temporary, target))
 
     def _pack(self, chosen: list[TensorProto], external: list[TensorProto]) -> None:
-        """Write the chosen tensors, and every external one, into the data file of the result."""
+        """Write the chosen tensors, and all external tensors, to one data file."""
         ordered = dict.fromkeys(map(id, chosen))
         everything = chosen + [t for t in external if id(t) not in ordered]
         if not everything:
@@ -166,7 +166,7 @@ class _Writer:
         self.data.append((temporary, target))
 
     def _append(self, tensor: TensorProto, file: HashedFile) -> tuple[int, int]:
-        """Write the elements of a tensor; return their offset and size in the file."""
+        """Append the elements of a tensor. Return their offset and size in the file."""
         size = tensors.byte_size(tensor)
         if size >= PAGE:
             file.align(PAGE)
@@ -176,7 +176,7 @@ class _Writer:
 
 
 def _inline(everything: Iterable[TensorProto]) -> int:
-    """The size of the elements that go into the model."""
+    """The total size in bytes of the tensors that are not external."""
     return sum(tensors.byte_size(tensor) for tensor in everything if not protos.is_external(tensor))
 
 

@@ -1,4 +1,4 @@
-"""Small files on the disk: each is written completely or not at all."""
+"""Write small files, completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fusionc.disk.paths import DEVICE, PIPE, require_no_stream, stream_at
 
 
 def replace_text(file: Path, text: str) -> None:
-    """Write a file as UTF-8 next to its place, then rename it. Raises OSError, and leaves no
-    temporary file.
+    """Write text as UTF-8 to a temporary file, and rename it to `file`. Raises OSError; the
+    temporary file is removed in any case.
     """
     replace_bytes(file, text.encode())
 
 
 def write_where_told(file: Path, text: str) -> None:
-    """Write to a place that the user names. A pipe or a device, such as a terminal, is written
-    into; a file is written as `replace_text` does. Raises OSError.
+    """Write text to a path that the user names. A pipe or a device is written to directly; a file
+    is written as by `replace_text`. Raises OSError.
     """
     if stream_at(file) in (PIPE, DEVICE):
         file.write_text(text, encoding="utf-8", newline="\n")
@@ -27,12 +27,14 @@ def write_where_told(file: Path, text: str) -> None:
 
 
 def replace_bytes(file: Path, content: bytes) -> None:
-    """Write a file as `replace_text` does, but never in the place of a pipe or a device."""
+    """Write bytes to a temporary file, and rename it to `file`. Raises OSError, also if `file` is a
+    pipe or a device.
+    """
     require_no_stream(file)
     temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         temporary.write_bytes(content)
         temporary.replace(file)
-    finally:  # it still exists if writing failed or was interrupted
+    finally:  # the temporary file still exists if writing failed or was interrupted
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -1,6 +1,4 @@
-"""The data of one tensor: written to a file, put into the tensor, or left in a file that the tensor
-names.
-"""
+"""Read, write and move the elements of a tensor, which are inside the TensorProto or in a file."""
 
 from __future__ import annotations
 
@@ -22,11 +20,11 @@ _CHUNK = 16 << 20
 
 class _Sink(Protocol):
     def write(self, data: bytes, /) -> object:
-        """Take these bytes."""
+        """Append these bytes."""
 
 
 def write_elements(tensor: TensorProto, folder: str, file: _Sink) -> None:
-    """Write the elements of a tensor, `tensors.byte_size` bytes; its external data lies in
+    """Write the elements of a tensor: `tensors.byte_size` bytes. External data is read from
     `folder`. Raises FusioncError if external data is missing.
     """
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -50,13 +48,13 @@ def read_elements(tensor: TensorProto, folder: str) -> bytes:
 
 
 def make_inline(tensor: TensorProto, data: bytes) -> None:
-    """Put these elements into a tensor."""
+    """Store these elements inside the tensor."""
     clear_data(tensor)
     tensor.raw_data = data
 
 
 def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
-    """Say that the elements of a tensor lie in a file."""
+    """Make a tensor refer to its elements in a file."""
     clear_data(tensor)
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", offset), ("length", length)):

@@ -1,9 +1,14 @@
-"""What all other rooms rely on in a model that was read: names are text, element types exist,
-weights have the length that their shapes say, functions can be expanded. onnx.checker asks for
-more, but onnxruntime runs models that it rejects. Of the models that onnxruntime runs, only these
-are refused: names that are not UTF-8, which its Python interface cannot give back either; ONNX
-operators without any opset; attributes outside a function that refer to its call; flags that are
-neither 0 nor 1; and weights that are segments, which onnx cannot read.
+"""Validate a loaded model. All other rooms rely on these properties: names are UTF-8, element types
+exist, weights have the length that follows from their shapes, and functions can be inlined.
+
+onnx.checker is stricter, and rejects models that onnxruntime runs. This check refuses few models
+that onnxruntime runs:
+
+- names that are not UTF-8, which onnxruntime's Python API cannot return either
+- ONNX operators in a model that does not import an ONNX opset
+- references to attributes of a function outside of functions
+- flags that are neither 0 nor 1
+- weights in segments, which onnx cannot read
 """
 
 from __future__ import annotations
@@ -31,26 +36,27 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
-_PER_ENTRY: dict[int, int] = {  # elements in one entry of a typed field; one for all other types
+# the number of elements in one entry of a typed field; 1 for all other types
+_PER_ENTRY: dict[int, int] = {
     **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 2),
     **dict.fromkeys((TensorProto.INT2, TensorProto.UINT2), 4),
 }
-_VERSIONS = 1 << 31  # opsets are numbers of 32 bits
-_ELEMENTS = 1 << 63  # the elements of a tensor are counted in 64
+_VERSION_LIMIT = 1 << 31  # opset versions have 32 bits
+_ELEMENT_LIMIT = 1 << 63  # element counts have 64 bits
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 _HINT = "export the model again, or correct it there"
 
 
 def validate(model: ModelProto, file: str) -> None:
-    """Raise FusioncError E13005 if the model is wrong, with the place in `file`. Every inline
-    weight is read once, one after the other.
+    """Raise FusioncError E13005 if the model is not valid. The error names the place in `file`.
+    Each inline weight is read once, one after the other.
     """
     try:
         _require_text(
             file, "the imported opsets", lambda: (entry.domain for entry in model.opset_import)
         )
         for entry in model.opset_import:
-            if abs(entry.version) >= _VERSIONS:
+            if abs(entry.version) >= _VERSION_LIMIT:
                 raise _wrong(
                     f"it imports version {entry.version} of the domain {entry.domain!r}", file
                 )
@@ -62,7 +68,7 @@ def validate(model: ModelProto, file: str) -> None:
         _check_weights(model, file)
         require_expandable(model, file)
         _check_nodes(model, file)
-    except UnicodeDecodeError as error:  # in a field that was not checked above
+    except UnicodeDecodeError as error:  # in a field that is not checked above
         raise _wrong(f"the name {error.object!r} is not UTF-8", file) from None
 
 
@@ -71,7 +77,7 @@ def _wrong(what: str, where: str) -> FusioncError:
 
 
 def _graphs(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
-    """The graph of the model, its functions, and all graphs inside."""
+    """The graph of the model, its functions, and all subgraphs in these."""
     for root in (model.graph, *model.functions):
         yield from _graphs_in(root)
 
@@ -92,8 +98,8 @@ def _label(node: NodeProto) -> str:
 
 
 def _require_text(file: str, place: str, names: Callable[[], Iterable[str]]) -> None:
-    """Raise FusioncError if a name is not text: protobuf gives bytes or an error for text that is
-    not UTF-8.
+    """Raise FusioncError if a name is not UTF-8. For such names protobuf returns bytes or raises
+    UnicodeDecodeError.
     """
     try:
         "".join(names())
@@ -148,7 +154,8 @@ def _check_names(graph: GraphProto | FunctionProto, file: str) -> None:
     else:
         _require_text(file, "a graph", partial(_names_of_graph, graph))
     for number, node in enumerate(graph.node):
-        try:  # all names at once, and in detail only if one is wrong: there may be very many nodes
+        # There may be very many nodes: names are checked one by one only if all at once fail.
+        try:
             "".join(
                 (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
             )
@@ -175,12 +182,14 @@ def _check_nodes(model: ModelProto, file: str) -> None:
 def _fault_of_node(
     node: NodeProto, opsets: Mapping[str, int], *, is_in_function: bool
 ) -> str | None:
-    """What is wrong with a node where these opsets are imported; None if nothing is."""
+    """The fault of a node with these imported opsets, as the rest of a sentence about the node.
+    None if the node is valid.
+    """
     if not is_in_function and any(attribute.ref_attr_name for attribute in node.attribute):
-        return "takes an attribute from the call of a function, which it is not in"
+        return "refers to an attribute of a function, and is not in a function"
     fault = fault_of_call(node, opsets)
     if fault is None and node.output and "" not in opsets and not canonical_domain(node.domain):
-        return "is an operator of ONNX, of which no opset is imported"
+        return "is an ONNX operator, and the model does not import an ONNX opset"
     return fault
 
 
@@ -189,7 +198,7 @@ def _opsets(proto: ModelProto | FunctionProto) -> dict[str, int]:
 
 
 def _tensor_types(kind: TypeProto) -> Iterator[TypeProto.Tensor | TypeProto.SparseTensor]:
-    """The types of tensors that a type is or holds."""
+    """The tensor type of a value type, which may be inside sequences, optionals and maps."""
     which = kind.WhichOneof("value")
     while which in ("sequence_type", "optional_type", "map_type"):
         kind = kind.map_type.value_type if which == "map_type" else getattr(kind, which).elem_type
@@ -205,7 +214,7 @@ def _symbols(kind: TypeProto) -> Iterator[str]:
 
 
 def _check_types(graph: GraphProto | FunctionProto, file: str) -> None:
-    """Check declared values; a declaration of a value that does not exist means nothing."""
+    """Check the declared element types. Declarations of values that do not exist are ignored."""
     if isinstance(graph, FunctionProto):
         ports = []
         outputs = list(graph.output)
@@ -217,15 +226,15 @@ def _check_types(graph: GraphProto | FunctionProto, file: str) -> None:
     wrong = dict(_wrong_types([*ports, *graph.value_info]))
     if not wrong:
         return
-    made = (name for node in graph.node for name in node.output)
-    bad = next((name for name in (*(value.name for value in ports), *made) if name in wrong), None)
+    names = (*(value.name for value in ports), *(o for node in graph.node for o in node.output))
+    bad = next((name for name in names if name in wrong), None)
     if bad is not None:
-        what = f"the value {bad!r} has element type {wrong[bad]}, which there is not"
+        what = f"the value {bad!r} has element type {wrong[bad]}, which does not exist"
         raise _wrong(what, f"{file}, graph {graph.name!r}")
 
 
 def _wrong_types(values: Iterable[ValueInfoProto]) -> Iterator[tuple[str, int]]:
-    """Declared values whose element type does not exist, each with that type."""
+    """The declared values whose element type does not exist, each with this type."""
     for value in values:
         for tensor in _tensor_types(value.type):
             if tensor.elem_type not in _ELEMENT_TYPES:
@@ -236,7 +245,8 @@ def _check_weights(model: ModelProto, file: str) -> None:
     used: frozenset[str] | None = None
     for tensor, place in _tensors(model):
         if tensor.data_type not in _ELEMENT_TYPES:
-            raise _wrong(f"{place} has element type {tensor.data_type}, which there is not", file)
+            what = f"{place} has element type {tensor.data_type}, which does not exist"
+            raise _wrong(what, file)
         fault = _fault(tensor)
         if fault is not None:
             used = _used(model) if used is None else used
@@ -246,7 +256,7 @@ def _check_weights(model: ModelProto, file: str) -> None:
 
 
 def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
-    """Every weight that a conversion may read, with its name for messages."""
+    """All weights that a conversion may read, each with its name for messages."""
     for graph in _graphs(model):
         if isinstance(graph, GraphProto):
             for tensor in graph.initializer:
@@ -258,11 +268,11 @@ def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
 
 
 def _fault(tensor: TensorProto) -> str | None:
-    """What is wrong with the dimensions of a tensor or with the number of its elements; None if
-    nothing is.
+    """The fault in the dimensions of a tensor or in the number of its elements, as the rest of a
+    sentence. None if the tensor is valid.
     """
     dims = list(tensor.dims)
-    if any(dim < 0 for dim in dims) or prod(dim for dim in dims if dim) >= _ELEMENTS:
+    if any(dim < 0 for dim in dims) or prod(dim for dim in dims if dim) >= _ELEMENT_LIMIT:
         return f"has the shape {dims}"
     if tensor.HasField("segment"):
         return "is a segment of a tensor, which onnx cannot read"
@@ -275,8 +285,8 @@ def _fault(tensor: TensorProto) -> str | None:
 
 
 def _lengths(tensor: TensorProto, count: int) -> tuple[int, int, str]:
-    """The length of a tensor's data, the length that `count` elements need, and the unit of
-    both.
+    """The length of a tensor's data, the length that `count` elements need, and the unit of both
+    lengths.
     """
     if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
         return len(tensor.raw_data), (count * _bits(tensor.data_type) + 7) // 8, "bytes"
@@ -292,10 +302,10 @@ def _bits(data_type: int) -> int:
 
 
 def _used(model: ModelProto) -> frozenset[str]:
-    """The names of all values that are used somewhere."""
-    found: set[str] = set()
+    """The names of all values that a node or a graph output uses."""
+    names: set[str] = set()
     for graph in _graphs(model):
-        found.update(name for node in graph.node for name in node.input)
+        names.update(name for node in graph.node for name in node.input)
         if isinstance(graph, GraphProto):
-            found.update(value.name for value in graph.output)
-    return frozenset(found)
+            names.update(value.name for value in graph.output)
+    return frozenset(names)

@@ -1,6 +1,5 @@
-"""Whether the nodes of a model are calls of their operators: with the inputs, outputs and
-attributes that the operator has in the imported opset. onnxruntime checks the same for every node
-that it knows.
+"""Validate the nodes of a model: they have the inputs, outputs and attributes that their operators
+have in the imported opset. onnxruntime makes the same checks for the operators that it knows.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from onnx.defs import OpSchema
 from fusionc.model.operators import canonical_domain, schema
 from fusionc.operators.facts import Trait, names_with
 
-_INTERNAL = "__"  # the prefix of attributes that onnx itself leaves on nodes
+_INTERNAL = "__"  # the prefix of attributes that onnx itself adds to nodes
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
-# These are 0 or 1. Operators and runtimes read other numbers differently.
+# These attributes are 0 or 1. Operators and runtimes interpret other numbers differently.
 _FLAGS = frozenset({
     "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "count_include_pad",
     "detect_negative", "detect_positive", "exclude_outside", "exclusive", "input_forget",
@@ -31,20 +30,20 @@ _Single = OpSchema.FormalParameterOption.Single
 _Variadic = OpSchema.FormalParameterOption.Variadic
 
 
-class _Call(NamedTuple):
-    """What an operator takes."""
+class _Signature(NamedTuple):
+    """The signature of an operator."""
 
-    inputs: range
-    outputs: range
-    single_inputs: frozenset[int]  # those that must be there
-    first_of_many: int  # from this input on there may be any number, and none is left out
-    single_outputs: frozenset[int]
-    attributes: Mapping[str, int]  # their types
-    required: frozenset[str]
+    inputs: range  # the possible numbers of inputs
+    outputs: range  # the possible numbers of outputs
+    single_inputs: frozenset[int]  # the indices of required inputs
+    first_variadic: int  # the index of the first variadic input
+    single_outputs: frozenset[int]  # the indices of required outputs
+    attributes: Mapping[str, int]  # the types of attributes, by name
+    required: frozenset[str]  # the names of required attributes
 
     def needs_input(self, at: int) -> bool:
         """Whether this input must not be left out."""
-        return at in self.single_inputs or at >= self.first_of_many
+        return at in self.single_inputs or at >= self.first_variadic
 
     def needs_output(self, at: int) -> bool:
         """Whether this output must not be left out."""
@@ -57,11 +56,11 @@ def _type_of(attribute: OpSchema.Attribute) -> int:
 
 
 @cache
-def _call(operator: str, domain: str, version: int) -> _Call | None:
+def _signature(operator: str, domain: str, version: int) -> _Signature | None:
     known = schema(operator, domain, version)
     if known is None or known.deprecated:
         return None
-    return _Call(
+    return _Signature(
         range(known.min_input, known.max_input + 1),
         range(known.min_output, known.max_output + 1),
         frozenset(i for i, parameter in enumerate(known.inputs) if parameter.option == _Single),
@@ -76,21 +75,23 @@ def _call(operator: str, domain: str, version: int) -> _Call | None:
 
 
 def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
-    """What is wrong with a node; None if nothing is, or these opsets do not have its operator.
+    """The fault of a node, as the rest of a sentence about the node. None if the node is valid, or
+    if these opsets do not have its operator.
 
-    onnxruntime lets a node without inputs and outputs be, as it does nothing, except a Constant.
+    A node without inputs and outputs counts as valid, except a Constant: it does nothing, and
+    onnxruntime ignores it.
     """
     if not node.input and not node.output and node.op_type != "Constant":
         return None
     domain = canonical_domain(node.domain)
-    call = _call(node.op_type, domain, opsets[domain]) if domain in opsets else None
-    if call is None:
+    signature = _signature(node.op_type, domain, opsets[domain]) if domain in opsets else None
+    if signature is None:
         return None
     fault = _FAULTS.get(node.op_type)
     return (
-        _fault_of_ports(node.input, call.inputs, call.needs_input, "inputs")
-        or _fault_of_ports(node.output, call.outputs, call.needs_output, "outputs")
-        or _fault_of_attributes(node.attribute, call)
+        _fault_of_ports(node.input, signature.inputs, signature.needs_input, "inputs")
+        or _fault_of_ports(node.output, signature.outputs, signature.needs_output, "outputs")
+        or _fault_of_attributes(node.attribute, signature)
         or (fault(node) if fault else None)
     )
 
@@ -98,7 +99,7 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
 def _fault_of_ports(
     names: Sequence[str], counts: range, is_needed: Callable[[int], bool], kind: str
 ) -> str | None:
-    """What is wrong with the inputs or the outputs of a node; None if nothing is."""
+    """The fault in the inputs or the outputs of a node, or None."""
     if len(names) not in counts:
         return f"has {len(names)} {kind}, not {_count_text(counts)}"
     if "" in names and any(not name and is_needed(at) for at, name in enumerate(names)):
@@ -107,26 +108,26 @@ def _fault_of_ports(
 
 
 def _fault_of_einsum(node: NodeProto) -> str | None:
-    """What is wrong with an equation; onnx's inference searches forever for the end of such
-    ones.
+    """The fault in the equation of an Einsum, or None. For such equations onnx's inference does not
+    end.
     """
-    written = next(
+    equation = next(
         (a.s.decode(errors="replace") for a in node.attribute if a.name == "equation" and a.s), ""
     )
     return (
         None
-        if _EQUATION.fullmatch(written.replace(" ", ""))
-        else f"has the equation {written!r}, which is none"
+        if _EQUATION.fullmatch(equation.replace(" ", ""))
+        else f"has the equation {equation!r}, which is not valid"
     )
 
 
 def _fault_of_split(node: NodeProto) -> str | None:
-    """What is wrong with a Split: more outputs than `num_outputs` end the process, in onnx and in
+    """The fault of a Split, or None. A Split with more outputs than `num_outputs` crashes onnx and
     onnxruntime.
     """
     count = _number(node, "num_outputs", len(node.output))
     return (
-        f"has {len(node.output)} outputs, not num_outputs, which is {count}"
+        f"has {len(node.output)} outputs, and num_outputs is {count}"
         if count < len(node.output)
         else None
     )
@@ -138,7 +139,9 @@ def _fault_of_group(node: NodeProto) -> str | None:
 
 
 def _number(node: NodeProto, name: str, default: int) -> int:
-    """The value of an attribute, unless a call of a function gives it."""
+    """The value of an attribute, or the default. The default also stands in for a reference to an
+    attribute of a function.
+    """
     return next((a.i for a in node.attribute if a.name == name and not a.ref_attr_name), default)
 
 
@@ -155,21 +158,21 @@ def _count_text(counts: range) -> str:
     return f"{counts[0]} or more" if counts[-1] > 1 << 20 else f"{counts[0]} to {counts[-1]}"
 
 
-def _fault_of_attributes(attributes: Iterable[AttributeProto], call: _Call) -> str | None:
+def _fault_of_attributes(attributes: Iterable[AttributeProto], signature: _Signature) -> str | None:
     names = [attribute.name for attribute in attributes]
     for attribute in attributes:
-        expected = call.attributes.get(attribute.name)
+        expected = signature.attributes.get(attribute.name)
         if expected is None:
             if not attribute.name.startswith(_INTERNAL):
-                return f"has an attribute {attribute.name!r}, which its operator does not know"
+                return f"has an attribute {attribute.name!r}, which its operator does not have"
         elif attribute.type != expected:
-            present, wanted = (
+            actual, right = (
                 AttributeProto.AttributeType.Name(number) for number in (attribute.type, expected)
             )
-            return f"has an attribute {attribute.name!r} of type {present}, not {wanted}"
+            return f"has an attribute {attribute.name!r} of type {actual}, not {right}"
         elif attribute.name in _FLAGS and attribute.i not in (0, 1) and not attribute.ref_attr_name:
-            return f"has an attribute {attribute.name!r} that is {attribute.i}, and neither 0 nor 1"
-    missing = sorted(call.required.difference(names))
+            return f"has an attribute {attribute.name!r} that is {attribute.i}, neither 0 nor 1"
+    missing = sorted(signature.required.difference(names))
     if missing:
-        return f"has no attribute {missing[0]!r}, which its operator needs"
+        return f"lacks the attribute {missing[0]!r}, which its operator needs"
     return f"has two attributes {names[0]!r}" if len(set(names)) < len(names) else None

@@ -1,3 +1,1 @@
-"""Values that must stay bit for bit: those that go straight into an operator that decides by the
-last bit.
-"""
+"""Values that must stay bit for bit, because a later operator decides by their last bit."""

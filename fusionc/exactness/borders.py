@@ -1,4 +1,4 @@
-"""Values that cross the border of a subgraph or of a model-local function."""
+"""Follow values across the border of a subgraph or of a model-local function."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ from fusionc.model.graph import Edge, Graph, Node
 
 
 def values_across_border(value: Edge) -> Iterator[Edge | None]:
-    """The values on the other side of a border that this value may come from; none if it does not
-    cross one.
+    """The values on the other side of a border from which this value may come. Empty if the value
+    does not come across a border.
     """
     if value.producer is not None:
-        yield from _values_handed_out(value.producer, value.producer.outputs.index(value))
+        yield from _body_outputs(value.producer, value.producer.outputs.index(value))
     elif value in value.graph.inputs:
-        yield from _values_handed_in(value.graph, value.graph.inputs.index(value))
+        yield from _outer_inputs(value.graph, value.graph.inputs.index(value))
 
 
-def _values_handed_out(node: Node, at: int) -> Iterator[Edge | None]:
-    """The values that the subgraphs or the function of a node hand out as its output `at`."""
+def _body_outputs(node: Node, at: int) -> Iterator[Edge | None]:
+    """The outputs of the subgraphs or the function of a node that become its output `at`."""
     bodies = node.bodies if node.function is None else (node.function,)
     for body in bodies:
-        # the first of a Loop's body says whether to go on
+        # the first output of a Loop's body is the condition
         yield from body.outputs[at + (node.op == "Loop") :][:1]
 
 
-def _values_handed_in(body: Graph, at: int) -> Iterator[Edge | None]:
-    """The values that go into a subgraph or a function as its input `at`: from outside, and from
-    the iteration before.
+def _outer_inputs(body: Graph, at: int) -> Iterator[Edge | None]:
+    """The values that become input `at` of a subgraph or a function: an outer value, or an output
+    of the previous iteration.
     """
     for node in _users(body):
         yield from node.inputs[at:][:1]
-        if (
-            node.op == "Loop" and at >= 2
-        ):  # the number of the iteration and the condition come first
+        # the first two inputs of a Loop's body are the iteration number and the condition
+        if node.op == "Loop" and at >= 2:
             yield from body.outputs[at - 1 :][:1]
         elif node.op == "Scan" and at < len(node.inputs) - node.attr("num_scan_inputs", 0):
             yield from body.outputs[at:][:1]
 
 
 def _users(body: Graph) -> Iterator[Node]:
-    """The node that holds a subgraph, or all nodes that may call a function."""
+    """The node that contains a subgraph, or all nodes that may call a function."""
     if body.is_function:
         domain, name, _ = body.function_key
         yield from (

@@ -1,12 +1,13 @@
-"""Does a value go straight into an operator that decides by its last bit?
+"""Find out whether a value reaches an operator that decides by its last bit, such as ArgMax or
+Floor.
 
-Straight means through operators that move elements and through arithmetic: there a number on the
-limit between two results stays on a limit. A product of matrices, a convolution, a normalization or
-a Softmax ends the way: their results lie on a limit only by chance. The way leads into subgraphs
-and functions and out of them.
+A path to such an operator contains only operators that move elements, and arithmetic. A number on
+the limit between two decisions stays on the limit there. A matrix product, a convolution, a
+normalization or a Softmax ends the path, because its results are on a limit only by chance. Paths
+lead into and out of subgraphs and functions.
 
-All values are marked at once, backwards from the operators that decide, when a pass asks its first
-question. The replacement of a value has the value's name, and so its mark.
+All values are marked at once, backwards from the deciding operators, at the first question of each
+pass. The replacement of a value has the same name, and therefore the same mark.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from fusionc.operators.deciding_operators import (
 )
 from fusionc.operators.domains import MICROSOFT
 
-JUMP = "jump"  # the last bit decides
-CANCELS = "cancels"  # the sign of the rest of the value in a sum decides
-ZERO = "zero"  # if the value is near 0, its sign decides
-SIGN = "sign"  # if the value is 0, the sign of that zero decides
-TURN = "turn"  # if the value is 0, its last bit may turn an angle round
-# the operators through which each kind of decision is handed on
-_HANDED_ON = {
+# the kinds of decisions
+JUMP = "jump"  # the last bit of the value decides
+CANCELS = "cancels"  # the value is a summand; the sign of the sum decides if the sum is near 0
+ZERO = "zero"  # the sign of the value decides if the value is near 0
+SIGN = "sign"  # the sign of a zero decides if the value is 0
+TURN = "turn"  # the value is part of an angle, which rounding may turn if the value is near 0
+# the operators that a path of each kind may contain
+_PATH_OPERATORS = {
     JUMP: CONTINUOUS,
     CANCELS: STRAIGHT,
     ZERO: STRAIGHT,
@@ -51,10 +53,10 @@ _HANDED_ON = {
 
 @dataclass
 class _Marks:
-    """The values by which operators decide."""
+    """The marked values: those by which a later operator decides."""
 
-    end: int  # values with serial numbers from here on are newer than the marks
-    # the operator by kind of decision, graph and name of the value
+    end: int  # values with this serial number or a larger one are newer than the marks
+    # the deciding operator, by kind of decision, graph and name of the value
     deciders: dict[tuple[str, Graph, str], str] = field(default_factory=dict)
 
 
@@ -62,21 +64,21 @@ _MARKS: WeakKeyDictionary[Model, _Marks] = WeakKeyDictionary()
 
 
 def forget(model: Model) -> None:
-    """Forget the marks when another pass begins: a value may have come closer to an operator that
-    decides.
+    """Discard the marks when another pass begins: rewrites may have created new paths to deciding
+    operators.
     """
     _MARKS.pop(model, None)
 
 
 def decider_of(value: Edge, kind: str = JUMP) -> str:
-    """The operator that decides by this value, by this kind of decision; "" for none."""
+    """The operator that makes this kind of decision by this value. "" if no operator does."""
     model = value.graph.model
     if model not in _MARKS:
         _MARKS[model] = _marks_of(model)
     marks = _MARKS[model]
     pending = [(kind, value)]
     seen = set(pending)
-    while pending:  # only values newer than the marks are followed
+    while pending:  # paths are followed only along values that are newer than the marks
         kind, value = pending.pop()
         if decider := marks.deciders.get((kind, value.graph, value.name)):
             return decider
@@ -92,11 +94,11 @@ def decider_of(value: Edge, kind: str = JUMP) -> str:
 
 
 def _decided_results(node: Node, kind: str) -> Iterator[tuple[str, Edge]]:
-    """The results of a node, with those kinds of decisions by them that are decisions of this kind
-    by the inputs of the node.
+    """The outputs of a node, each with the kinds of decisions that continue a decision of `kind`
+    about the node's inputs.
     """
-    kinds = [other for other in _HANDED_ON if kind in _kinds_read(node, other)]
-    yield from ((other, made) for other in kinds for made in node.outputs if made is not None)
+    kinds = [other for other in _PATH_OPERATORS if kind in _kinds_read(node, other)]
+    yield from ((other, output) for other in kinds for output in node.outputs if output is not None)
 
 
 def _marks_of(model: Model) -> _Marks:
@@ -118,15 +120,15 @@ def _marks_of(model: Model) -> _Marks:
         kind, value, op = pending.pop()
         for source in values_across_border(value):
             reach(kind, source, op)
-        maker = value.producer
-        for earlier in () if maker is None else _kinds_read(maker, kind):
-            for source in () if maker is None else maker.inputs:
+        producer = value.producer
+        for earlier in () if producer is None else _kinds_read(producer, kind):
+            for source in () if producer is None else producer.inputs:
                 reach(earlier, source, op)
     return marks
 
 
 def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
-    """All nodes that may decide, with the kinds of their decisions."""
+    """All nodes that may decide, each with the kind of its decision."""
     for graph in model.graphs:
         for operator, nodes in graph.by_operator.items():
             is_cast = operator in (("", "Cast"), ("", "CastLike"))
@@ -137,7 +139,7 @@ def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
 
 
 def _decides(node: Node, value: Edge, kind: str) -> bool:
-    """Whether a node decides by a value that it reads, by this kind of decision."""
+    """Whether a node makes this kind of decision by a value that it reads."""
     places: tuple[int, ...] | None = ()
     if kind == ZERO:
         places = () if _is_smooth(node) else SIGN_DECIDES.get(node.operator, ())
@@ -153,7 +155,7 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
 
 
 def _is_smooth(node: Node) -> bool:
-    """Whether a node is a power that is smooth at 0: with the exponent 1, 2, 3, …"""
+    """Whether a node is a Pow that is smooth at 0: its exponents are 1, 2, 3, …"""
     if node.op != "Pow" or node.inputs[1] is None:
         return False
     exponent = node.inputs[1].constant()
@@ -161,7 +163,7 @@ def _is_smooth(node: Node) -> bool:
 
 
 def _is_product(node: Node) -> bool:
-    """Whether a node is a power that divides nothing: its exponents are 0 or more."""
+    """Whether a node is a Pow without division: its exponents are 0 or more."""
     exponent = (
         node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
     )
@@ -169,7 +171,7 @@ def _is_product(node: Node) -> bool:
 
 
 def _cuts_off(node: Node) -> bool:
-    """Whether a node casts to a type without fractions."""
+    """Whether a node casts to a type without fractions, such as integers."""
     if not node.is_op("Cast", "CastLike") or node.outputs[0] is None:
         return False
     to = node.attr("to") if node.op == "Cast" else node.outputs[0].elem_type
@@ -177,12 +179,12 @@ def _cuts_off(node: Node) -> bool:
 
 
 def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
-    """The kinds of decisions by the inputs of a node that a decision of this kind by its results
-    is.
+    """The kinds of decisions about the inputs of a node that follow from a decision of `kind`
+    about its outputs.
     """
     if node.domain == MICROSOFT and node.op in CONTINUOUS_OF_MICROSOFT:
         return (kind,) if kind in (JUMP, TURN) else ()
-    if node.domain != "" or _cuts_off(node) or node.op not in _HANDED_ON[kind]:
+    if node.domain != "" or _cuts_off(node) or node.op not in _PATH_OPERATORS[kind]:
         return ()
     if kind == ZERO and node.op in SUMS:
         is_safe = node.op != "Sub" and all(map(is_never_negative, node.inputs))

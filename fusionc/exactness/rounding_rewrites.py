@@ -1,5 +1,5 @@
-"""May a rewrite round in another way? Not if it replaces nothing except arithmetic, and the last
-bit decides.
+"""Decide whether a rewrite may change the rounding of its results. It may not if it replaces only
+arithmetic, and a later operator decides by the last bit.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, SUMS, is_rea
 
 
 def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
-    """Why the results of these nodes must stay bit for bit; "" if they need not.
+    """Why the results of these nodes must stay bit for bit. "" if their rounding may change.
 
-    The results of a convolution, a product, a reduction or a function such as Exp lie on a limit
-    only by chance. An angle is different: products with the sines of a Fourier transform are often
-    noise instead of 0. Integers, and elements that are only moved, are not rounded.
+    The results of a convolution, a matrix product, a reduction or a function such as Exp are on a
+    limit between two decisions only by chance. Angles are an exception: products with the sines of
+    a Fourier transform are often tiny rounding errors instead of 0, and their angle is arbitrary.
+    Integers, and elements that are only moved, are not rounded.
     """
     operators = {node.op if node.domain == "" else "" for node in nodes}
     if operators <= MOVES:

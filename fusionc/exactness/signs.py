@@ -1,4 +1,4 @@
-"""Values that are known to have no negative elements."""
+"""Find values that are known to have no negative elements."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fusionc.operators.facts import Trait, names_with, places_of
 _NEVER_NEGATIVE = names_with(Trait.NEVER_NEGATIVE)
 _AT_LEAST_ZERO = names_with(Trait.AT_LEAST_ZERO)
 _KEEPS_SIGN = places_of(Trait.KEEPS_SIGN)
-_DEEPEST = 12  # operators, one after the other, that are looked through
+_MAX_DEPTH = 12  # the number of producers, one after the other, that are examined
 
 
 def is_never_negative(value: Edge | None) -> bool:
-    """Whether no element of floating-point numbers can be below 0, or −0; it may be NaN."""
-    return _has_no_sign(value, _DEEPEST, is_zero_signed=False)
+    """Whether no floating-point element can be below 0 or −0. Elements may be NaN."""
+    return _has_no_sign(value, _MAX_DEPTH, is_zero_signed=False)
 
 
 def is_at_least_zero(value: Edge | None) -> bool:
-    """Whether no element of floating-point numbers can be below 0; it may be −0 or NaN."""
-    return _has_no_sign(value, _DEEPEST, is_zero_signed=True)
+    """Whether no floating-point element can be below 0. Elements may be −0 or NaN."""
+    return _has_no_sign(value, _MAX_DEPTH, is_zero_signed=True)
 
 
 def _has_no_sign(value: Edge | None, depth: int, is_zero_signed: bool) -> bool:
@@ -30,10 +30,10 @@ def _has_no_sign(value: Edge | None, depth: int, is_zero_signed: bool) -> bool:
         return False
     if value.is_constant:
         return _are_positive(value.constant())
-    return value.producer is not None and _makes_no_sign(value.producer, depth, is_zero_signed)
+    return value.producer is not None and _output_has_no_sign(value.producer, depth, is_zero_signed)
 
 
-def _makes_no_sign(node: Node, depth: int, is_zero_signed: bool) -> bool:
+def _output_has_no_sign(node: Node, depth: int, is_zero_signed: bool) -> bool:
     if node.domain != "" or node.has_references:
         return False
     if node.op in _NEVER_NEGATIVE or _is_even_power(node):
@@ -50,15 +50,15 @@ def _are_positive(array: Array | None) -> bool:
 
 
 def _is_clipped(node: Node) -> bool:
-    """Whether a node is a Clip to numbers of at least 0. The upper bound comes last, even if it is
-    below the lower one.
+    """Whether a node is a Clip to numbers of at least 0. Both bounds must be at least 0, because
+    the upper bound wins if it is below the lower bound.
     """
     bounds = clip_bounds(node, np.inf) if node.op == "Clip" else [None]
     return all(bound is not None and bound >= 0 for bound in bounds)
 
 
 def _is_even_power(node: Node) -> bool:
-    """Whether a node multiplies a value by itself, or raises it to 2, 4, …"""
+    """Whether a node multiplies a value by itself, or raises it to the power 2, 4, …"""
     if node.op == "Mul":
         return node.inputs[0] is node.inputs[1]
     power = node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None

@@ -1,3 +1,1 @@
-"""Models that are Python objects, not files: optimized as by `convert`, and returned as the same
-kind of object.
-"""
+"""Optimize models that are Python objects. The result is an object of the same kind."""

@@ -1,6 +1,6 @@
-"""The kinds of models in memory, and the way to a ModelProto and back.
+"""The kinds of models in memory, and their conversion to a ModelProto and back.
 
-The packages of the other kinds are not required: a model brings its package along.
+fusionc does not require the packages of these kinds: if a model exists, its package is installed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from fusionc.in_memory.temporary_files import serialize
 
 @dataclass(frozen=True)
 class InMemory:
-    """A model that is an object."""
+    """A model in memory, as a ModelProto."""
 
-    label: str  # its name in messages
+    label: str  # the name of the model in messages
     proto: onnx.ModelProto
     folder_of: Callable[[TensorProto], str]  # the folder of the external data of a tensor
-    back: Callable[[onnx.ModelProto], Any]  # from a result to the kind of the model
+    back: Callable[[onnx.ModelProto], Any]  # converts a result to the kind of the model
 
 
 def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMemory:
-    """The model as a proto. Raises UsageError for an object that is not a model, FusioncError for
-    bytes that are not one.
+    """The model as a ModelProto. Raises UsageError for an object that is not a model, and
+    FusioncError for bytes that are not a model.
     """
     folder = os.fspath(base_dir or ".")
     if isinstance(model, onnx.ModelProto):
@@ -57,7 +57,7 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
             lambda result: _program(model, inner.back(result)),
         )
     is_of_ir = _is_from("onnx_ir", model) or _is_from("onnxscript", model)
-    # a graph or a function of onnx_ir lacks these
+    # a graph or a function of onnx_ir does not have both attributes
     if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):
         return _model_of_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
@@ -80,13 +80,13 @@ def _parse(data: bytes) -> onnx.ModelProto:
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's errors have no common base
         what = "these bytes are not an ONNX model, or they are damaged"
-        hint = "give what SerializeToString returns"
+        hint = "give the result of SerializeToString"
         raise FusioncError(what, hint=hint, code="E13005") from error
     return proto
 
 
 def _model_of_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
-    """A model of onnx_ir, or of an older onnxscript, which calls the same package onnxscript.ir."""
+    """A model of onnx_ir, or of an older onnxscript, where the same package is onnxscript.ir."""
     ir = import_module(type(model).__module__.removesuffix("._core"))
     folders = {
         (tensor.name, os.fspath(tensor.location)): os.fspath(tensor.base_dir)
@@ -110,21 +110,19 @@ def _model_of_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str
 
 
 def _external_tensors(model: Any) -> Iterator[Any]:
-    """The tensors of a model of onnx_ir that are in files, including those in subgraphs and
-    functions.
-    """
+    """The external tensors of a model of onnx_ir, including those in subgraphs and functions."""
     graphs = [model.graph, *model.functions.values()]
     for graph in graphs:  # the list grows
         values = [value.const_value for value in getattr(graph, "initializers", {}).values()]
         for attribute in (attribute for node in graph for attribute in node.attributes.values()):
-            held = attribute.value
-            values += held if isinstance(held, list | tuple) else [held]
+            value = attribute.value
+            values += value if isinstance(value, list | tuple) else [value]
         graphs += [value for value in values if hasattr(value, "initializers")]
         yield from (value for value in values if hasattr(value, "base_dir"))
 
 
 def _program(program: Any, model: Any) -> Any:
-    """The program with another model; a call makes a new session."""
+    """A copy of the program with another model. Its next call creates a new session."""
     changed = copy.copy(program)
     changed.model = model
     changed._inference_session = changed._tempdir = None

@@ -1,4 +1,4 @@
-"""`fusionc.simplify`: onnxsim's call, in place of `from onnxsim import simplify`."""
+"""`fusionc.simplify`: a replacement for `onnxsim.simplify` with the same arguments."""
 
 from __future__ import annotations
 
@@ -29,35 +29,37 @@ from fusionc.report import Report
 from fusionc.requested.target_opset import latest_opset, newest_opset
 
 _OWN_CHECK = (
-    "results are verified with tolerances and values that follow from the model; input_data gives "
-    "more values"
+    "results are verified with tolerances and values derived from the model; input_data gives "
+    "additional values"
 )
 # arguments that must have their defaults, and what to do instead
 _UNSUPPORTED = {
     "tensor_size_threshold": (
-        "folding may add at most 1 MiB in all; skip_constant_folding leaves it out"
+        "folding may add at most 1 MiB in all; skip_constant_folding switches folding off"
     ),
     "initializers_as_constants": (
-        "skip_constant_folding leaves folding out, optimization_switch of fusionc.optimize single "
-        "passes"
+        "skip_constant_folding switches folding off, optimization_switch of fusionc.optimize "
+        "switches single passes"
     ),
     "inline_functions": "switch on FunctionInlinePass",
-    "extra_optimizers": "fusionc.optimize has optimization_switch for what is off by default",
+    "extra_optimizers": (
+        "optimization_switch of fusionc.optimize switches on passes that are off by default"
+    ),
     "custom_rewriter": "fusionc.optimize takes custom_passes",
     "function_rewrite_rules": "fusionc.optimize takes custom_passes",
     "check_rtol": _OWN_CHECK,
     "check_atol": _OWN_CHECK,
     "input_fill": _OWN_CHECK,
-    "gemm_fusion_backend": "fusionc.optimize has optimization_switch for single passes",
+    "gemm_fusion_backend": "optimization_switch of fusionc.optimize switches single passes",
     "profile": "fusionc.optimize returns a report with the seconds of each stage and pass",
-    "ort_profile": "fusionc.optimize has report, with the time of each operator",
-    "merge_ort_profile": "fusionc.optimize has report, with the time of each operator",
-    "external_data_threshold": "fusionc.optimize has output, and external_weight",
-    "range_opt": "rewrites here hold for all inputs",
+    "ort_profile": "report of fusionc.optimize shows the time of each operator",
+    "merge_ort_profile": "report of fusionc.optimize shows the time of each operator",
+    "external_data_threshold": "fusionc.optimize has output and external_weight",
+    "range_opt": "rewrites of fusionc are correct for all inputs",
     "certify": _OWN_CHECK,
-    "check_hazards": "numpy shows what onnxruntime gives for inputs of yours",
-    "check_gradients": "numpy shows what onnxruntime gives for inputs of yours",
-    "gradient_precision": "numpy shows what onnxruntime gives for inputs of yours",
+    "check_hazards": "compare the outputs of onnxruntime with numpy for your own inputs",
+    "check_gradients": "compare the outputs of onnxruntime with numpy for your own inputs",
+    "gradient_precision": "compare the outputs of onnxruntime with numpy for your own inputs",
 }
 
 _SHAPE = '{"x": (1, 3, 224, 224)}'
@@ -108,32 +110,33 @@ def simplify(
     check_gradients: bool = False,
     gradient_precision: str = "fp32",
 ) -> tuple[onnx.ModelProto, bool]:
-    """Simplify a model, for any runtime (standard operators only), and say whether it is right:
-    onnxsim's call.
+    """Simplify a model for any runtime, with standard operators only. Return the result and whether
+    it is right. The arguments are those of `onnxsim.simplify`.
 
-    The result is always verified, on more inputs than check_n asks for, and rewrites that make it
-    wrong are left out. If no right result is found, this returns the original model and False, and
-    warns. If onnxruntime cannot run the model, nothing is verified: this returns the result and
-    True, or False if check_n asks for a check.
+    The result is always verified, on more inputs than check_n asks for. Rewrites that make it wrong
+    are left out. If all results are wrong, the function warns and returns the original model and
+    False. If onnxruntime cannot run the model, nothing is verified: the function returns the result
+    and True, or False if check_n asks for a check.
 
-    overwrite_input_shapes      sizes to fix; the model may have other ones there
-    test_input_shapes           sizes to verify with; input_data gives values to verify with as well
-    perform_optimization        False leaves on only the passes that static sizes need
+    overwrite_input_shapes      input sizes to fix; they may differ from the model's sizes
+    test_input_shapes           input sizes for the verification
+    input_data                  additional input values for the verification
+    perform_optimization        False runs only the passes that static sizes need
     skip_fuse_bn, skipped_optimizers, skip_constant_folding
-                                switch off the passes that do this work
+                                switch off the corresponding passes
     unused_output               outputs to leave out
-    custom_lib                  a library with custom operators of the model, to verify with
-    target_opset_version        the opset to raise the model to; "latest" is the newest that loses
-                                no kernel
-    output_path                 write the result there, too
+    custom_lib                  a library with custom operators of the model
+    target_opset_version        the opset to raise the model to; "latest" is the newest opset for
+                                which onnxruntime has all kernels of the model
+    output_path                 also write the result to this path
+    mutable_initializer         keep initializers that are inputs; by default (from IR version 4 on)
+                                they become constants and are no longer inputs
 
-    mutable_initializer         leave initializers that are inputs as they are: by default they
-                                become constants, and are no longer inputs (from IR version 4 on)
-
-    These have no effect, because the result is as they ask anyway: skip_shape_inference (the result
-    has only the shapes that the model has), dynamic_input_shape, include_subgraph (subgraphs are
-    always simplified), import_custom_schemas. Every other argument must have its default, else it
-    is a UsageError that says what to use; providers may name the CPU.
+    Four arguments have no effect, because fusionc always does what they ask for:
+    skip_shape_inference (the result has only the shapes that the model has), dynamic_input_shape,
+    include_subgraph (subgraphs are always simplified) and import_custom_schemas. Every other
+    argument must have its default. Otherwise a UsageError says what to use instead. providers may
+    name the CPU.
 
     Raises UsageError and FusioncError as `fusionc.optimize` does.
     """
@@ -173,7 +176,7 @@ def simplify(
 
 def _require_cpu(providers: Sequence[Any] | None) -> None:
     if providers is not None and list(providers) != ["CPUExecutionProvider"]:
-        what = "simplify cannot fold with other providers"
+        what = "simplify folds constants on the CPU only"
         raise UsageError(what, hint="leave providers out", code="E10001")
 
 
@@ -182,20 +185,22 @@ def _is_verified(report: Report) -> bool:
 
 
 def _load_whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its weights."""
+    """The model with its weights in memory."""
     return onnx.load(model) if isinstance(model, str | os.PathLike) else model
 
 
 def _opset(proto: onnx.ModelProto, wanted: int | str | None) -> int | str | None:
-    """The wanted opset. "latest" is the newest that loses no kernel of onnxruntime."""
+    """The requested opset. "latest" is the newest opset for which onnxruntime has all kernels of
+    the model.
+    """
     return latest_opset(proto, newest_opset()) if wanted == "latest" else wanted
 
 
 def _drop_initialized_inputs(
     model: str | os.PathLike[str] | onnx.ModelProto, proto: onnx.ModelProto
 ) -> str | os.PathLike[str] | onnx.ModelProto:
-    """The model without inputs that have initializers; as it is if it has no such inputs, or needs
-    them. `proto` is the same model without external data.
+    """The model without inputs that have initializers. Unchanged if it has no such inputs, or if
+    its IR version needs them. `proto` is the same model without external data.
     """
     fed = inputs_to_feed(proto.graph)
     if proto.ir_version < 4 or len(fed) == len(proto.graph.input):
@@ -208,7 +213,7 @@ def _drop_initialized_inputs(
 
 
 def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[int, ...]] | None:
-    """Shapes by input name; None names the only input."""
+    """The shapes by input name. The key None means the only input."""
     if shapes is None:
         return None
     inputs = [value.name for value in inputs_to_feed(model.graph)]
@@ -226,6 +231,6 @@ def _other_outputs(model: onnx.ModelProto, unused: Sequence[str] | None) -> list
         return None
     names = [value.name for value in model.graph.output]
     if missing := [name for name in unused if name not in names]:
-        hint = f"its outputs are: {', '.join(names)}"
+        hint = f"the outputs of the model are: {', '.join(names)}"
         raise UsageError(f"the model has no output {missing[0]}", hint=hint, code="E10016")
     return [name for name in names if name not in unused]

@@ -1,4 +1,4 @@
-"""`fusionc.slim`: onnxslim's call, in place of `from onnxslim import slim`."""
+"""`fusionc.slim`: a replacement for `onnxslim.slim` with the same arguments."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from fusionc.requested.exact_names import names_of_values
 
 # arguments that must have their defaults, and what to do instead
 _UNSUPPORTED = {
-    "inputs": "onnx.utils.Extractor cuts a model at values inside",
+    "inputs": "onnx.utils.Extractor cuts a model at intermediate values",
     "dtype": (
-        "a model of another type computes something else; onnxconverter-common and onnxruntime "
-        "have converters"
+        "a model of another type has other results; onnxconverter-common and onnxruntime have "
+        "converters"
     ),
     "size_threshold": (
-        'folding may add at most 1 MiB in all; skip_optimizations=["constant_folding"] leaves it '
-        "out"
+        'folding may add at most 1 MiB in all; skip_optimizations=["constant_folding"] switches '
+        "folding off"
     ),
-    "inspect": "fusionc inspect shows what a model holds, fusionc diff what differs between two",
+    "inspect": "fusionc inspect examines a model, fusionc diff shows the differences of two models",
     "dump_to_disk": "fusionc diff --json and fusionc convert --report write what was done",
 }
 _TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32", "bool": "BOOL"}
-# What onnxslim calls dead nodes, in addition to branches that are never taken.
+# The passes for onnxslim's dead nodes, in addition to branches that are never taken.
 _DEAD_NODES = (
     "CastRemovePass",
     "DropOutPass",
@@ -49,18 +49,19 @@ _DEAD_NODES = (
     "NoUseReshapeRemovePass",
     "UselessBinaryOpRemovePass",
 )
-_EQUAL_VALUES = {
+_MERGING_PASSES = {
     "subexpression_elimination": "CommonSubexpressionEliminationPass",
     "weight_tying": "RemoveSameConstPass",
 }
-_LISTS = {
+# an example of an item for each argument that is a list
+_LIST_EXAMPLES = {
     "input_shapes": "x:1,3,224,224",
     "model_check_inputs": "x:1,3,224,224",
     "outputs": "logits",
     "skip_optimizations": "constant_folding",
     "skip_fusion_patterns": "FusionGelu",
 }
-_OPTIMIZATIONS = ("constant_folding", "graph_fusion", "dead_node_elimination", *_EQUAL_VALUES)
+_OPTIMIZATIONS = ("constant_folding", "graph_fusion", "dead_node_elimination", *_MERGING_PASSES)
 
 
 @refuse_arguments(_UNSUPPORTED)
@@ -83,26 +84,29 @@ def slim(
     model_check_inputs: Sequence[str] | None = None,
     verbose: bool = False,
 ) -> onnx.ModelProto | None:
-    """Slim a model, for any runtime (standard operators only), and return it: onnxslim's call.
+    """Slim a model for any runtime, with standard operators only, and return it. The arguments are
+    those of `onnxslim.slim`.
 
-    The result is verified always, and rewrites that make it wrong are left out.
+    The result is always verified, and rewrites that make it wrong are left out.
 
-    output_model             write the result there, show what was done, and return None
-    input_shapes             sizes to fix, as ["x:1,3,224,224"]; the model may have others there
-    outputs                  what becomes the outputs, ["logits", "mask:fp16"]; the inputs stay
-    skip_optimizations       of "constant_folding", "graph_fusion", "dead_node_elimination",
-                             "subexpression_elimination" and "weight_tying"
-    skip_fusion_patterns     switches off the passes that do what onnxslim calls so
-    model_check_inputs       with model_check, shapes or .npy files to verify with:
+    output_model             write the result to this path, show what was done, and return None
+    input_shapes             input sizes to fix, as ["x:1,3,224,224"]; they may differ from the
+                             model's sizes
+    outputs                  the values that become the outputs: ["logits", "mask:fp16"]; the inputs
+                             stay
+    skip_optimizations       a list with some of "constant_folding", "graph_fusion",
+                             "dead_node_elimination", "subexpression_elimination", "weight_tying"
+    skip_fusion_patterns     onnxslim's names of patterns; the corresponding passes are switched off
+    model_check_inputs       with model_check, shapes or .npy files for the verification:
                              ["x:1,3,224,224", "ids:ids.npy"]
-    save_as_external_data    with output_model, weights in a file next to it
-    verbose                  print what is being done
+    save_as_external_data    with output_model, write the weights to a separate file
+    verbose                  print the current step
 
     no_shape_infer has no effect: the result has only the shapes that the model has. Every other
-    argument must have its default, else it is a UsageError that says what to use; so is a list of
-    models.
+    argument must have its default, and `model` cannot be a list. Otherwise a UsageError says what
+    to use instead.
 
-    Raises VerificationError if no right result is found, UsageError and FusioncError as
+    Raises VerificationError if all results are wrong, and UsageError and FusioncError as
     `fusionc.optimize` does.
     """
     require_model("slim", model)
@@ -140,26 +144,27 @@ def slim(
 
 def _require_lists(**arguments: object) -> None:
     for name, value in arguments.items():
-        require_list(name, value, _LISTS[name])
+        require_list(name, value, _LIST_EXAMPLES[name])
 
 
 def _switches(
     skip_optimizations: Sequence[str] | None, patterns: Sequence[str] | None
 ) -> dict[str, Any]:
-    """The options for the passes that stay on."""
+    """The options of `fusionc.optimize` that switch off the skipped optimizations and patterns."""
     skipped = skip_optimizations or ()
     for name in skipped:
         if name not in _OPTIMIZATIONS:
             hint = advice(name, _OPTIMIZATIONS, f"the names are: {', '.join(_OPTIMIZATIONS)}")
             raise UsageError(f"skip_optimizations: there is no {name}", hint=hint, code="E10001")
     off = [*passes_for(patterns or (), ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
-    off += [pass_name for name, pass_name in _EQUAL_VALUES.items() if name in skipped]
+    off += [pass_name for name, pass_name in _MERGING_PASSES.items() if name in skipped]
     if "dead_node_elimination" in skipped:
-        off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]  # this also removes multiplications by 1
+        # ArithmeticSimplifyPass also removes multiplications by 1
+        off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]
     has_fusions = "graph_fusion" not in skipped
     kept = []
     if not has_fusions:
-        kept = [name for name in (*_EQUAL_VALUES.values(), *_DEAD_NODES) if name not in off]
+        kept = [name for name in (*_MERGING_PASSES.values(), *_DEAD_NODES) if name not in off]
     return {
         "oo_level": "O3" if has_fusions else "O1",
         "oo_constant_folding": "constant_folding" not in skipped,
@@ -168,9 +173,9 @@ def _switches(
     }
 
 
-def _output_options(model: onnx.ModelProto, given: Sequence[str] | None) -> dict[str, Any]:
-    """The options for the wanted outputs and their types."""
-    outputs = list(_outputs(model, given or ()))
+def _output_options(model: onnx.ModelProto, texts: Sequence[str] | None) -> dict[str, Any]:
+    """The options of `fusionc.optimize` for the requested outputs and their types."""
+    outputs = list(_outputs(model, texts or ()))
     if unknown := [type_ for _, type_ in outputs if type_ and type_ not in _TYPES]:
         what = f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}"
         raise UsageError(what, hint="choose one", code="E10001")
@@ -178,22 +183,22 @@ def _output_options(model: onnx.ModelProto, given: Sequence[str] | None) -> dict
     return {"out_nodes": [name for name, _ in outputs] or None, "output_type": types or None}
 
 
-def _outputs(model: onnx.ModelProto, given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The wanted outputs, each with the type after its name, if there is one."""
-    known = names_of_values(model) if any(":" in part for part in given) else ()
-    for part in given:
-        name, colon, type_ = part.rpartition(":")
-        yield (name, type_) if colon and part not in known else (part, "")
+def _outputs(model: onnx.ModelProto, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The requested outputs as (name, type). The type is "" if the text has no type."""
+    known = names_of_values(model) if any(":" in text for text in texts) else ()
+    for text in texts:
+        name, colon, type_ = text.rpartition(":")
+        yield (name, type_) if colon and text not in known else (text, "")
 
 
 def _shapes(
-    given: Sequence[str] | Mapping[str, Sequence[int]] | None,
+    shapes: Sequence[str] | Mapping[str, Sequence[int]] | None,
 ) -> dict[str, tuple[int, ...]] | None:
-    if given is None:
+    if shapes is None:
         return None
-    if isinstance(given, Mapping):
-        return {name: tuple(shape) for name, shape in given.items()}
-    return dict(map(_shape, given))
+    if isinstance(shapes, Mapping):
+        return {name: tuple(shape) for name, shape in shapes.items()}
+    return dict(map(_shape, shapes))
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -207,16 +212,16 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _values(
-    model: onnx.ModelProto, given: Sequence[str]
+    model: onnx.ModelProto, texts: Sequence[str]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
-    """Shapes, and arrays of files, by input name."""
-    files = [_file(model, text) for text in given if text.endswith(".npy")]
-    shapes = dict(_shape(text) for text in given if not text.endswith(".npy"))
+    """The shapes, and the arrays from .npy files, by input name."""
+    files = [_file(model, text) for text in texts if text.endswith(".npy")]
+    shapes = dict(_shape(text) for text in texts if not text.endswith(".npy"))
     return shapes, {name: _array(path) for name, path in files}
 
 
 def _file(model: onnx.ModelProto, text: str) -> tuple[str, str]:
-    """The name of an input, the longest one that fits, and the path after it."""
+    """Split "name:path". An input name may contain colons; the longest name that fits is used."""
     names = [value.name for value in model.graph.input if text.startswith(f"{value.name}:")]
     name = max(names, key=len, default=text.rpartition(":")[0])
     return name, text[len(name) + 1 :]

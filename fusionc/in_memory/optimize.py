@@ -1,4 +1,4 @@
-"""`fusionc.optimize`: a conversion from a model in memory to one in memory."""
+"""`fusionc.optimize`: convert a model in memory to a model in memory."""
 
 from __future__ import annotations
 
@@ -41,23 +41,24 @@ def optimize(
     """Optimize an ONNX model, verify the result in onnxruntime, and return it with a report.
 
     model         an onnx.ModelProto, its bytes, an onnx_ir.Model (or one of onnxscript.ir), a
-                  torch.onnx.ONNXProgram, or the path of a model; it is not changed, and the result
-                  is of the same kind, for a path a ModelProto with its weights
-    base_dir      the folder for the external data of a model in memory; by default the current
-                  one, or the one that the tensors of onnx_ir name. Unchanged data stays there
-    output        write the result there, too, with its kernels next to it; by default nothing is
-                  written
-    log           as in `convert`, but by default no log is written
-    options       those of `convert`; external_weight can only be 0 without `output`, which takes
+                  torch.onnx.ONNXProgram, or the path of a model; the object is not changed, and the
+                  result is of the same kind; for a path it is a ModelProto with its weights
+    base_dir      the folder of the external data of a model in memory; by default the current
+                  folder, or the folder that the tensors of onnx_ir name; data that no pass changes
+                  stays there
+    output        also write the result to this path, with its kernels next to it; by default
+                  nothing is written
+    log           as in `convert`, except that by default no log is written
+    options       those of `convert`; without `output`, external_weight can only be 0, which moves
                   external data into the model
 
     The result is the model that `convert` writes. With enable_graph_kernel, its areas run as
-    functions wherever it is loaded. `report.kernels` is the library with their kernels, in the
-    user's cache or next to `output`; register it with
+    functions on any runtime. `report.kernels` is the library with their kernels, in the user's
+    cache or next to `output`; register it with
     `session_options.register_custom_ops_library(str(report.kernels))`.
 
-    Several threads may call this at once. While it runs, it needs a temporary folder of the size of
-    the model and the result together.
+    Several threads may call this function at once. During the call, a temporary folder needs space
+    for the model and the result together.
 
     Raises the errors of `convert`, and UsageError for an object that is not a model.
     """
@@ -86,22 +87,24 @@ def _require_folder(base_dir: str | os.PathLike[str] | None) -> None:
     if base_dir is None or path_of(base_dir, "base_dir", "give the path of a folder").is_dir():
         return
     what = "base_dir is not an existing folder"
-    hint = "give the folder in which the external data of the model lies"
+    hint = "give the folder with the external data of the model"
     raise UsageError(what, where=os.fspath(base_dir), hint=hint, code="E10001")
 
 
 def _require_output(output: object, options: Mapping[str, Any]) -> None:
-    """Raise UsageError if options ask for files next to a result that is not written."""
+    """Raise UsageError if an option asks for files next to the result, and the result is not
+    written.
+    """
     needs_output = {"external_weight": (1, "the weights"), "ready": (True, "the ready form")}
     for name, (value, what) in needs_output.items():
         if options.get(name) == value and output is None:
-            problem = f"{name} is {value}, and there is no file next to which {what} could go"
-            raise UsageError(problem, hint="give output as well, or leave it out", code="E10001")
+            problem = f"{name} is {value}, and without an output file {what} cannot be written"
+            raise UsageError(problem, hint=f"give output, or leave {name} out", code="E10001")
 
 
 def _no_room(error: OSError, folder: Path) -> FusioncError:
     what = f"the files of a conversion cannot be written: {error.strerror or error}"
-    hint = "make room there, or name another folder in the environment variable TMPDIR"
+    hint = "free some space there, or set the environment variable TMPDIR to another folder"
     return FusioncError(what, where=str(folder), hint=hint)
 
 
@@ -112,7 +115,8 @@ def _optimize(
     output: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> tuple[Any, Report]:
-    # a conversion locks the folder of the result, and the outer folder is locked already
+    # A conversion locks the folder of its result. `folder` is already locked, so a subfolder is
+    # used.
     inner = folder / "files"
     inner.mkdir()
     moved: Moved = {}
@@ -123,7 +127,7 @@ def _optimize(
         source = inner / "model.onnx"
         moved, back = _write_model(model, base_dir, source)
     if moved and output is not None and options.get("external_weight") is None:
-        options["external_weight"] = 1  # the file with them is only temporary
+        options["external_weight"] = 1  # the weights are in a temporary file and must be copied
     report = convert(source, output=inner / "result.onnx" if output is None else output, **options)
     assert report.output is not None
     result = read(report.output, moved)
@@ -141,24 +145,24 @@ def _optimize(
 def _write_model(
     model: Any, base_dir: str | os.PathLike[str] | None, source: Path
 ) -> tuple[Moved, Callable[[onnx.ModelProto], Any]]:
-    """Write a model in memory to a file; the weights that went to another file, and the way back
-    from a result.
+    """Write a model in memory to a file. Return the weights that were written to a separate file,
+    and the function that converts a result to the kind of the model.
     """
-    given = model_in_memory(model, base_dir)
+    in_memory = model_in_memory(model, base_dir)
     try:
-        return write(given.proto, source, given.folder_of), given.back
+        return write(in_memory.proto, source, in_memory.folder_of), in_memory.back
     except OSError as error:
         raise _no_room(error, source.parent.parent) from error
     except FusioncError as error:
         # a file of external data is missing
         if base_dir is None and error.code == "E10410":
             error.hint = (
-                "load the model with its external data, give its path instead, or the folder of "
-                "that data with base_dir of fusionc.optimize"
+                "load the model with its external data, or give its path instead, or give the "
+                "folder of the external data as base_dir of fusionc.optimize"
             )
         raise
 
 
 def _hide_paths(text: str, folder: Path) -> str:
-    """The text with "the model" in place of temporary files."""
+    """The text with "the model" instead of the paths of temporary files."""
     return re.sub(re.escape(str(folder)) + r"[^\s:;,'\"]*", "the model", text)

@@ -1,5 +1,5 @@
-"""The names of rewrites in onnxsim and onnxslim, and the passes that do such work here: what a call
-of theirs switches off. A name without passes means a rewrite that no pass does.
+"""The names of rewrites in onnxsim and onnxslim, and the corresponding passes of fusionc. A call
+switches these passes off by the peer's names. A rewrite without passes here has no counterpart.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ ONNXSLIM_PATTERNS: Mapping[str, tuple[str, ...]] = {
 def passes_for(
     names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str
 ) -> list[str]:
-    """The passes that do the work of a peer's rewrites of these names. Raises UsageError for an
+    """The passes that correspond to these names of a peer's rewrites. Raises UsageError for an
     unknown name.
     """
     passes = list[str]()
@@ -118,8 +118,8 @@ def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
 def refuse_arguments(
     hints: Mapping[str, str],
 ) -> Callable[[Callable[_P, _Result]], Callable[_P, _Result]]:
-    """A decorator: raise UsageError if an argument in `hints`, which fusionc does not support, has
-    another value than its default. Any value that is false counts as None.
+    """A decorator that raises UsageError if an argument in `hints` does not have its default value.
+    fusionc does not support these arguments. False, 0 and empty values count as None.
     """
 
     def decorate(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
@@ -131,7 +131,7 @@ def refuse_arguments(
             for name, hint in hints.items():
                 default = parameters[name].default
                 if (arguments[name] or None) != (default or None):
-                    what = f"{function.__name__} cannot do what {name} asks for"
+                    what = f"{function.__name__} does not support the argument {name}"
                     raise UsageError(what, hint=hint, code="E10001")
             return function(*args, **kwargs)
 
@@ -141,7 +141,7 @@ def refuse_arguments(
 
 
 def require_model(name: str, model: object) -> None:
-    """Raise UsageError if a model is neither a path nor a ModelProto, as peers take them."""
+    """Raise UsageError if a model is neither a path nor a ModelProto. Peers take only these."""
     if isinstance(model, list):
         hint = "fusionc diff shows what differs between two models"
         raise UsageError(f"{name} takes one model, not a list of them", hint=hint, code="E10001")
@@ -152,23 +152,23 @@ def require_model(name: str, model: object) -> None:
         raise UsageError(what, hint=hint, code="E10001")
 
 
-def require_list(name: str, given: object, example: str) -> None:
-    """Raise UsageError if an argument is not a list of texts. A single text is refused: its letters
-    would be the list.
+def require_list(name: str, value: object, example: str) -> None:
+    """Raise UsageError if an argument is not a list of strings. A single string is refused, because
+    its characters would count as the items.
     """
-    if isinstance(given, str) or not (
-        given is None or (isinstance(given, Iterable) and all(map(_is_text, given)))
+    if isinstance(value, str) or not (
+        value is None or (isinstance(value, Iterable) and all(map(_is_text, value)))
     ):
         raise UsageError(
-            f"{name} is {shown(given)}, not a list", hint=f'give ["{example}"]', code="E10001"
+            f"{name} is {shown(value)}, not a list", hint=f'give ["{example}"]', code="E10001"
         )
 
 
-def require_mapping(name: str, given: object, example: str) -> None:
+def require_mapping(name: str, value: object, example: str) -> None:
     """Raise UsageError if an argument is not a mapping."""
-    if not isinstance(given, Mapping | None):
+    if not isinstance(value, Mapping | None):
         raise UsageError(
-            f"{name} is {shown(given)}, not a dict", hint=f"give {example}", code="E10001"
+            f"{name} is {shown(value)}, not a dict", hint=f"give {example}", code="E10001"
         )
 
 

@@ -1,4 +1,4 @@
-"""Values for the inputs of a model, as a file that the verification reads."""
+"""Write input values to a file that the verification reads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from fusionc.model.tensors import Array
 
 @contextmanager
 def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
-    """A temporary .npz file with these arrays by input name; None if there are none.
+    """A context manager for a temporary .npz file with these arrays, by input name. None if
+    `values` is empty.
 
-    Raises UsageError if one is not an array of numbers or text.
+    Raises UsageError if a value is not an array of numbers or text.
     """
     if not values:
         yield None
@@ -28,7 +29,7 @@ def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
         path = Path(folder, "inputs.npz")
         with ZipFile(path, "w") as archive:
-            # an input may be called like an argument of numpy.savez
+            # numpy.savez cannot write an input whose name is one of its arguments
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
@@ -38,7 +39,7 @@ def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
 def _array(name: str, value: Any) -> Array:
     try:
         array = np.asarray(value)
-        reason = "it holds Python objects" if array.dtype.hasobject else ""
+        reason = "it contains Python objects" if array.dtype.hasobject else ""
     except ValueError as error:
         reason = said(error)
     if reason:

@@ -1,8 +1,10 @@
-"""A ModelProto of any size ↔ files in a temporary folder. The proto is not changed.
+"""Write a ModelProto of any size to files in a temporary folder, and read a result back. The proto
+is not changed.
 
-onnxruntime, which has its own process, and all checks of a result work on files. Weights that are
-in files already, or too large for one message of protobuf, go to one file there. If the result
-still has such a weight, it gets what the model has for it: bytes, or a place in a file of the user.
+onnxruntime, which runs in another process, and all checks of a result work on files. External
+weights, and weights that are too large for protobuf, are moved to one temporary file. If the result
+still has a moved weight, the weight is stored in the result as in the model: as bytes, or as
+external data in the user's file.
 """
 
 from __future__ import annotations
@@ -30,17 +32,19 @@ from fusionc.errors import FusioncError
 from fusionc.model.tensors import byte_size
 
 _WEIGHTS = "weights"
-_STEP = 64  # bytes, at least, from one tensor to the next
+_ALIGNMENT = 64  # bytes
 _KNOWN_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
-# weights of the model by their offsets in that file
+# the moved weights of the model, by their offsets in the temporary file
 Moved = Mapping[int, TensorProto]
 
 
 def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto], str]) -> Moved:
-    """Write a model; `folder_of` is the folder of the external data of a tensor.
+    """Write a model, and return its moved weights. `folder_of` gives the folder of the external
+    data of a tensor.
 
-    Raises FusioncError if that data is missing, or if the rest is too large for protobuf.
+    Raises FusioncError if external data is missing, or if the model without its weights is too
+    large for protobuf.
     """
     everything = list(protos.tensors_of(proto))
     is_large = sum(_size(tensor) for tensor in everything if not _is_external(tensor)) > LIMIT
@@ -52,23 +56,22 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
     with path.with_name(_WEIGHTS).open("wb") as file:
         for original, tensor in zip(everything, protos.tensors_of(copy), strict=True):
             if _is_external(tensor) and _size(tensor) == 0:
-                # for a place without elements, onnxruntime reads to the end of the file, and fails
+                # for an external tensor of size 0, onnxruntime reads to the end of the file, and
+                # fails
                 make_inline(tensor, b"")
             elif _is_external(tensor):
                 offset = file.tell()
                 write_elements(original, folder_of(original), file)
                 size = file.tell() - offset
                 make_external(tensor, _WEIGHTS, offset, size)
-                file.write(bytes(_STEP - size % _STEP))
+                file.write(bytes(_ALIGNMENT - size % _ALIGNMENT))
                 moved[offset] = original
     path.write_bytes(serialize(copy, str(path)))
     return moved
 
 
 def read(path: Path, moved: Moved) -> onnx.ModelProto:
-    """The result that was written there. Moved weights are as the model has them, others are in
-    memory.
-    """
+    """Read a result. Moved weights are stored as in the model; other weights are in memory."""
     proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     for tensor in filter(_is_external, protos.tensors_of(proto)):
         entries = external_entries(tensor)
@@ -84,18 +87,20 @@ def read(path: Path, moved: Moved) -> onnx.ModelProto:
 
 
 def serialize(proto: onnx.ModelProto, where: str) -> bytes:
-    """The bytes of a model. Raises FusioncError if it is too large for protobuf."""
+    """The bytes of a model. Raises FusioncError if the model is too large for protobuf."""
     try:
         return bytes(proto.SerializeToString())
     except EncodeError as error:
-        what = "without its initializers the model is larger than one message of protobuf can be"
+        what = "the model is too large for protobuf, even without its initializers"
         hint = "turn large Constant nodes into initializers"
         hint += ", or give the path of a model with external data"
         raise FusioncError(what, where=where, hint=hint, code="E13004") from error
 
 
 def _copy(proto: onnx.ModelProto, is_large: bool) -> onnx.ModelProto:
-    """A copy. If the model is large, its larger initializers become external, without data."""
+    """A copy of the model. In the copy of a large model, larger initializers are marked as external
+    and have no data.
+    """
     copy = onnx.ModelProto()
     if not is_large:
         copy.CopyFrom(proto)
@@ -129,5 +134,5 @@ def _is_external(tensor: TensorProto) -> bool:
 
 
 def _size(tensor: TensorProto) -> int:
-    # an unknown type is refused when it is read
+    # reading a tensor of an unknown type raises an error later
     return byte_size(tensor) if tensor.data_type in _KNOWN_TYPES else 0

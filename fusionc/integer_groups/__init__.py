@@ -1,1 +1,3 @@
-"""Groups that onnxruntime computes in integers: DequantizeLinear, an operator, QuantizeLinear."""
+"""Groups of nodes that onnxruntime computes in integers: DequantizeLinear, an operator (the core),
+QuantizeLinear.
+"""

@@ -1,5 +1,5 @@
-"""Whether onnxruntime computes an operator in integers: its inputs are dequantized, its result is
-quantized.
+"""Find out whether onnxruntime computes an operator in integers: its inputs come from
+DequantizeLinear, and its result goes to QuantizeLinear.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from fusionc.operators.integer_operators import (
     WEIGHTED,
 )
 
-FAR = 8  # operators at most between an operator and a quantization
-_MANY = 64  # users of a value from which on they are not looked at one by one
+FAR = 8  # the maximal number of operators between the core and a quantization
+_MAX_CONSUMERS = 64  # a value with more consumers is not examined
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
 def is_core(node: Node) -> bool:
-    """Whether an operator may be the core of a group: the one that is computed in integers."""
+    """Whether a node may be the core of a group: the operator that is computed in integers."""
     return node.operator in MADE or (node.domain == "" and node.op in BETWEEN)
 
 
 def grade(node: Node, wiring: Wiring) -> int:
-    """`INTEGERS` or `FLOAT_RESULT` if onnxruntime computes an operator in integers, else 0."""
+    """`INTEGERS` or `FLOAT_RESULT` if onnxruntime computes the node in integers, otherwise 0."""
     if node.operator in MADE or not is_core(node):
         return MADE.get(node.operator, 0)
     types = _types_read(node, wiring)
@@ -50,27 +50,27 @@ def grade(node: Node, wiring: Wiring) -> int:
 
 
 def reads_integers(node: Node) -> bool:
-    """Whether an operator reads dequantized integers alone, as the core of a group does, with
-    scales that onnxruntime's integer operator takes: one for all data, a scalar for AveragePool.
+    """Whether a node reads only dequantized integers, as the core of a group does. Their scales
+    must fit onnxruntime's integer operator: one scale for all data, and a scalar for AveragePool.
     """
     wiring = Wiring()
     if node.domain != "" or node.op not in BETWEEN or not _types_read(node, wiring):
         return False
     data = node.inputs[:1] if node.op in WEIGHTED else node.inputs
-    makers = [_dequantizer_of(value, wiring) for value in data]
-    scales = [maker.inputs[1] for maker in makers if maker is not None]
+    dequantizers = [_dequantizer_of(value, wiring) for value in data]
+    scales = [dequantizer.inputs[1] for dequantizer in dequantizers if dequantizer is not None]
     return all(takes_scale(node, scale) for scale in scales)
 
 
 def takes_scale(core: Node, scale: Edge | None) -> bool:
-    """Whether onnxruntime's integer operator takes a scale of its data or of its result."""
+    """Whether onnxruntime's integer operator accepts this scale for its data or its result."""
     if scale is None or scale.shape is None:
         return True
     return scale.shape == () if core.op == "AveragePool" else set(scale.shape) <= {1}
 
 
 def _types_read(node: Node, wiring: Wiring) -> list[int]:
-    """The types of the integers that an operator reads; none if it cannot compute in these."""
+    """The integer types that a node reads. Empty if it cannot compute with these types."""
     places = BETWEEN[node.op]
     read = [value for at, value in enumerate(node.inputs) if places is None or at in places]
     types = [_dequantized_type(value, wiring) for value in read]
@@ -80,7 +80,9 @@ def _types_read(node: Node, wiring: Wiring) -> list[int]:
 
 
 def _takes_bias(node: Node, bias: Edge | None, wiring: Wiring) -> bool:
-    """Whether the group takes the addend of a product: a constant or integers, not scaled."""
+    """Whether the bias of a matrix product can be part of the group: it is a constant or
+    dequantized, and not scaled.
+    """
     if bias is None:
         return True
     is_scaled = node.op == "Gemm" and node.attr("beta") != 1
@@ -88,21 +90,21 @@ def _takes_bias(node: Node, bias: Edge | None, wiring: Wiring) -> bool:
 
 
 def _are_alike(types: Sequence[int | None]) -> bool:
-    """Whether the known ones of these types are one type of 8 bits."""
+    """Whether all known types are the same 8-bit type."""
     return BYTES.issuperset(filter(None, types)) and len({*filter(None, types)}) < 2
 
 
 def _dequantized_type(value: Edge | None, wiring: Wiring) -> int | None:
-    """The type of the integers that a value is dequantized from, 0 if unknown; None if the value is
-    not dequantized.
+    """The type of the integers from which a value is dequantized; 0 if the type is unknown. None if
+    the value is not dequantized.
     """
     integers = None if value is None else dequantized_from(value, wiring)
     return None if integers is None else integers.elem_type
 
 
 def dequantized_from(value: Edge, wiring: Wiring) -> Edge | None:
-    """The integers that a value is made of by DequantizeLinear and moves alone; None if it is
-    not.
+    """The integers from which a value is computed by a DequantizeLinear and operators that only
+    move elements. None if the value is computed in another way.
     """
     dequantize = _dequantizer_of(value, wiring)
     return None if dequantize is None else dequantize.inputs[0]
@@ -110,25 +112,25 @@ def dequantized_from(value: Edge, wiring: Wiring) -> Edge | None:
 
 def _dequantizer_of(value: Edge | None, wiring: Wiring) -> Node | None:
     for _ in range(FAR):
-        maker = None if value is None else wiring.maker(value)
-        if maker is None or not maker.inputs or maker.inputs[0] is None:
+        producer = None if value is None else wiring.maker(value)
+        if producer is None or not producer.inputs or producer.inputs[0] is None:
             return None
-        value = maker.inputs[0]
-        if maker.operator in DEQUANTIZE:
-            return maker
-        if maker.domain != "" or maker.op not in PASSED:
+        value = producer.inputs[0]
+        if producer.operator in DEQUANTIZE:
+            return producer
+        if producer.domain != "" or producer.op not in PASSED:
             return None
     return None
 
 
 def _quantized_type(quantize: Node) -> int:
-    made = quantize.outputs[0]
-    return 0 if made is None else made.elem_type
+    result = quantize.outputs[0]
+    return 0 if result is None else result.elem_type
 
 
 def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
-    """The operators after the core up to the QuantizeLinear that takes its result; none if no
-    QuantizeLinear does.
+    """The nodes after the core up to the QuantizeLinear of its result. Empty if the result is not
+    quantized.
     """
     way: list[Node] = []
     node = core
@@ -155,21 +157,21 @@ def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
 
 def _users_of_result(node: Node, wiring: Wiring) -> list[Node]:
     value = node.outputs[0] if node.outputs else None
-    if value is None or value.use_count > _MANY or wiring.is_output(value):
+    if value is None or value.use_count > _MAX_CONSUMERS or wiring.is_output(value):
         return []
     return wiring.users(value)
 
 
 def _are_equal(one: Node, other: Node) -> bool:
-    """Whether two quantizations of a value become one."""
+    """Whether two QuantizeLinear nodes of a value have the same scale and zero point."""
     return one is other or one.inputs[1:] == other.inputs[1:]
 
 
 def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bool:
-    """Whether an operator that follows another one joins the group or moves to the other side of
-    the quantization.
+    """Whether a node may be between the core and the QuantizeLinear. `before` is the node before
+    it. onnxruntime fuses such a node into the group, or moves it after the QuantizeLinear.
     """
-    if node.op == "Add":  # onnxruntime makes a Gemm of a MatMul and its bias
+    if node.op == "Add":  # onnxruntime fuses a MatMul and its bias into a Gemm
         added = [v for v in node.inputs if v is not None and wiring.maker(v) is not before]
         is_bias = len(added) == 1 and _takes_bias(node, added[0], wiring)
         return before is core and core.op == "MatMul" and is_bias
@@ -183,8 +185,8 @@ def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bo
 
 
 def _is_void(activation: Node, quantize: Node) -> bool:
-    """Whether a Relu or Clip does nothing because the quantization saturates at its bounds or
-    before.
+    """Whether a Relu or Clip has no effect, because the QuantizeLinear already saturates at its
+    bounds or earlier.
     """
     numbers = [None if v is None else v.constant() for v in (*quantize.inputs, None)[1:3]]
     scale, zero = (None if array is None or array.size != 1 else array for array in numbers)
@@ -201,7 +203,7 @@ def _is_void(activation: Node, quantize: Node) -> bool:
 
 
 def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
-    """Whether a Clip with these bounds changes nothing between the ends of a grid."""
+    """Whether a Clip with these bounds changes nothing in the range from ends[0] to ends[1]."""
     least, most = bounds
     return (
         least is not None

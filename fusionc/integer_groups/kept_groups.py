@@ -1,8 +1,9 @@
-"""Would a rewrite take an operator out of a group that onnxruntime computes in integers?
+"""Keep groups that onnxruntime computes in integers: refuse rewrites that would remove an operator
+from such a group.
 
-In floating-point numbers a group takes up to ten times as long. So a convolution in a group does
-not become a FusedConv, equal products that are quantized in two ways stay two, and no kernel
-contains a part of a group.
+In floating point a group takes up to ten times as long. Therefore a convolution in a group does not
+become a FusedConv, two equal matrix products with different quantizations are not merged, and a
+kernel never contains a part of a group.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.integer_operators import DEQUANTIZE, PASSED, QUANTIZE
 
-# the operators between a core and the quantization of its result
+# the operators that may be between a core and the QuantizeLinear of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
-_AS_IT_IS = Wiring()
+_CURRENT = Wiring()  # the graph without changes
 
 
 def reason_to_keep_group(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> str:
-    """Why `nodes` must not be replaced by `new`, "" if they may be; `pairs` are the old values with
-    their replacements.
+    """Why `nodes` must not be replaced by the nodes `new`. "" if they may be replaced. `pairs` are
+    the old values with their replacements.
     """
     if not nodes or not has_groups(nodes[0].graph):
         return ""
-    makers = (made.producer for _, made in pairs)
-    shared = [maker for maker in makers if maker is not None and maker not in new]
+    producers = (result.producer for _, result in pairs)
+    shared = [producer for producer in producers if producer is not None and producer not in new]
     before = {
-        node: level for node in _affected_cores(nodes, shared) if (level := grade(node, _AS_IT_IS))
+        node: level for node in _affected_cores(nodes, shared) if (level := grade(node, _CURRENT))
     }
     lost = (
         next(_lost_cores(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
@@ -40,43 +41,43 @@ def reason_to_keep_group(
     return (
         ""
         if lost is None
-        else f"onnxruntime computes {lost.op} in integers there, and could not any more"
+        else f"onnxruntime computes {lost.op} in integers there, and no longer could"
     )
 
 
 def _lost_cores(
     before: Mapping[Node, int], wiring: Wiring, gone: Set[Node], new: Sequence[Node]
 ) -> Iterator[Node]:
-    """The operators that were computed in integers `before` and are not in this wiring. A node that
-    is gone may have become another one.
+    """The cores that were computed in integers `before` and are not after the rewrite. Removed
+    nodes count only if the new nodes do not replace their integer computation.
     """
     yield from (
         node for node, level in before.items() if node not in gone and grade(node, wiring) < level
     )
     replaced = {node: level for node, level in before.items() if node in gone}
-    made = sum(grade(node, wiring) for node in new if is_core(node))
-    if new and made < sum(replaced.values()):
+    gained = sum(grade(node, wiring) for node in new if is_core(node))
+    if new and gained < sum(replaced.values()):
         yield from replaced
 
 
 def nodes_in_groups(graph: Graph) -> set[Node]:
-    """The operators that are computed in integers, and those between them and the quantization that
-    follows.
+    """The nodes of a graph that are computed in integers, and all nodes from these to the
+    QuantizeLinear of their result.
     """
     if not has_groups(graph):
         return set()
-    cores = [node for node in graph.nodes if is_core(node) and grade(node, _AS_IT_IS)]
-    return {part for core in cores for part in (core, *way_to_quantizer(core, _AS_IT_IS))}
+    cores = [node for node in graph.nodes if is_core(node) and grade(node, _CURRENT)]
+    return {part for core in cores for part in (core, *way_to_quantizer(core, _CURRENT))}
 
 
 def has_groups(graph: Graph) -> bool:
-    """Whether a graph dequantizes anything."""
+    """Whether a graph has a DequantizeLinear."""
     return any(graph.by_operator.get(operator) for operator in DEQUANTIZE)
 
 
 def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node, None]:
-    """The cores whose groups may change with these nodes: the nodes themselves and those before or
-    after them.
+    """The cores whose groups may change if these nodes are replaced: among the nodes themselves,
+    and before or after them.
     """
     cores = dict.fromkeys(node for node in (*nodes, *shared) if is_core(node))
     for node in nodes:
@@ -88,20 +89,20 @@ def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node,
 
 
 def _cores_upstream(node: Node) -> Iterator[Node]:
-    """The cores before a node with only moves, activations and a bias between."""
+    """The cores before a node, with only moves, activations and a bias between."""
     reached = [node]
     for _ in range(FAR):
-        makers = dict.fromkeys(v.producer for n in reached for v in n.inputs if v is not None)
+        producers = dict.fromkeys(v.producer for n in reached for v in n.inputs if v is not None)
         reached = []
-        for maker in filter(None, makers):
-            if is_core(maker):
-                yield maker
-            if maker.domain == "" and maker.op in _UP_TO_QUANTIZER:
-                reached.append(maker)
+        for producer in filter(None, producers):
+            if is_core(producer):
+                yield producer
+            if producer.domain == "" and producer.op in _UP_TO_QUANTIZER:
+                reached.append(producer)
 
 
 def _cores_downstream(node: Node) -> Iterator[Node]:
-    """The cores after a node with only moves between."""
+    """The cores after a node, with only moves between."""
     reached = [node]
     for _ in range(FAR):
         users = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Makers and users of values: in a graph as it is, or as a rewrite would leave it."""
+"""The producers and consumers of values: in the current graph, or in the graph after a rewrite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from fusionc.model.graph import Edge, Node
 
 
 class Wiring:
-    """The edges of a graph after nodes are removed, others are added, and values are replaced."""
+    """The edges of a graph after a rewrite: the nodes `gone` are removed, the nodes `new` are
+    added, and in each of `pairs` the second value replaces the first.
+    """
 
     def __init__(
         self,
@@ -17,31 +19,31 @@ class Wiring:
         pairs: Iterable[tuple[Edge, Edge]] = (),
     ) -> None:
         self._gone = gone
-        self._instead = dict(pairs)
+        self._replacements = dict(pairs)
         self._replaced_by: dict[Edge, list[Edge]] = {}
         self._new_users: dict[Edge, dict[Node, None]] = {}
-        for old, made in self._instead.items():
-            self._replaced_by.setdefault(made, []).append(old)
+        for old, replacement in self._replacements.items():
+            self._replaced_by.setdefault(replacement, []).append(old)
         for node in new:
             for value in node.inputs:
                 if value is not None:
                     self._new_users.setdefault(value, {})[node] = None
 
     def maker(self, value: Edge) -> Node | None:
-        """The node that makes a value, or its replacement."""
-        return self._instead.get(value, value).producer
+        """The producer of a value, or of its replacement."""
+        return self._replacements.get(value, value).producer
 
     def users(self, value: Edge) -> list[Node]:
-        """The nodes that read a value, or its replacement."""
+        """The consumers of a value, or of its replacement."""
         old = dict.fromkeys(
             user for v in self._names(value) for user in v.outputs if user not in self._gone
         )
-        return [*old, *self._new_users.get(self._instead.get(value, value), ())]
+        return [*old, *self._new_users.get(self._replacements.get(value, value), ())]
 
     def is_output(self, value: Edge) -> bool:
-        """Whether a graph hands a value out."""
+        """Whether a value, or its replacement, is a graph output."""
         return any(v.is_output for v in self._names(value))
 
     def _names(self, value: Edge) -> list[Edge]:
-        current = self._instead.get(value, value)
+        current = self._replacements.get(value, value)
         return [current, *self._replaced_by.get(current, ())]

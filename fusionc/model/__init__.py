@@ -1,3 +1,3 @@
-"""A ModelProto on disk ↔ a graph in memory, losslessly, and questions about operators and
-tensors.
+"""Lossless conversion between a ModelProto and the graph in memory, and questions about operators
+and tensors.
 """

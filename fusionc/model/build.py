@@ -1,5 +1,5 @@
-"""From protos to the graph in memory: one Graph for each scope, edges resolved the way ONNX scopes
-names.
+"""From protos to the graph in memory: one Graph for each scope. Names become edges by ONNX's rules
+of scope.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fusionc.protos import bodies_of, shapeless, training_nodes
 
 
 def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
-    """The model in memory, for the target runtime; `shapes.inference.typed_model` adds types. The
-    proto stays as it is until `write_back` writes what changed. Raises FusioncError for a model
-    that is not in single assignment form or has a cycle.
+    """The model in memory, for the target runtime. It has no inferred types:
+    `shapes.inference.typed_model` adds these. The proto stays unchanged until `write_back` writes
+    the changes. Raises FusioncError for a model that is not in SSA form or has a cycle.
     """
     model = Model(proto, folder, target)
     build_graph(model, proto.graph, None)
@@ -32,7 +32,7 @@ def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") 
 def build_graph(
     model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None
 ) -> Graph:
-    """Build the scope of a graph, or of the body of a function, as a graph of the model."""
+    """Build a Graph of the model from a GraphProto or from the body of a function."""
     graph = Graph(model, proto, parent)
     if isinstance(proto, onnx.GraphProto):
         _declare_inputs_and_constants(graph, proto)
@@ -41,7 +41,7 @@ def build_graph(
             _declare(graph, Value(name, graph))
         graph.inputs = ReadOnlyTuple(graph.values.values())
     nodes = [_declare_node(graph, node) for node in proto.node]
-    # a new value of such a name would get its declaration
+    # A new value may not take a name in value_info: it would get the type declared there.
     model.names |= {info.name: 1 for info in proto.value_info}
     _pin(graph)
     for node in nodes:
@@ -57,7 +57,7 @@ def build_graph(
 
 
 def _connect(node: Node, graph: Graph) -> None:
-    """Give a node its inputs, and build its subgraphs."""
+    """Resolve the inputs of a node, and build its subgraphs."""
     named = node.proto.input
     node.inputs = ReadOnlyTuple(
         _resolve(graph, name, node.label()) if name else None for name in named
@@ -68,13 +68,13 @@ def _connect(node: Node, graph: Graph) -> None:
 
 
 def add_value(graph: Graph, value: Edge) -> None:
-    """Make a value part of the graph, under its name."""
+    """Add a value to the graph under its name."""
     value.graph = graph
     graph.values[value.name] = value
 
 
 def add_node(graph: Graph, node: Node, position: float) -> None:
-    """Put a node into the graph: its outputs, and its uses of its inputs."""
+    """Add a node to the graph, with its outputs and its uses of its inputs."""
     node.graph = graph
     node.position = position
     node.is_in_graph = True
@@ -102,15 +102,15 @@ def _declare(graph: Graph, value: Edge) -> None:
 
 
 def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
-    # Before IR version 4 every initializer had to be listed as an input; since then that makes it a
-    # default that the caller can override, and so not a constant.
-    # of two with one name, onnxruntime takes the last
+    # Before IR version 4 every initializer had to be listed as an input. Since then an initializer
+    # that is listed as an input is a default that the caller can override: it is not a constant.
+    # If two initializers have the same name, onnxruntime takes the last one.
     initializers = {t.name: t for t in proto.initializer}
     listed_only_by_format = initializers if graph.model.ir_version < 4 else {}
     for declared in proto.input:
         if declared.name not in listed_only_by_format:
             value = Value(declared.name, graph)
-            # A value that a Loop carries may change its shape, whatever its subgraph declares.
+            # A loop-carried value may change its shape, even if the subgraph declares a shape.
             value.known_type = ValueType.of(
                 declared.type if graph.parent is None else shapeless(declared.type)
             )
@@ -136,7 +136,7 @@ def _trained(proto: onnx.ModelProto) -> set[str]:
 
 
 def _pin(graph: Graph) -> None:
-    """Mark the values that annotations and training information name."""
+    """Mark the values that quantization annotations or training information name."""
     annotations = getattr(graph.proto, "quantization_annotation", ())
     named = {
         entry.value
@@ -166,21 +166,19 @@ def _resolve(graph: Graph, name: str, user: str) -> Edge:
 
 
 def dependencies(node: Node) -> list[Node]:
-    """The nodes of the same graph that must come before `node`, including those that its subgraphs
-    need.
-    """
+    """The nodes of the same graph whose outputs `node` or its subgraphs read."""
     read = (*node.inputs, *node.captures())
-    makers = (v.producer for v in read if v is not None and v.graph is node.graph)
-    return list(dict.fromkeys(maker for maker in makers if maker is not None))
+    producers = (v.producer for v in read if v is not None and v.graph is node.graph)
+    return list(dict.fromkeys(producer for producer in producers if producer is not None))
 
 
 def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """Sort nodes: producers before users, otherwise in the given order. Linear, except for the
-    heap's logarithm. Raises FusioncError if the nodes form a cycle.
+    """Sort nodes: producers before consumers, otherwise in the given order. The time is n·log n for
+    n nodes. Raises FusioncError if the nodes form a cycle.
     """
     index = {node: i for i, node in enumerate(nodes)}
     needed = {node: dependencies(node) for node in nodes}
-    if all(index[maker] < i for i, makers in enumerate(needed.values()) for maker in makers):
+    if all(index[one] < i for i, producers in enumerate(needed.values()) for one in producers):
         return nodes
     sorter = TopologicalSorter(needed)
     try:

@@ -1,5 +1,5 @@
-"""Model-local functions, and the nodes that replace their calls. onnx's own inliner forgets the
-default values of a function's attributes, and skips functions of other opsets.
+"""Model-local functions, and inlining their calls. onnx's own inliner ignores the default values of
+a function's attributes, and skips functions that import other opset versions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ Key = tuple[str, str, str]  # domain, name and overload
 
 
 def functions_of(model: ModelProto) -> dict[Key, FunctionProto]:
-    """The functions that a node of the model can call. A name that onnx has an operator for means
-    that operator.
+    """The functions that a node of the model can call. A function with the name of an ONNX
+    operator cannot be called: the node means the operator.
     """
     opsets = opsets_of(model)
-    found = {_key(function): function for function in model.functions}
+    functions = {_key(function): function for function in model.functions}
     return {
-        key: f for key, f in found.items() if schema(key[1], key[0], opsets.get(key[0], 1)) is None
+        key: function
+        for key, function in functions.items()
+        if schema(key[1], key[0], opsets.get(key[0], 1)) is None
     }
 
 
@@ -39,30 +41,30 @@ def _key(function: FunctionProto) -> Key:
 
 
 def parameters(function: FunctionProto, call: NodeProto) -> dict[str, AttributeProto]:
-    """The values of a function's attributes in a call: those of the call, and defaults for the
-    others.
+    """The values of a function's attributes in a call, by attribute name. Attributes that the call
+    does not give have the function's defaults.
     """
     return {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
 
 
-def resolve(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
-    """Replace the parameters that a node of the function, or one inside it, takes by the values of
-    a call. A parameter without a value is removed, so that the default of the operator holds.
+def resolve(node: NodeProto, values: Mapping[str, AttributeProto]) -> None:
+    """Replace the attribute references of a node in a function body by the values of a call, also
+    in subgraphs. A reference without a value is removed: the operator's default then holds.
     """
     attributes = list(node.attribute)
     del node.attribute[:]
     for attribute in attributes:
         if not attribute.ref_attr_name:
             for inner in (inner for body in graphs_of(attribute) for inner in body.node):
-                resolve(inner, given)
+                resolve(inner, values)
             node.attribute.append(attribute)
-        elif attribute.ref_attr_name in given:
-            node.attribute.add().CopyFrom(given[attribute.ref_attr_name])
+        elif attribute.ref_attr_name in values:
+            node.attribute.add().CopyFrom(values[attribute.ref_attr_name])
             node.attribute[-1].name = attribute.name
 
 
 def taken_names(model: ModelProto) -> dict[str, int]:
-    """Every name of a value or a node, in the form that `fresh_name` needs."""
+    """All names of values and nodes, in the form that `fresh_name` needs."""
     taken = {name: 1 for node in nodes_of(model) for name in (*node.input, *node.output, node.name)}
     taken.update({value.name: 1 for value in (*model.graph.input, *model.graph.output)})
     return taken | dict.fromkeys(initialized(model.graph), 1)
@@ -71,16 +73,16 @@ def taken_names(model: ModelProto) -> dict[str, int]:
 def nodes_of_call(
     call: NodeProto, function: FunctionProto, taken: dict[str, int]
 ) -> list[NodeProto]:
-    """The body of a function for one call, with the inputs, outputs and attributes of the call, and
-    with new names inside.
+    """A copy of a function's body for one call. It has the inputs, outputs and attributes of the
+    call, and new names for its intermediate values.
     """
-    wanted = [*call.output, *[""] * (len(function.output) - len(call.output))]
+    results = [*call.output, *[""] * (len(function.output) - len(call.output))]
     arguments = [*call.input, *[""] * (len(function.input) - len(call.input))]
     names = dict(zip(function.input, arguments, strict=False))
-    made = {name for node in function.node for name in node.output}
+    computed = {name for node in function.node for name in node.output}
     repeated = []
-    for inner, outer in zip(function.output, wanted, strict=False):
-        if inner in made and inner not in names and outer:
+    for inner, outer in zip(function.output, results, strict=False):
+        if inner in computed and inner not in names and outer:
             names[inner] = outer
         elif outer:
             repeated.append((inner, outer))
@@ -98,8 +100,8 @@ def nodes_of_call(
 def _copies(
     nodes: Iterable[NodeProto], names: dict[str, str], prefix: str, taken: dict[str, int]
 ) -> list[NodeProto]:
-    """Copies of nodes in which the values have the names that `names` gives, and new names if they
-    are made inside.
+    """Copies of nodes with the values renamed by `names`. Outputs that `names` lacks get new names,
+    which are added to `names`.
     """
     copies = []
     for node in nodes:
@@ -140,7 +142,7 @@ def _rename(
 def inline(
     graph: GraphProto, functions: Mapping[Key, FunctionProto], taken: dict[str, int]
 ) -> None:
-    """Replace the calls of these functions by their nodes, also in subgraphs."""
+    """Replace the calls of these functions by the nodes of their bodies, also in subgraphs."""
     nodes = _inlined_nodes(graph.node, functions, taken)
     del graph.node[:]
     graph.node.extend(nodes)
@@ -164,7 +166,9 @@ def _inlined_nodes(
 
 
 def fits(function: FunctionProto, opsets: Mapping[str, int]) -> bool:
-    """Whether the operators of a function mean the same at these opsets as at its own."""
+    """Whether the operators of a function have the same meaning at these opsets as at the opsets
+    that the function imports.
+    """
     own = opsets_of(function)
     return all(_is_same(node, own, opsets) for node in _all_nodes(function.node))
 
@@ -183,7 +187,7 @@ def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 def inlined(model: ModelProto, stay: Collection[tuple[str, str]] = ()) -> ModelProto:
     """Inline functions in the model, in place. A function stays if its domain and name are in
-    `stay`, or if an operator in it would mean something else in the model.
+    `stay`, or if one of its operators has another meaning at the opsets of the model.
     """
     if model.functions:
         functions = functions_of(model)
@@ -210,8 +214,8 @@ def _called_functions(
 
 
 def drop_functions(model: ModelProto, kept: Collection[Key] = ()) -> None:
-    """Remove the other functions, which have no call any more. The model imports what they
-    imported; domains that nothing else uses are removed.
+    """Remove all functions except `kept`: they are no longer called. The model then imports the
+    operator sets that these functions imported. Imports that no node uses are removed.
     """
     opsets = opsets_of(model)
     functions = {_key(function): function for function in model.functions}

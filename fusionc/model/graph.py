@@ -1,12 +1,14 @@
-"""The graph in memory: onnx-graphsurgeon's nodes and tensors, with identity, exact uses and the
-original protos.
+"""The graph in memory: subclasses of onnx-graphsurgeon's nodes and tensors that track uses exactly
+and keep the original protos.
 
-Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`,
-`node.o()`, `isinstance(t, gs.Constant)`): `model/graphsurgeon.py` has a table of the calls that
-work. It differs on purpose: equality is identity, inputs and outputs are read-only tuples (an
-omitted input is None), and a node keeps its NodeProto, to be written back untouched.
-`model/build.py` makes it, `rewrite/splice.py` alone changes what it computes; inference notes
-types, and `model/write_back.py` renews the protos.
+A graph is read with the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`,
+`tensor.inputs`, `node.o()`, `isinstance(t, gs.Constant)`): `model/graphsurgeon.py` has a table of
+the calls that work. Three things differ on purpose. Equality is identity. Inputs and outputs are
+read-only tuples, and an omitted input is None. A node keeps its NodeProto, which is written back
+unchanged.
+
+`model/build.py` creates the graph. Only `rewrite/splice.py` changes its nodes and edges. Shape
+inference notes types, and `model/write_back.py` updates the protos.
 """
 
 from __future__ import annotations
@@ -34,32 +36,31 @@ from fusionc.protos import fresh_name
 
 Shape = tensors.Shape
 GROWTH_KEY = "fusionc.folding_growth"
-_CACHE_BYTES = 64 * 1024  # bytes; arrays up to this size are kept after the first reading
+_CACHE_BYTES = 64 * 1024  # arrays up to this size stay in memory after the first reading
 
 
 class Edge(Questions, ReadOnly):
-    """What variables and constants have in common: the node that makes them, the nodes that use
-    them.
-    """
+    """The base of variables and constants: an edge from its producer to its consumers."""
 
     def __init__(self, name: str, graph: Graph) -> None:
         self.name = name
         self.graph = graph
-        # unique, and the same in every run
+        # a unique number, the same in every run
         self.serial = next(graph.model.serials)
         self.producer: Node | None = None
-        # the graphs that have it as an output: its own, or subgraphs in it
+        # the graphs that have this value as an output: its own graph, or subgraphs
         self.output_of: list[Graph] = []
-        self.is_pinned = False  # a quantization annotation or training information names it
+        # whether a quantization annotation or training information names this value
+        self.is_pinned = False
         self.known_type = tensors.UNKNOWN  # as declared in the model, or inferred
-        # of a vector of integers, as inferred: see `shapes.elements`
+        # the inferred elements of a vector of integers: see `shapes.elements`
         self.elements: list[Any] | None = None
-        self._elements: np.ndarray[Any, Any] | None = None  # of a constant, once they were read
-        self._uses: dict[Node, None] = {}
+        self._elements: np.ndarray[Any, Any] | None = None  # the cache of `constant()`
+        self._uses: dict[Node, None] = {}  # the consumers
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """The node that makes this value (none for graph inputs and initializers)."""
+        """The producer of this value. Empty for graph inputs and initializers."""
         return ReadOnlyTuple(() if self.producer is None else (self.producer,))
 
     @property
@@ -74,7 +75,7 @@ class Edge(Questions, ReadOnly):
 
     @property
     def is_used(self) -> bool:
-        """Whether a node or an output needs this value."""
+        """Whether a node, a graph output or an annotation needs this value."""
         return bool(self._uses) or self.is_output or self.is_pinned
 
     @property
@@ -91,8 +92,8 @@ class Edge(Questions, ReadOnly):
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The numpy type of the elements (ml_dtypes for those that numpy does not have), or
-        None.
+        """The numpy type of the elements, or None if the type is unknown. Types that numpy lacks
+        come from ml_dtypes.
         """
         return tensors.numpy_type(self.elem_type)
 
@@ -103,13 +104,13 @@ class Edge(Questions, ReadOnly):
 
     @property
     def rank(self) -> int | None:
-        """How many dimensions it has; None if that is unknown."""
+        """The number of dimensions; None if it is unknown."""
         shape = self.graph.model.types.of(self, rank_only=True).shape
         return None if shape is None else len(shape)
 
     def constant(self) -> np.ndarray[Any, Any] | None:
-        """The elements if they are known before the model runs, else None. They are read when asked
-        for.
+        """The elements if they are known before the model runs, otherwise None. They are read from
+        the file on demand.
         """
         if not self.is_constant:
             return None
@@ -120,9 +121,9 @@ class Edge(Questions, ReadOnly):
 
     @property
     def is_constant(self) -> bool:
-        """Whether its elements are known before the model runs."""
-        maker = self.producer
-        return maker is not None and maker.is_op("Constant") and tensors.is_readable(maker.proto)
+        """Whether the elements are known before the model runs."""
+        node = self.producer
+        return node is not None and node.is_op("Constant") and tensors.is_readable(node.proto)
 
     def _read(self) -> np.ndarray[Any, Any]:
         assert self.producer is not None
@@ -134,14 +135,14 @@ class Edge(Questions, ReadOnly):
 
 @missing("Variable")
 class Value(Edge, gs.Variable):
-    """An output of a node, or a graph input. The output of a Constant node is a constant as
-    well.
+    """An output of a node, or a graph input. The output of a Constant node is also a Value; its
+    `is_constant` is True.
     """
 
 
 @missing("Constant")
 class Constant(Edge, gs.Constant):
-    """An initializer whose value the caller cannot override, or a constant that a pass made."""
+    """An initializer that the caller cannot override, or a constant that a pass made."""
 
     def __init__(
         self, name: str, graph: Graph, data: onnx.TensorProto | np.ndarray[Any, Any]
@@ -158,7 +159,7 @@ class Constant(Edge, gs.Constant):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements as they are stored."""
+        """The stored size of the elements in bytes."""
         if isinstance(self.data, onnx.TensorProto):
             return tensors.byte_size(self.data)
         return self.data.nbytes
@@ -176,8 +177,8 @@ class Constant(Edge, gs.Constant):
 
 @missing("Node")
 class Node(ReadOnly, gs.Node):
-    """An operator. `proto` carries its attributes and metadata; `inputs` and `outputs` are the
-    truth for its edges.
+    """A node of the graph. `proto` has its attributes and metadata. For the edges `inputs` and
+    `outputs` count: the names in `proto` may be out of date.
     """
 
     inputs = Replaceable[Edge | None]()
@@ -196,9 +197,9 @@ class Node(ReadOnly, gs.Node):
         self.op: str = proto.op_type
         self.domain: str = operators.canonical_domain(proto.domain)
         self.operator = self.domain, self.op  # the key of Graph.by_operator
-        self.position = 0.0  # topological order: larger than that of every producer
+        self.position = 0.0  # the topological order: every producer has a smaller position
         self.is_in_graph = False
-        # the subgraphs in its attributes, in the order of the proto
+        # the subgraphs in the attributes, in the order of the proto
         self.bodies: tuple[Graph, ...] = ()
         for value in self.outputs:
             if value is not None:
@@ -210,8 +211,8 @@ class Node(ReadOnly, gs.Node):
 
     @cached_property
     def attrs(self) -> dict[str, Any]:
-        """The attributes that are written in the node, decoded; subgraphs as Graph, references as
-        AttributeRef.
+        """The attributes in the proto, decoded. Subgraphs are Graph objects, references are
+        AttributeRef objects.
         """
         bodies = iter(self.bodies)
         return ReadOnlyDict(
@@ -220,16 +221,20 @@ class Node(ReadOnly, gs.Node):
 
     @property
     def function(self) -> Graph | None:
-        """The body of the model-local function that it calls, if it calls one."""
+        """The body of the model-local function that this node calls, if it calls one."""
         return self.graph.model.functions.get((self.domain, self.op, self.proto.overload))
 
     @property
     def has_references(self) -> bool:
-        """Whether an attribute is a parameter of the model-local function that holds this node."""
+        """Whether an attribute refers to an attribute of the model-local function around this
+        node.
+        """
         return self.graph.in_function and any(a.ref_attr_name for a in self.proto.attribute)
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute, or its default in the operator's schema at this opset, or `default`."""
+        """The attribute. If the node lacks it: its default in the operator's schema at this opset,
+        or else `default`.
+        """
         if name in self.attrs:
             return self.attrs[name]
         schema_default = operators.attribute_default(
@@ -242,7 +247,7 @@ class Node(ReadOnly, gs.Node):
         return self.op in names and self.domain == ""
 
     def subgraphs(self, recursive: bool = False) -> Iterator[Graph]:
-        """The graphs in its attributes; `recursive` adds those in their nodes."""
+        """The graphs in the attributes; `recursive` adds the graphs nested in these."""
         for body in self.bodies:
             yield body
             if recursive:
@@ -250,7 +255,7 @@ class Node(ReadOnly, gs.Node):
                     yield from node.subgraphs(recursive=True)
 
     def captures(self) -> list[Edge]:
-        """The values of outer graphs that its subgraphs read or hand out, each once."""
+        """The values of outer graphs that the subgraphs read or have as outputs, each once."""
         inside = dict.fromkeys(self.subgraphs(recursive=True))
         read: dict[Edge | None, None] = {}
         for body in inside:
@@ -259,7 +264,9 @@ class Node(ReadOnly, gs.Node):
         return [value for value in read if value is not None and value.graph not in inside]
 
     def label(self) -> str:
-        """The name of this node for messages, also if it lacks one."""
+        """The name of this node for messages: its own name, or else its operator and first
+        output.
+        """
         first = next((o.name for o in self.outputs if o is not None), "")
         return self.name or f"{self.op}:{first}"
 
@@ -295,7 +302,7 @@ class Graph(ReadOnly):
         self.inputs: tuple[Edge, ...] = ReadOnlyTuple()
         self.outputs = ReadOnlyTuple()
         self.owner: Node | None = None  # the node that holds this subgraph
-        self.changed = False  # nodes, edges or constants differ from the proto
+        self.changed = False  # whether nodes, edges or constants differ from the proto
 
     def opset_of(self, domain: str) -> int:
         """The version of an operator set that this graph imports; 0 if it imports none."""
@@ -312,7 +319,7 @@ class Graph(ReadOnly):
         return operators.canonical_domain(self.proto.domain), self.proto.name, self.proto.overload
 
     def find(self, name: str) -> Edge | None:
-        """The value that a name means in this graph: its own, or else one of a graph around it."""
+        """The value with this name in the graph, or else in the nearest graph around it."""
         scope = self
         while name not in scope.values and scope.parent is not None:
             scope = scope.parent
@@ -331,20 +338,18 @@ class Graph(ReadOnly):
 
 
 class Types(Protocol):
-    """The interface to type inference, which is `shapes.inference`, above this room."""
+    """The interface of type inference. `shapes.inference`, a room above this one, implements it."""
 
     def of(self, value: Edge, *, rank_only: bool = False) -> tensors.ValueType:
-        """The type of a value as far as it can be known; with `rank_only` its dimensions do not
-        matter.
+        """The type of a value as far as it is known; with `rank_only` the sizes of its dimensions
+        may be missing.
         """
 
     def elements_of(self, value: Edge) -> list[Any] | None:
-        """The elements of a vector or scalar of integers that is not a constant, as far as they can
-        be known.
-        """
+        """The known elements of an integer vector or scalar that is not a constant."""
 
     def begin_pass(self) -> None:
-        """Note that a pass starts, which may refresh the types once."""
+        """Note that a pass starts. A pass may refresh the types once."""
 
     def new_symbol(self) -> str:
         """A name for an unknown dimension."""
@@ -354,7 +359,7 @@ class Types(Protocol):
 
 
 class Model:
-    """A loaded model: the original proto, and what its graphs share."""
+    """A loaded model: the original proto, and the data that its graphs share."""
 
     types: Types
 
@@ -365,15 +370,14 @@ class Model:
         self.graphs: list[Graph] = []
         self.functions: dict[tuple[str, str, str], Graph] = {}  # by domain, name, overload
         self.opsets = operators.opsets_of(proto)
-        self.serials = count()  # of values
-        self.version = 0  # counts commits: a pass that has seen this version finds nothing new
-        # Bytes by which constant folding has made the model larger so far, in earlier conversions,
-        # too.
+        self.serials = count()  # the serial numbers of values
+        self.version = 0  # the number of commits: for the same version a pass finds nothing new
+        # the bytes by which constant folding made the model larger, including earlier conversions
         growth = (
             p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit()
         )
         self.folding_growth = int(next(growth, 0))
-        # of values and nodes in any scope, in the form of `fresh_name`
+        # the names of values and nodes in all scopes, in the form that `fresh_name` needs
         self.names: dict[str, int] = {}
 
     @property
@@ -382,12 +386,12 @@ class Model:
 
     @property
     def ir_version(self) -> int:
-        """The version of the format of the model."""
+        """The IR version of the model."""
         return self.proto.ir_version
 
     @property
     def is_for_onnxruntime(self) -> bool:
-        """Whether the result may use what only onnxruntime has."""
+        """Whether the result may use operators that only onnxruntime has."""
         return self.target == "onnxruntime-cpu"
 
     def unique_name(self, base: str) -> str:

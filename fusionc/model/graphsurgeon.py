@@ -1,8 +1,10 @@
-"""onnx-graphsurgeon's calls on the graph that passes see: which of them work, and what to use
-instead of the others. A graph is read as in onnx-graphsurgeon. Changing it is left to the engine: a
-pass returns what it wants, and the engine puts it in. So a call that would change the graph raises
-TypeError, and a missing one raises AttributeError; both say what to do instead.
-docs/graphsurgeon.md is generated from these tables.
+"""onnx-graphsurgeon's API on the graph that passes see: which calls work, and what replaces the
+others.
+
+A graph is read as in onnx-graphsurgeon. Only the engine changes the graph: a pass returns the
+replacement, and the engine inserts it. A call that would change the graph raises TypeError. A
+missing call raises AttributeError. Both errors say what to do instead. docs/graphsurgeon.md is
+generated from these tables.
 """
 
 from __future__ import annotations
@@ -12,30 +14,29 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
 
-WORKS = {  # what works as in onnx-graphsurgeon, and in which way it differs
+# Attributes and methods that exist as in onnx-graphsurgeon, and how they differ.
+WORKS = {
     "Node": {
         "op": "",
         "name": "",
-        "domain": '"" for the standard operators, however the model spells that',
+        "domain": '"" for the standard operators, even if the model says "ai.onnx"',
         "attrs": "tensors are TensorProto; `node.attr(name)` is the attribute or its default",
         "inputs": "a tuple; None for an optional input that is left out",
         "outputs": "a tuple; None for an optional output that is left out",
         "i()": "",
-        "o()": "where subgraphs use a value as well, their nodes may come first",
+        "o()": "if subgraphs use a value as well, their nodes may come first",
         "subgraphs()": "",
         "AttributeRef": "",
     },
     "Tensor": {
         "name": "",
         "inputs": "a tuple",
-        "outputs": "a tuple, in which a node that uses the value twice is there once; `is_output` "
-        "says whether the graph hands the value out",
-        "shape": (
-            "a tuple as far as it can be inferred, not only as declared: numbers, symbols and None"
-        ),
+        "outputs": "a tuple with each consumer once, even if it uses the value twice; `is_output` "
+        "says whether the value is a graph output",
+        "shape": "a tuple of numbers, symbols and None; inferred if it is not declared",
         "dtype": (
-            "inferred as well; None where it is unknown, types of ml_dtypes for those that numpy "
-            "does not have"
+            "inferred if it is not declared; None if it is unknown; a type of ml_dtypes if numpy "
+            "does not have it"
         ),
         "i()": "",
         "o()": "",
@@ -43,13 +44,13 @@ WORKS = {  # what works as in onnx-graphsurgeon, and in which way it differs
         "DYNAMIC": "",
     },
     "Constant": {
-        "values": "read from the file when they are asked for; `constant()` works for values of "
-        "any kind, and is None where they are unknown before the model runs",
+        "values": "read from the file on demand; `constant()` works for values of any kind, and is "
+        "None if the elements are unknown before the model runs",
     },
     "Graph": {
         "nodes": (
-            "in no order; `graph.ordered()` sorts them, `graph.of_operator(op)` finds those of "
-            "one operator"
+            "not in topological order; `graph.ordered()` sorts them, `graph.of_operator(op)` finds "
+            "the nodes of one operator"
         ),
         "inputs": "a tuple",
         "outputs": "a tuple",
@@ -57,42 +58,43 @@ WORKS = {  # what works as in onnx-graphsurgeon, and in which way it differs
     },
 }
 
-_ON_THE_TAPE = "make a new node with new.Op(x, like=node) and return its output"
-_ENGINE = "the engine does that after every rewrite"
-MISSING = {  # what is missing, and what to use instead
+_NEW_NODE = "make a new node with new.Op(x, like=node) and return its output"
+_BY_ENGINE = "the engine does that after every rewrite"
+# Attributes and methods that are missing, and what to use instead.
+MISSING = {
     "Node": {
         "copy()": "new.node(node.op, inputs, domain=node.domain, like=node) has the same attributes"
     },
     "Variable": {
-        "to_constant()": "return new.const(array) from the rewrite, which takes the place of the "
-        "value",
-        "to_variable()": "every value that is not a constant is one",
-        "copy()": "a value may be used by any number of new nodes as it is",
-        "type": "elem_type is 0 for what is not a tensor; known_type has the rest",
-        "empty()": "None stands for an input that is left out",
+        "to_constant()": "return new.const(array) from the rewrite; it replaces the value",
+        "to_variable()": "every value that is not a constant is a variable",
+        "copy()": "any number of new nodes may use the value itself",
+        "type": "elem_type is 0 if the value is not a tensor; known_type then has its type",
+        "empty()": "an input that is left out is None",
     },
     "Constant": {
-        "to_constant()": "it is one; return new.const(array) for another one",
-        "to_variable()": "a constant stays one; return another value from the rewrite",
+        "to_constant()": "the value is a constant already; new.const(array) makes another constant",
+        "to_variable()": "a constant cannot become a variable; return another value from the "
+        "rewrite",
         "copy()": (
-            "a constant may be used by any number of new nodes as it is, new.const(array) makes "
-            "another one"
+            "any number of new nodes may use the constant itself; new.const(array) makes another "
+            "constant"
         ),
         "export_dtype": "dtype is the type in the file",
-        "data_location": "`data`, where it is a TensorProto, says where the elements lie in an "
+        "data_location": "`data`, if it is a TensorProto, says where the elements are in an "
         "external file",
     },
     "Graph": {
-        "layer()": _ON_THE_TAPE,
+        "layer()": _NEW_NODE,
         "register()": "new.Op(x) makes a node of any operator, new.node(op, inputs, domain=d) of "
         "any domain",
-        "cleanup()": f"{_ENGINE}, for what the rewrite has replaced; PrunePass removes the rest",
-        "toposort()": f"{_ENGINE}; graph.ordered() lists the nodes",
+        "cleanup()": f"{_BY_ENGINE} for the replaced nodes; PrunePass removes other unused nodes",
+        "toposort()": f"{_BY_ENGINE}; graph.ordered() lists the nodes",
         "fold_constants()": "ConstantFoldingPass has done that",
-        "tensors()": "graph.values is the dict of names and values",
+        "tensors()": "graph.values is a dict from names to values",
         "subgraphs()": "node.subgraphs() of the nodes that have some",
         "functions": "graph.model.functions holds them by domain, name and overload",
-        "copy()": "fusionc.convert writes another model, and never changes the one it reads",
+        "copy()": "fusionc.convert writes a new model and never changes the model that it reads",
         "node_ids()": "nodes can be keys of a dict or members of a set",
         "name": "graph.proto.name",
         "doc_string": "graph.proto.doc_string",
@@ -107,21 +109,22 @@ MISSING = {  # what is missing, and what to use instead
     },
 }
 
-CHANGES = {  # what would change the graph, and what to do instead
-    "Node": _ON_THE_TAPE,
-    "Value": "return another value from the rewrite, which takes its place and its name",
-    "Constant": "return new.const(array) from the rewrite, which takes its place",
+# What to do instead of changing an object of each class.
+CHANGES = {
+    "Node": _NEW_NODE,
+    "Value": "return another value from the rewrite; it takes the place and the name of the value",
+    "Constant": "return new.const(array) from the rewrite; it takes the place of the constant",
     "Graph": (
-        "what a rewrite returns takes the place of what it matched; inputs and outputs of a "
+        "the values that a rewrite returns replace the matched outputs; inputs and outputs of a "
         "model stay"
     ),
 }
-_READ = frozenset(name.rstrip("()") for names in WORKS.values() for name in names)
+_READ_ONLY = frozenset(name.rstrip("()") for names in WORKS.values() for name in names)
 
 
 class _Missing:
-    """A name that onnx-graphsurgeon has and this graph does not: reading it raises an error that
-    says what to use.
+    """An attribute that onnx-graphsurgeon has and this graph lacks. Reading the attribute raises an
+    error that says what to use instead.
     """
 
     def __init__(self, name: str, instead: str) -> None:
@@ -136,8 +139,8 @@ class _Missing:
 
 
 def missing(name: str) -> Callable[[type[T]], type[T]]:
-    """Decorate the counterpart of an onnx-graphsurgeon class: what it lacks raises an error that
-    says so.
+    """Decorate the subclass of the onnx-graphsurgeon class `name`: missing attributes raise an
+    error with advice.
     """
 
     def decorate(decorated: type[T]) -> type[T]:
@@ -149,44 +152,48 @@ def missing(name: str) -> Callable[[type[T]], type[T]]:
 
 
 class ReadOnly:
-    """The base of all that passes read. The engine assigns other ReadOnlyTuples, replaces values in
-    Replaceable ones, and names new values. Equality is identity.
+    """The base of all classes that passes read. Passes cannot assign attributes. The engine may
+    assign a ReadOnlyTuple, replace values in a Replaceable attribute, and name new values. Equality
+    is identity.
     """
 
     __hash__ = object.__hash__
-    # not written in Python: it searches tuples of thousands of values
+    # object's own comparison is fast: tuples of thousands of values are searched with it
     __eq__ = object.__eq__
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in _READ and not isinstance(value, ReadOnlyTuple) and _has(self, name):
+        if name in _READ_ONLY and not isinstance(value, ReadOnlyTuple) and _has(self, name):
             kind = type(self).__name__
             raise TypeError(f"a pass does not assign {kind}.{name}: {CHANGES[kind]}")
         object.__setattr__(self, name, value)
 
 
 def _has(owner: Any, name: str) -> bool:
-    """Whether the graph contains this already; it contains a new value once that is named."""
+    """Whether an attribute is set for good. The name of a new value is not: the engine sets it when
+    the value enters the graph.
+    """
     if name == "name" and name in vars(owner):
         return owner.graph.values.get(owner.name) is owner
     return name in vars(owner) or hasattr(type(owner), name)
 
 
-def _refuse(what: object, *_: object, **__: object) -> NoReturn:
+def _refuse(container: object, *_: object, **__: object) -> NoReturn:
     raise TypeError(
-        f"a pass changes no {type(what).__name__}: what a rewrite returns takes the place of "
-        "what it matched"
+        f"a pass cannot change a {type(container).__name__}: the values that a rewrite returns "
+        "replace the matched outputs"
     )
 
 
 class ReadOnlyTuple(tuple[Any, ...]):
-    """Inputs and outputs. Methods that would change a list say what to do instead."""
+    """Inputs and outputs. List methods that would change it raise an error with advice."""
 
     __slots__ = ()
 
 
 class Replaceable(Generic[T]):
-    """A ReadOnlyTuple, as an attribute, in which the engine replaces values in constant time. It is
-    rebuilt when it is read next, as a node that reads all others may lose thousands of them before.
+    """An attribute that holds a ReadOnlyTuple in which the engine replaces values in constant time.
+    The tuple is rebuilt only when it is read: thousands of inputs of one node may be replaced
+    before.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -196,38 +203,40 @@ class Replaceable(Generic[T]):
         if owner is None or "_places" not in owner.__dict__:
             return ()
         places: _Places[T] = owner.__dict__["_places"]
-        made = places.made = owner.__dict__[self._name] = ReadOnlyTuple(places.values)
-        return made
+        current = places.current = owner.__dict__[self._name] = ReadOnlyTuple(places.values)
+        return current
 
 
 class _Places(Generic[T]):
-    """The places of each value in a tuple, and the tuple that was made last, if it is still
-    current.
+    """The values of a tuple and the indices of each value. `current` is the tuple itself; None if
+    values were replaced since it was built.
     """
 
     def __init__(self, values: tuple[T, ...]) -> None:
         self.values = list(values)
-        self.made: tuple[T, ...] | None = values
+        self.current: tuple[T, ...] | None = values
         self.of: dict[T, list[int]] = {}
         for place, value in enumerate(values):
             self.of.setdefault(value, []).append(place)
 
 
 def replace_in(owner: Any, name: str, old: T, new: T) -> None:
-    """Replace `old` by `new` in the Replaceable attribute of a class, which has only one."""
+    """Replace `old` by `new` in the Replaceable attribute `name`. A class has only one such
+    attribute.
+    """
     # None if it was not read or assigned since the last replacement
     read = owner.__dict__.get(name)
     places = owner.__dict__.get("_places")
-    if places is None or (read is not None and read is not places.made):
+    if places is None or (read is not None and read is not places.current):
         places = owner.__dict__["_places"] = _Places(getattr(owner, name))
-    # empty in the second call for a value that was there twice
+    # empty in the second call for a value that occurred twice
     moved = places.of.pop(old, [])
     for place in moved:
         places.values[place] = new
     if moved:
         places.of.setdefault(new, []).extend(moved)
-    # a tuple that is assigned later counts as another one, even if it was read before
-    places.made = None
+    # a tuple that is assigned later is a new one, even if it was read before
+    places.current = None
     owner.__dict__.pop(name, None)
 
 
@@ -236,12 +245,12 @@ class ReadOnlyDict(dict[str, Any]):
 
 
 class NodesOfGraph(dict[Any, None]):
-    """The nodes of a graph, which passes use as a set; the engine sets and deletes keys."""
+    """The nodes of a graph. Passes use it as a set; the engine sets and deletes keys."""
 
     def __missing__(self, key: object) -> NoReturn:
         raise TypeError(
-            f"the nodes of a graph are in no order, there is no {key!r}: graph.ordered()[0] is "
-            "the first"
+            f"the nodes of a graph have no order, so nodes[{key!r}] does not exist: "
+            "graph.ordered()[0] is the first node"
         )
 
 
@@ -250,8 +259,8 @@ def _forbid(decorated: type, names: Iterable[str]) -> None:
         setattr(decorated, name, _refuse)
 
 
-_OF_LISTS = ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse")
-_OF_DICTS = ("clear", "pop", "popitem", "setdefault", "update", "__ior__")
-_forbid(ReadOnlyTuple, (*_OF_LISTS, "__setitem__", "__delitem__", "__iadd__"))
-_forbid(ReadOnlyDict, (*_OF_DICTS, "__setitem__", "__delitem__"))
-_forbid(NodesOfGraph, (*_OF_LISTS, *_OF_DICTS))
+_LIST_METHODS = ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse")
+_DICT_METHODS = ("clear", "pop", "popitem", "setdefault", "update", "__ior__")
+_forbid(ReadOnlyTuple, (*_LIST_METHODS, "__setitem__", "__delitem__", "__iadd__"))
+_forbid(ReadOnlyDict, (*_DICT_METHODS, "__setitem__", "__delitem__"))
+_forbid(NodesOfGraph, (*_LIST_METHODS, *_DICT_METHODS))

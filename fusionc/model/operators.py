@@ -1,5 +1,5 @@
-"""Questions about operators: schemas, defaults, which ones are random, commutative, or made of
-others.
+"""Questions about operators: their schemas and defaults, and whether they are pure, commutative, or
+defined by other operators.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 
 KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 
-# How a model is quantized is written in these: their constants stay as they are.
+# These operators say how a model is quantized: their constants stay unchanged.
 QUANTIZATION = names_with(Trait.QUANTIZES, Trait.DEQUANTIZES)
 _NO_BODIES: Iterator[Any] = iter(())
-_NEVER_KNOWN = QUANTIZATION | {"Constant"}  # one of a form that cannot be read
+# A Constant node counts here only if its value cannot be read.
+_NEVER_KNOWN = QUANTIZATION | {"Constant"}
 _KNOWN_DOMAINS = frozenset({"", TRADITIONAL, MICROSOFT, "com.microsoft.nchwc", KERNELS})
 COMMUTATIVE = names_with(Trait.COMMUTATIVE)
-# Before opset 7 these broadcast only if an attribute says so, and may align their second operand
-# at an axis.
+# Before opset 7 these operators broadcast only with the attribute `broadcast`, and the attribute
+# `axis` may align the second operand.
 ALIGNED_BEFORE_7 = names_with(Trait.LEGACY_AXIS)
 
 
 def has_legacy_axis(node: Any) -> bool:
-    """Whether a node of an old opset aligns its operands in another way than numpy does."""
+    """Whether a node of an old opset aligns its operands differently from numpy."""
     return (
         node.op in ALIGNED_BEFORE_7
         and node.graph.opset < 7
@@ -41,49 +42,49 @@ def has_legacy_axis(node: Any) -> bool:
 
 
 def canonical_domain(domain: str) -> str:
-    """ONNX's own domain has two spellings."""
+    """The domain, with "" for both spellings of ONNX's own domain."""
     return "" if domain == "ai.onnx" else domain
 
 
 def qualified(op: str, domain: str) -> str:
-    """The name of an operator in lists and flags, with its domain unless that is the standard
-    one.
+    """The name of an operator in lists and flags: with its domain, except for the standard
+    domain.
     """
     return f"{domain}.{op}" if domain else op
 
 
 def short_name(op: str, domain: str) -> str:
-    """The name of an operator for people, who know which ones are onnxruntime's."""
+    """The name of an operator in messages: without the domains of ONNX and onnxruntime."""
     return qualified(op, "" if domain == MICROSOFT else domain)
 
 
 def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
-    """The imported operator sets. A model older than IR version 3 imports none and means the first
-    one.
+    """The imported opset versions by domain. A model older than IR version 3 has no imports and
+    means opset 1.
     """
-    found: dict[str, int] = {}
+    opsets: dict[str, int] = {}
     if isinstance(proto, onnx.ModelProto) and not proto.opset_import and proto.ir_version < 3:
-        found[""] = 1
+        opsets[""] = 1
     for entry in proto.opset_import:
         domain = canonical_domain(entry.domain)
-        found[domain] = max(entry.version, found.get(domain, 0))
-    return found
+        opsets[domain] = max(entry.version, opsets.get(domain, 0))
+    return opsets
 
 
 @cache
 def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
-    """The operator's schema in that version of its operator set, or None if it has none (yet, or
-    any more).
+    """The operator's schema in this opset version. None if this version does not have the operator
+    or has deprecated it.
     """
-    found = (
-        onnx.defs.get_schema(op, version, domain) if onnx.defs.has(op, version, domain) else None
-    )
-    return None if found is None or found.deprecated else found
+    if not onnx.defs.has(op, version, domain):
+        return None
+    newest = onnx.defs.get_schema(op, version, domain)
+    return None if newest.deprecated else newest
 
 
 def means_the_same(op: str, domain: str, one: int | None, other: int | None) -> bool:
-    """Whether an operator is known to mean the same in two versions of its operator set; None is a
-    set that is not imported, which leaves the version to the other one.
+    """Whether an operator is known to mean the same in two opset versions. None stands for an opset
+    that is not imported: the other version then counts for both.
     """
     if one is None or other is None or one == other:
         return True
@@ -92,7 +93,7 @@ def means_the_same(op: str, domain: str, one: int | None, other: int | None) -> 
 
 
 def is_foreign(node: Any) -> bool:
-    """Whether onnx does not know the operator of a node."""
+    """Whether onnx has no schema for the operator of a node."""
     return schema(node.op, node.domain, node.graph.opset_of(node.domain)) is None
 
 
@@ -100,25 +101,25 @@ def is_foreign(node: Any) -> bool:
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
     """The default of an attribute in the operator's schema, or None if it has none.
 
-    onnxruntime takes LayerNormalization of opsets that do not have it yet: then the newest schema
-    says what it means.
+    onnxruntime also runs LayerNormalization at opsets before 17, which lack the operator. In such
+    cases the newest schema counts.
     """
-    found = schema(op, domain, version) or schema(op, domain, onnx.defs.onnx_opset_version())
-    known = {} if found is None else found.attributes
+    known_schema = schema(op, domain, version) or schema(op, domain, onnx.defs.onnx_opset_version())
+    known = {} if known_schema is None else known_schema.attributes
     return decode_attribute(known[name].default_value) if name in known else None
 
 
 def is_composite(op: str, domain: str, version: int) -> bool:
-    """Whether ONNX defines the operator by others: a runtime without a kernel for it runs those one
-    by one.
+    """Whether ONNX defines the operator as a function of other operators. A runtime without a
+    kernel for the operator runs these operators instead.
     """
-    found: Any = schema(op, domain, version)
-    return bool(found is not None and (found.has_function or found.has_context_dependent_function))
+    known: Any = schema(op, domain, version)
+    return bool(known is not None and (known.has_function or known.has_context_dependent_function))
 
 
 def decode_attribute(attribute: AttributeProto, bodies: Iterator[Any] = _NO_BODIES) -> Any:
-    """A Python value: int, float, str (bytes if it is not UTF-8), lists of these, or the proto of
-    anything else. Subgraphs come from `bodies`, in the order of the proto.
+    """The attribute as a Python value: int, float, str (bytes if it is not UTF-8), a list of these,
+    or else a proto. Subgraphs are taken from `bodies`, which has the order of the proto.
     """
     if attribute.ref_attr_name:
         return SurgeonNode.AttributeRef(attribute.ref_attr_name, attribute.type)
@@ -140,10 +141,11 @@ def _text(value: bytes) -> str | bytes:
 
 
 def is_pure(node: Any) -> bool:
-    """Whether the node's outputs depend on its inputs alone and running it has no other effect.
+    """Whether the outputs of the node depend only on its inputs, and running the node has no side
+    effect.
 
-    Custom operators are not known to be pure. A call of a model-local function is as pure as its
-    body.
+    Custom operators count as impure. A call of a model-local function is pure if all nodes of its
+    body are pure.
     """
     if node.op in RANDOM_OR_STATEFUL:
         return False
@@ -157,8 +159,8 @@ def is_pure(node: Any) -> bool:
 
 
 def is_known(value: Any) -> bool:
-    """Whether a value depends on constants alone. Dequantized weights do not count: their form has
-    a meaning.
+    """Whether a value is computed only from constants. Dequantized weights do not count as known:
+    folding them would lose the quantization.
     """
     pending = [value]
     seen = set()
@@ -177,8 +179,8 @@ def is_known(value: Any) -> bool:
 
 
 def drops_nothing(node: Any) -> bool:
-    """Whether a Dropout is the identity: no training mode, or a ratio of 0, in any of the
-    operator's four versions.
+    """Whether a Dropout of any opset is the identity: it is not in training mode, or its ratio
+    is 0.
     """
     opset = node.graph.opset
     if opset < 7:

@@ -1,24 +1,23 @@
-"""Questions to a value that refuse by themselves: each returns the answer, or ends the rewrite with
-a reason.
+"""Questions about a value. Each question returns the answer, or refuses the rewrite with a reason.
 
-One vocabulary for all passes. A reason is one fact about one thing, in one of these forms:
+All passes use the same wording. A reason is one fact, in one of these forms:
 
-    the rank of the mask is unknown         nothing tells it before the model runs
-    the axes are not constant               the model computes them, or its caller gives them
-    the rank is not 4                       it is known, and another one
-    the shapes are not known to be equal    they may differ when the model runs
-    before opset 7 Gemm does not broadcast  another opset would do
+    the rank of the mask is unknown         the rank is not known before the model runs
+    the axes are not constant               the model computes them, or they are a graph input
+    the rank is not 4                       the rank is known and differs
+    the shapes are not known to be equal    the shapes may differ when the model runs
+    before opset 7 Gemm does not broadcast  a newer opset would allow the rewrite
 
-A rewrite therefore reads as what it needs:
+A rewrite lists its requirements like this:
 
     batch, length, size = m.x.require_shape(3)
     m.x.require_type(np.float32)
     heads = require_known(heads_of(m), "the number of heads")
     bounds = m.bounds.require_constant("the bounds")
 
-`of` names the value in the reason if a rewrite asks several: `of="the mask"`. `what` is the subject
-of the reason, with its article. A rewrite that finds out by itself says `refuse(unknown("the number
-of heads"))`.
+If a rewrite asks about several values, `of` names the value in the reason: `of="the mask"`. `what`
+is the subject of the reason, with its article. A rewrite with a check of its own calls
+`refuse(unknown("the number of heads"))`.
 """
 
 from __future__ import annotations
@@ -47,22 +46,22 @@ class Refused(Exception):
 
 
 def refuse(reason: str, *, opset: int = 0) -> NoReturn:
-    """Leave the match as it is. The reason is shown to the user: one phrase, the same for all such
-    matches.
+    """Leave the matched nodes unchanged. The reason is shown to the user: a phrase that is the same
+    for all similar matches.
 
-    `opset` is the first version of the standard operator set for which the reason does not hold, 0
-    if there is none.
+    `opset` is the first version of the standard opset in which the reason no longer holds. It is 0
+    if no version helps.
     """
     raise Refused(reason, opset)
 
 
 def unknown(what: str) -> str:
-    """The reason that nothing tells this before the model runs."""
+    """The reason that `what` is not known before the model runs."""
     return f"{what} {_are(what)} unknown"
 
 
 def not_constant(what: str) -> str:
-    """The reason that this is not a constant of the model."""
+    """The reason that `what` is not a constant of the model."""
     return f"{what} {_are(what)} not constant"
 
 
@@ -74,7 +73,7 @@ def require_known(answer: T | None, what: str) -> T:
 
 
 class Questions:
-    """What a rewrite may require of a value (`m.x.require_rank(4)`)."""
+    """The requirements that a rewrite may have for a value (`m.x.require_rank(4)`)."""
 
     dtype: Any
     shape: Any
@@ -82,8 +81,8 @@ class Questions:
     constant: Any
 
     def require_rank(self, *ranks: int, least: int = 0, of: str = "") -> int:
-        """The number of dimensions: known, one of `ranks` if there are some, and at least
-        `least`.
+        """The rank. Refuses unless the rank is known, is one of `ranks` (if given), and is at
+        least `least`.
         """
         rank: int = require_known(self.rank, _name("the rank", of))
         if ranks and rank not in ranks:
@@ -93,15 +92,13 @@ class Questions:
         return rank
 
     def require_shape(self, *ranks: int, least: int = 0, of: str = "") -> Shape:
-        """The shape, which may have unknown dimensions; of one of `ranks`, and at least of rank
-        `least`.
-        """
+        """The shape; its dimensions may be unknown. Refuses as `require_rank` does."""
         self.require_rank(*ranks, least=least, of=of)
         shape: Shape = require_known(self.shape, _name("the shape", of))
         return shape
 
     def require_sizes(self, *ranks: int, least: int = 0, of: str = "") -> tuple[int, ...]:
-        """The shape, with a number for every dimension."""
+        """The shape. Refuses unless the size of every dimension is known."""
         shape = self.require_shape(*ranks, least=least, of=of)
         sizes = tuple(size for size in shape if isinstance(size, int))
         if len(sizes) < len(shape):
@@ -109,7 +106,7 @@ class Questions:
         return sizes
 
     def require_size(self, axis: int, what: str) -> int:
-        """The number of elements along an axis, which may be negative."""
+        """The size of one dimension. `axis` may be negative."""
         shape = self.require_shape(least=axis + 1 if axis >= 0 else -axis)
         size = shape[axis]
         if not isinstance(size, int):
@@ -117,7 +114,7 @@ class Questions:
         return size
 
     def require_type(self, *types: DTypeLike, of: str = "") -> np.dtype[Any]:
-        """The element type: known, and one of these numpy types if there are some."""
+        """The element type. Refuses unless the type is known and is one of `types` (if given)."""
         dtype: np.dtype[Any] = require_known(self.dtype, _name("the element type", of))
         names = [np.dtype(each).name for each in types]
         if names and dtype.name not in names:
@@ -125,14 +122,14 @@ class Questions:
         return dtype
 
     def require_constant(self, what: str) -> Array:
-        """The elements of a constant."""
+        """The elements. Refuses unless the value is a constant."""
         array: Array | None = self.constant()
         if array is None:
             refuse(not_constant(what))
         return array
 
     def require_number(self, what: str) -> Any:
-        """The number that a constant of one element is."""
+        """The single element of a constant. Refuses unless there is exactly one element."""
         array = self.require_constant(what)
         if array.size != 1:
             refuse(f"{what} {_are(what)} not one number")

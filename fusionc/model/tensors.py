@@ -1,6 +1,4 @@
-"""TensorProto ↔ numpy, external data included; the size and the shape of a tensor without reading
-it.
-"""
+"""Conversion between TensorProto and numpy, including external data; types and sizes of tensors."""
 
 from __future__ import annotations
 
@@ -62,17 +60,17 @@ def type_name(elem_type: int) -> str:
 
 @dataclass(frozen=True)
 class ValueType:
-    """What is known of the type of a value."""
+    """The known part of the type of a value."""
 
     # the TensorProto.DataType; 0 if it is unknown or the value is not a tensor
     elem_type: int = 0
     shape: Shape | None = None
-    # if it is not a tensor
+    # the type if the value is not a tensor
     other: onnx.TypeProto = field(default_factory=onnx.TypeProto, hash=False)
 
     @classmethod
     def of(cls, proto: onnx.TypeProto) -> ValueType:
-        """What a TypeProto says; no size is negative."""
+        """The type in a TypeProto. A negative size becomes an unknown dimension."""
         if not proto.HasField("tensor_type"):
             return cls(other=proto)
         tensor = proto.tensor_type
@@ -83,13 +81,13 @@ class ValueType:
 
     @cached_property
     def proto(self) -> onnx.TypeProto:
-        """The same as a TypeProto, which must not be changed."""
+        """This type as a TypeProto, which must not be changed."""
         if not self.elem_type and self.shape is None:
             return self.other
         return onnx.helper.make_tensor_type_proto(self.elem_type, self.shape)
 
     def with_symbols(self, names: AbstractSet[Any]) -> ValueType:
-        """This type without the names of dimensions that are not in `names`."""
+        """This type with all symbolic dimensions unknown, except those in `names`."""
         if not self.shape:
             return self
         dims = (dim if isinstance(dim, int) or dim in names else None for dim in self.shape)
@@ -100,8 +98,8 @@ UNKNOWN = ValueType()
 
 
 def dimension_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """A size or its name; None if neither is declared, or the name is one that exporters give to
-    any dimension.
+    """The size or the symbol of a dimension. None if neither is declared, or if the symbol is a
+    placeholder that exporters write for every unknown dimension.
     """
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
@@ -109,7 +107,7 @@ def dimension_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
 
 
 def byte_size(tensor: TensorProto) -> int:
-    """Bytes of the elements as they are stored, computed from the dimensions."""
+    """The stored size of the elements in bytes, computed from the dimensions."""
     if tensor.data_type == TensorProto.STRING:
         return sum(len(s) for s in tensor.string_data)
     bits = (
@@ -120,10 +118,10 @@ def byte_size(tensor: TensorProto) -> int:
 
 
 def to_array(tensor: TensorProto, folder: str) -> Array:
-    """The elements; external ones are mapped from their file and not read into memory.
-    `disk.external_data` has checked their place when the model was read.
+    """The elements. External data are mapped from their file and not read into memory.
+    `disk.external_data` checked the path and the range when the model was loaded.
     """
-    if tensor.data_type == TensorProto.STRING:  # bytes: they need not be UTF-8
+    if tensor.data_type == TensorProto.STRING:  # kept as bytes, because they may not be UTF-8
         return np.array(list(tensor.string_data), object).reshape(tuple(tensor.dims))
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
@@ -137,7 +135,7 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
             TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw)
         )
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
-    # numpy would copy parts, and add them up in another order
+    # Numpy reads unaligned arrays in parts, and would sum these in another order.
     if offset % dtype.itemsize:
         return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(
             tuple(tensor.dims)
@@ -146,7 +144,9 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
 
 
 def element_digest(array: Array) -> bytes:
-    """A digest of 16 bytes that differs for arrays of one type and shape that differ in any bit."""
+    """A digest of 16 bytes. Arrays of the same type and shape have the same digest only if all bits
+    are equal.
+    """
     flat = np.ascontiguousarray(array).reshape(-1)
     content = (
         repr(flat.tolist()).encode() if array.dtype.kind in "OSU" else flat.view(np.uint8).data
@@ -155,13 +155,13 @@ def element_digest(array: Array) -> bytes:
 
 
 def is_readable(node: onnx.NodeProto) -> bool:
-    """Whether the value of a Constant node is a dense tensor that is written out in the node."""
+    """Whether the value of a Constant node is a dense tensor that is stored in the node."""
     attribute = node.attribute[0] if len(node.attribute) == 1 else onnx.AttributeProto()
     return attribute.name in ("value", *_CONSTANT_TYPES) and not attribute.ref_attr_name
 
 
 def constant_node_array(node: onnx.NodeProto, folder: str) -> Array:
-    """The value of a Constant node, whichever attribute holds it."""
+    """The value of a Constant node, from any of its attributes."""
     attribute = node.attribute[0]
     if attribute.name == "value":
         return to_array(attribute.t, folder)

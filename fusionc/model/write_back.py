@@ -1,7 +1,8 @@
-"""The graph in memory → the original proto: what no pass rewrote stays as it was, byte for byte.
+"""Write the graph in memory back into the original proto. Everything that no pass rewrote stays
+unchanged, byte for byte.
 
-Repeated fields are sorted in place and cut, never rebuilt: weights are not copied, and kept entries
-keep every field.
+Repeated fields are sorted in place and truncated, never rebuilt. Therefore weights are not copied,
+and kept entries keep all their fields.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fusionc.protos import bodies_of
 
 
 def write_back(model: Model) -> onnx.ModelProto:
-    """Bring the model's proto up to date with its graphs and return it."""
+    """Update the model's proto from its graphs, and return the proto."""
     for graph in model.graphs:
         if graph.changed:
             _write_graph(graph)
@@ -57,25 +58,27 @@ def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[C
         keep(proto.input, lambda info: info.name not in declared or info.name in kept)
     for constant in new_constants:
         _store(constant, proto.initializer.add())
-        if graph.model.ir_version < 4:  # there, every initializer has to be listed as an input
+        if graph.model.ir_version < 4:  # every initializer must be listed as an input
             proto.input.add(name=constant.name).type.CopyFrom(constant.known_type.proto)
 
 
 def _store(constant: Constant, tensor: onnx.TensorProto) -> None:
-    """Store a constant in a tensor of the proto, so that large weights exist only once."""
+    """Store a constant in a tensor of the proto, and drop its array: large weights then exist only
+    once.
+    """
     tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
     constant.data = tensor
     constant._elements = None
 
 
 def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
-    """Order the nodes. `as_nodes` are constants of a function body, which has no initializers: they
-    become new nodes.
+    """Write all nodes in topological order. `as_nodes` are the new constants of a function body:
+    they become Constant nodes, because a function has no initializers.
     """
     nodes = topological_order(graph, graph.ordered())
     place: dict[int, int] = {}
     fields = graph.proto.node
-    existing = list(fields)  # holds the entries, so that their identities stay valid
+    existing = list(fields)  # keeps the entries alive: their ids stay valid
     known = {id(proto) for proto in existing}
     for constant in as_nodes:
         added = fields.add(op_type="Constant", output=[constant.name])
@@ -100,8 +103,9 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
 
 
 def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
-    """Declare the types that onnx does not infer, as tools such as quantizers read them. Dimensions
-    that only this conversion has names for stay open.
+    """Declare the output types of nodes for which onnx has no type inference: quantizers and other
+    tools read these types. A symbolic dimension is declared only if the model's inputs have the
+    symbol.
     """
     if not nodes:
         return
@@ -115,9 +119,8 @@ def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
 
 
 def _rebind(node: Node, proto: onnx.NodeProto) -> None:
-    """Make `proto`, a copy of a node's proto, the node's proto, and the subgraphs of the copy those
-    of its subgraphs. A subgraph may have been given away, and is then not part of the model any
-    more.
+    """Let the node use `proto`, a copy of its proto, and let its subgraphs use the subgraphs of the
+    copy. If a rewrite moved the subgraphs to another node, `node.bodies` is empty.
     """
     node.proto = proto
     for body, copy in zip(node.bodies, bodies_of(proto), strict=False):
@@ -125,7 +128,7 @@ def _rebind(node: Node, proto: onnx.NodeProto) -> None:
         copies = {id(old): new for old, new in zip(existing, copy.node, strict=True)}
         body.proto = copy
         for inner in body.nodes:
-            if id(inner.proto) in copies:  # the others are new, too
+            if id(inner.proto) in copies:  # new nodes are not in the proto yet
                 _rebind(inner, copies[id(inner.proto)])
 
 
@@ -139,10 +142,10 @@ def _write_edges(node: Node) -> None:
 def keep(
     field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None
 ) -> None:
-    """Keep only the entries of a repeated field that `is_kept` accepts, in their order or that of
-    `order`.
+    """Keep only the entries of a repeated field that `is_kept` accepts. They keep their order, or
+    are sorted by `order`.
     """
-    # holds the entries, so that their identities stay valid while they are sorted
+    # keeps the entries alive: their ids stay valid while they are sorted
     entries = list(field)
     kept = [entry for entry in entries if is_kept(entry)]
     if order is None and len(kept) == len(entries):

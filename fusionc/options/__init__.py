@@ -1,5 +1,5 @@
-"""What a conversion can be asked for: one table, from which signature, command line, checks and
-help follow.
+"""The options of a conversion, in one table. The command line, the checks and the help are derived
+from this table.
 """
 
 from fusionc.options.option_table import OPTIONS, Options

@@ -1,4 +1,4 @@
-"""Options as the words of a command."""
+"""Options as the arguments of a command."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fusionc.options.option_table import OPTIONS, Options
 
 
 def words_of(options: Options, groups: Collection[OptionGroup] = tuple(OptionGroup)) -> list[str]:
-    """The words that ask `fusionc convert` for these options, as far as these groups go. What is
-    its default is left out.
+    """The arguments with which `fusionc convert` gets the options of these groups. Options that
+    have their default value are left out.
     """
     return [
         word

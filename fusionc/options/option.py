@@ -1,4 +1,4 @@
-"""What is known of one option, as metadata of a field of `Options`."""
+"""The description of one option: the metadata of a field of `Options`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KEY = "option"
 
 
 class OptionGroup(Enum):
-    """What options are about: the headings of `help(fusionc.convert)`. Commands choose their
+    """The subjects of options: the headings of `help(fusionc.convert)`. Commands choose their
     options by group.
     """
 
@@ -32,26 +32,26 @@ class Option:
 
     kind: Kind
     group: OptionGroup
-    help: str  # of the command
-    name: str = ""  # of the argument; by default that of the field
-    flag: str | None = ""  # on a command line, by default --NAME; None if no command has it
-    default: Any = None  # that of the field
+    help: str  # the help text of the command
+    name: str = ""  # the argument's name; by default the field's name
+    flag: str | None = ""  # the flag on a command line, by default --NAME; None if there is none
+    default: Any = None  # the default of the field
     is_required: bool = False  # whether the field has no default
-    other_default: Any = None  # that of the command, if it is another one
-    choices: tuple[Any, ...] = ()
-    give: str = ""  # what to give in Python instead of a wrong value
+    other_default: Any = None  # the command's default, if it differs from the field's
+    choices: tuple[Any, ...] = ()  # the allowed values; empty if every value of the kind is allowed
+    give: str = ""  # the advice after a wrong value in Python: "give …"
     metavar: str | None = None  # the form of the value on a command line
-    aliases: tuple[str, ...] = ()  # ATC's other flags for it
-    reads: str = ""  # what the file is that it names, if a conversion reads that file
-    writes: bool = False  # whether it names a file or folder that a conversion writes
+    aliases: tuple[str, ...] = ()  # ATC's other flags for this option
+    reads: str = ""  # a description of the file that this option names, if a conversion reads it
+    writes: bool = False  # whether the option names a file or folder that a conversion writes
 
     @property
     def command_default(self) -> Any:
-        """What the command takes if the option is not given."""
+        """The value if the command line does not have the option."""
         return self.default if self.other_default is None else self.other_default
 
     def accepts(self, value: Any) -> bool:
-        """Whether Python may give this value."""
+        """Whether this is a valid argument in Python."""
         if value is None and self.default is None:
             return not self.is_required
         if not self.kind.accepts(value):
@@ -61,7 +61,7 @@ class Option:
 
     @property
     def advice(self) -> str:
-        """What to give in Python, in words."""
+        """A description of valid arguments in Python."""
         which = "a list of some of" if self.kind.repeats else "one of"
         return self.give or self.kind.give or f"{which} {', '.join(self.choices)}"
 

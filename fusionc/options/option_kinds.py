@@ -1,4 +1,4 @@
-"""The kinds of options: which values Python may give, and how a command line spells them."""
+"""The kinds of options: which arguments are valid in Python, and how a command line spells them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def _unchanged(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Which values an option takes. None is checked elsewhere: only some options take it."""
+    """Which values an option takes. `Option` checks None, because only some options take it."""
 
-    accepts: Callable[[Any], bool]
-    convert: Callable[[Any], Any] = _unchanged  # from what Python gives to what `Options` holds
-    spell: Callable[[Any], str] = str  # from what `Options` holds to a word of a command
-    give: str = ""  # what to give, in words, if the option does not say so itself
-    metavar: str | None = None  # the form of the value on a command line, likewise
+    accepts: Callable[[Any], bool]  # whether a value is a valid argument in Python
+    convert: Callable[[Any], Any] = _unchanged  # from the argument to the value in `Options`
+    spell: Callable[[Any], str] = str  # from the value in `Options` to its text in a command
+    give: str = ""  # the advice after a wrong value, if the option has no advice of its own
+    metavar: str | None = None  # the form of the value on a command line, if the option has none
     complaint: str = ""  # follows "NAME is VALUE" in an error
-    repeats: bool = False  # a command line gives the option once for each of several values
-    stands_alone: bool = False  # a command line gives the option without a value
-    joins: bool = False  # a command line has --NAME=VALUE in one word
+    repeats: bool = False  # a command line repeats the option for each of several values
+    stands_alone: bool = False  # a command line has the option without a value
+    joins: bool = False  # a command line has --NAME=VALUE in one argument
 
 
 def say_nothing(_: str) -> None:
-    """Stands in for a function that was not given."""
+    """The default of a callback: does nothing."""
 
 
 def _is_text(value: object) -> bool:
@@ -52,7 +52,7 @@ def _are_several(value: object) -> bool:
 
 
 def _is_bool(value: object) -> bool:
-    """Text is refused: "false" would count as True."""
+    """Whether this is True or False. Text is refused, because "false" would count as True."""
     return isinstance(value, bool)
 
 
@@ -65,15 +65,15 @@ def _is_positive(value: object) -> bool:
 
 
 def _are_shapes(value: object) -> bool:
-    """Whether this is a sequence of numbers by input name."""
+    """Whether this is a mapping from input names to sequences of integers."""
     return isinstance(value, Mapping) and all(
         _is_list(shape) and all(isinstance(size, int) for size in shape) for shape in value.values()
     )
 
 
 def _are_sizes(value: object) -> bool:
-    """Whether this is a sequence of numbers and ranges, which are pairs of numbers, by input
-    name.
+    """Whether this is a mapping from input names to sequences of integers and ranges. A range is
+    a pair of integers.
     """
     return isinstance(value, Mapping) and all(
         _is_list(shape) and all(map(_is_size, shape)) for shape in value.values()
@@ -102,17 +102,17 @@ def _are_axes_by_name(value: object) -> bool:
 
 
 def _are_axes(axes: Any) -> bool:
-    """Whether these are axes, or symbols by axis."""
+    """Whether this is a sequence of axes, or a mapping from axes to symbols."""
     if isinstance(axes, Mapping):
         return all(isinstance(a, int) and isinstance(s, str) for a, s in axes.items())
     return _is_list(axes) and all(isinstance(axis, int) for axis in axes)
 
 
 def _symbols(axes: Mapping[str, Any]) -> dict[str, dict[int, str]]:
-    """The symbol of each axis by input name, empty if none was given."""
+    """The symbol of each axis, by input name and axis. The symbol is empty if none was given."""
     return {
-        name: dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, "")
-        for name, given in axes.items()
+        name: dict(one) if isinstance(one, Mapping) else dict.fromkeys(one, "")
+        for name, one in axes.items()
     }
 
 
@@ -132,7 +132,7 @@ def _spell_names(names: str | Sequence[str]) -> str:
 
 
 def _are_types(value: object) -> bool:
-    """Whether this is one text for all outputs, or a type by the name of each."""
+    """Whether this is one text for all outputs, or a mapping from output names to types."""
     if isinstance(value, Mapping):
         return all(map(_is_text, (*value, *value.values())))
     return _is_text(value)
@@ -160,7 +160,7 @@ CHOICE = Kind(lambda value: True)
 CHOICES = Kind(_are_several, tuple, repeats=True)
 FILE = Kind(_is_path, Path, give="the path of a file", metavar="FILE", complaint=", not a path")
 FILES = Kind(_are_paths, lambda files: tuple(map(Path, files)), metavar="FILE", repeats=True)
-# --NAME=true|false; of an open one the value may be left out
+# --NAME=true|false; OPEN_SWITCH also allows --NAME without a value
 SWITCH = Kind(_is_bool, spell=_spell_bool, give=_BOOL, metavar="true|false", joins=True)
 OPEN_SWITCH = Kind(_is_bool, spell=_spell_bool, give=_BOOL, metavar="[true|false]", joins=True)
 FLAG = Kind(_is_bool, give=_BOOL, stands_alone=True)  # --NAME means True

@@ -1,4 +1,4 @@
-"""The table of options: each stands here once."""
+"""The table of options. Each option is described here and nowhere else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INPUT_FILES = (
 
 @dataclass(frozen=True)
 class Options:
-    """What a conversion is asked for, checked and typed."""
+    """The options of one conversion, checked and typed."""
 
     source: Path = option(
         kinds.FILE,
@@ -96,16 +96,16 @@ class Options:
         kinds.AXES,
         OptionGroup.REQUEST,
         "Make fixed sizes of inputs symbolic, by input and axis (x:0=batch names the symbol), and "
-        "the sizes that follow from them. If something in the model holds a size, the error says "
-        "what.",
+        "the sizes that follow from them. If a part of the model requires a fixed size, the error "
+        "names that part.",
         metavar='"x:0;mask:0"',
         give='{"x": (0, 2)} or {"x": {0: "batch"}}',
     )
     out_nodes: str | Sequence[str] | None = option(
         kinds.NAMES,
         OptionGroup.REQUEST,
-        "Make these the outputs: nodes with the number of an output, or names of values. What "
-        "comes after them is left out.",
+        "The outputs of the result: nodes with the number of an output, or names of values. Nodes "
+        "that these outputs do not need are left out.",
         metavar='"conv1:0;relu2:1"',
         give='"conv1:0;logits", or a list of names',
     )
@@ -134,7 +134,7 @@ class Options:
     output_type: str | Mapping[str, str] | None = option(
         kinds.TYPES,
         OptionGroup.STORAGE,
-        "Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to "
+        "Convert all outputs, or the named outputs, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to "
         "UINT64 or BOOL.",
         metavar='FP16|"conv1:0:FP16"',
         give='"FP16", "conv1:0:FP16;logits:FP32" or {"logits": "FP32"}',
@@ -142,14 +142,14 @@ class Options:
     verify_shape: Mapping[str, tuple[int, ...]] | None = option(
         kinds.SHAPES,
         OptionGroup.VERIFICATION,
-        "Sizes of inputs to verify with, if those that fusionc finds do not suit. Does not change "
-        "the model.",
+        "Sizes of inputs for the verification, if the sizes that fusionc chooses do not suit. Does "
+        "not change the model.",
         give='{"x": (1, 3, 224, 224)}',
     )
     inputs: Path | None = option(
         kinds.FILE,
         OptionGroup.VERIFICATION,
-        "Values of inputs to run the models with, in addition to those that fusionc draws: "
+        "Input values to run the models with, in addition to the random ones of fusionc: "
         f"{INPUT_FILES} Outputs that are recorded there are compared, too.",
         metavar="PATH",
         reads="the inputs",
@@ -158,8 +158,8 @@ class Options:
     custom_op_library: tuple[Path, ...] = option(
         kinds.FILES,
         OptionGroup.VERIFICATION,
-        "A shared library with operators that the models use and onnxruntime lacks. It is loaded, "
-        "and its code runs.",
+        "A shared library with operators that the models use and onnxruntime lacks. The library is "
+        "loaded, and its code runs.",
         metavar="LIB",
         reads="a library of custom operators",
         give='a list of files: ["libcustom.so"]',
@@ -168,9 +168,10 @@ class Options:
     runtime_level: tuple[str, ...] = option(
         kinds.CHOICES,
         OptionGroup.VERIFICATION,
-        "The levels of onnxruntime's own optimizers at which the result runs. disabled, at which "
-        "both models always run, judges the result. A difference at another level alone is the "
-        "fault of optimizers: the report names them, and says how to switch them off.",
+        "The levels of onnxruntime's own optimizers at which the result runs. Both models always "
+        "run at the level disabled, which judges the result. A difference at another level alone "
+        "is the fault of onnxruntime's optimizers: the report names them and says how to switch "
+        "them off.",
         choices=LEVELS,
         default=DEFAULT_LEVELS,
     )
@@ -178,10 +179,10 @@ class Options:
         kinds.AMOUNT,
         OptionGroup.VERIFICATION,
         "How many billions of elements a verification may compute in all its runs; 32 "
-        "multiplications of a product count as one element. The sizes that fusionc finds are "
-        "chosen accordingly. What exceeds the budget is left out: the result is then verified in "
-        "part. 0: no limit. Default: 30, or 2 for each thousand nodes, and 512 MiB of values at "
-        "once in addition to the size of the weights.",
+        "multiplications of a matrix product count as one element. fusionc chooses input sizes "
+        "that fit the budget. Runs that exceed the budget are left out: the result is then "
+        "verified in part. 0: no limit. Default: 30, or 2 for each thousand nodes, and 512 MiB of "
+        "values at once in addition to the size of the weights.",
         give="billions of elements, 0 for no limit, or None",
     )
     timeout: float | None = option(
@@ -199,10 +200,10 @@ class Options:
     graph_kernel_flags: str | None = option(
         kinds.WORDS,
         OptionGroup.KERNELS,
-        "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all except --enable_pass "
-        "and --disable_pass switch it on, unless --enable_graph_kernel is false: then only "
-        "--opt_level does. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, "
-        "keeps these out of kernels.",
+        "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS. Every flag except "
+        "--enable_pass and --disable_pass switches graph kernel fusion on. With "
+        "--enable_graph_kernel=false only --opt_level does. docs/graph_kernel.md lists the flags; "
+        "for example, --disable_cluster_ops=Exp,Log keeps these operators out of kernels.",
         metavar='"--K=V …"',
         give='"--opt_level=2"',
     )
@@ -219,8 +220,8 @@ class Options:
     trust_kernels: bool = option(
         kinds.FLAG,
         OptionGroup.STORAGE,
-        "Load the kernels next to a model that has areas, whoever made them, and let the result "
-        "use them, too.",
+        "If the model already has generated kernels next to it, load them even if another "
+        "installation built them, and let the result use them, too.",
         default=False,
     )
     verify: bool = option(
@@ -233,8 +234,8 @@ class Options:
     on_mismatch: str = option(
         kinds.CHOICE,
         OptionGroup.VERDICT,
-        "What happens to a result that differs: fail writes nothing; rollback leaves out the "
-        "rewrites at fault, and says so.",
+        "What happens if the result differs: fail writes nothing; rollback leaves out the rewrites "
+        "at fault and names them.",
         choices=("fail", "rollback"),
         default="fail",
     )
@@ -242,7 +243,8 @@ class Options:
         kinds.FLAG,
         OptionGroup.VERDICT,
         "Run the original nodes and their replacement side by side before each rewrite. A "
-        "mismatch is named, and counts as a result that differs: --on_mismatch says what happens.",
+        "mismatch is named, and counts as a result that differs: --on_mismatch decides what "
+        "happens.",
         default=False,
     )
     dump_graph: Path | None = option(
@@ -257,18 +259,18 @@ class Options:
     report: Path | None = option(
         kinds.FILE,
         OptionGroup.RECORDS,
-        "Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, "
-        "and the time per operator before and after, which takes some more seconds. Of many "
-        "models, a folder with a page for each. Needs pip install 'fusionc[report]'.",
+        "Write an HTML page: drawings of each rewrite, operators, sizes, and the time per operator "
+        "before and after. Measuring these times takes some more seconds. For many models, a "
+        "folder with a page for each. Needs pip install 'fusionc[report]'.",
         writes=True,
         give="the path of the page to write",
     )
     ready: bool = option(
         kinds.FLAG,
         OptionGroup.RECORDS,
-        "Also write the result as onnxruntime holds it once it is loaded: optimized, its weights "
-        "packed for this processor, to be mapped from the file. fusionc.session uses that form if "
-        "it fits: less time, less memory.",
+        "Also write the result in the form that onnxruntime has in memory after loading: "
+        "optimized, its weights packed for this processor and mapped from the file. If this form "
+        "fits the machine, fusionc.session loads it in less time and with less memory.",
         default=False,
     )
     export_compile_stat: int = option(
@@ -289,28 +291,28 @@ class Options:
     progress: Callable[[str], None] = option(
         kinds.FUNCTION,
         OptionGroup.RECORDS,
-        "Is called with a few words on what is being done.",
+        "Is called with a few words that name the current step.",
         flag=None,
         give="a function that takes a text: print",
         default=kinds.say_nothing,
     )
 
     def notices(self) -> list[str]:
-        """Which of them have no effect without verification."""
+        """Notices that name options without effect because verification is off."""
         idle = [] if self.verify or self.report or self.inputs is None else ["--inputs"]
         if not self.verify and not self.check_rewrites and self.on_mismatch != "fail":
             idle.append("--on_mismatch")
         return [f"{name} has no effect without verification" for name in idle]
 
 
-# by the name of the field
+# the options by field name
 OPTIONS: Mapping[str, Option] = {one.name: option_of(one) for one in fields(Options)}
-# fields with the path of a file or folder that a conversion writes
+# the names of fields with the path of a file or folder that a conversion writes
 PLACES = frozenset(name for name, one in OPTIONS.items() if one.writes)
 
 
 def paths_in(value: Any) -> Sequence[Path]:
-    """The paths that a field holds."""
+    """The paths in the value of a field: one, several or none."""
     if isinstance(value, Path):
         return (value,)
     return value if isinstance(value, tuple) and value and isinstance(value[0], Path) else ()

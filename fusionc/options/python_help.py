@@ -1,4 +1,4 @@
-"""What `help(fusionc.convert)` says of its arguments, from the table of options."""
+"""The list of arguments in `help(fusionc.convert)`, from the table of options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fusionc.options.option_kinds import NEGATED_FLAG
 from fusionc.options.option_table import OPTIONS
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_COLUMN = 26  # the column in which texts begin
+_COLUMN = 26  # the column in which help texts begin
 _WIDTH = 96
 
 
@@ -34,7 +34,7 @@ def _entry(option: Option) -> str:
     text = f"False: {option.help}" if option.kind is NEGATED_FLAG else option.help
     if option.give or option.choices:
         text = f"{text} Give {option.advice}."
-    # in Python an argument has no dashes
+    # Python arguments have no dashes
     text = re.sub(rf"--({'|'.join(OPTIONS)})\b", r"\1", text)
     return textwrap.fill(
         f"{option.name:<{_COLUMN - 1}} {text}",

@@ -1,7 +1,7 @@
-"""From the arguments of `fusionc.convert` to `Options`: checked, and typed.
+"""From the arguments of `fusionc.convert` to `Options`, checked and typed.
 
-The command line has checked them already; those who call `fusionc.convert` themselves get the same
-errors here.
+The command line has already checked its values. Callers of `fusionc.convert` get the same errors
+from here.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from fusionc.errors import UsageError, shown
 from fusionc.options.option import Option
 from fusionc.options.option_table import OPTIONS, Options, paths_in
 
-_NO_MODELS = frozenset(
+# endings that an ONNX model does not have
+_OTHER_SUFFIXES = frozenset(
     {".json", ".html", ".npz", ".npy", ".so", ".dll", ".py", ".txt", ".csv", ".data", ".ort"}
 )
 
 
 def options_of(model: Any, output: Any = None, **others: Any) -> Options:
-    """The options that these arguments of `fusionc.convert` mean; the rest has its defaults.
+    """The options from these arguments of `fusionc.convert`; other options have their defaults.
 
-    Raises UsageError for a wrong one and a path that leads nowhere, TypeError for an unknown name.
+    Raises UsageError for a wrong value and for a path whose folder does not exist, and TypeError
+    for an unknown argument.
     """
     if unknown := others.keys() - arguments_of_convert():
         raise TypeError(f"convert has no argument {', '.join(sorted(unknown))}")
@@ -36,12 +38,12 @@ def options_of(model: Any, output: Any = None, **others: Any) -> Options:
 
 
 def arguments_of_convert() -> set[str]:
-    """The names of its arguments."""
+    """The names of the arguments of `fusionc.convert`."""
     return {option.name for option in OPTIONS.values()}
 
 
 def _to_typed(option: Option, value: Any) -> Any:
-    """The value as `Options` holds it. Raises UsageError for one that the option does not take."""
+    """The value as `Options` holds it. Raises UsageError if the option does not accept it."""
     if not option.accepts(value):
         what = f"{option.name} is {shown(value)}{option.kind.complaint}"
         raise UsageError(what, hint=f"give {option.advice}", code="E10001")
@@ -49,7 +51,9 @@ def _to_typed(option: Option, value: Any) -> Any:
 
 
 def _require_places(options: Options) -> None:
-    """Raise UsageError if a path leads nowhere, or if what is read would be written over."""
+    """Raise UsageError if the folder of a path does not exist, or if the conversion would write
+    over a file that it reads.
+    """
     if options.inputs is not None:
         require_path(options.inputs, "path of the inputs")
     read = {
@@ -66,9 +70,11 @@ def _require_places(options: Options) -> None:
 
 
 def output_path(model: Path, output: Path | None) -> Path:
-    """Where the result goes. Raises UsageError for a folder, and for a name that no model has."""
+    """The path of the result. Raises UsageError for a folder, and for an ending that models do not
+    have.
+    """
     path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
-    if path.suffix.lower() in _NO_MODELS:
+    if path.suffix.lower() in _OTHER_SUFFIXES:
         hint = "give --output a name that ends in .onnx, or has no ending"
         what = f"the output is an ONNX model, and its name ends in {path.suffix}"
         raise UsageError(what, where=str(path), hint=hint, code="E10001")

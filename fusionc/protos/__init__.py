@@ -1,5 +1,5 @@
-"""Everything inside a ModelProto: nodes and tensors of subgraphs, functions and training graphs;
-and the shapes that onnx infers for a model, without a copy of its weights.
+"""Access to the contents of a ModelProto, including subgraphs, functions and training graphs. Also
+small copies of models, and onnx's shape inference without a copy of the weights.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from onnx import (
 )
 from onnx.defs import OpSchema
 
-_LONG = 1 << 20  # elements
-IR_VERSION = 10  # of models that are parts of others: initializers need not be inputs there
-# a key of external data: the elements lie inside the model's own file
+_LONG_VECTOR = 1 << 20  # elements
+IR_VERSION = 10  # the IR version of small models that are cut out of others
+# a key of external data: the elements are inside the model's own file
 MAPPED = "fusionc.mapped"
-NAMELESS = ("", "?", "None", "-1")  # what exporters call every unknown dimension
-SMALL = 1024  # elements; larger tensors are never shapes, axes or the like
+NAMELESS = ("", "?", "None", "-1")  # placeholders that exporters write for any unknown dimension
+SMALL = 1024  # elements; tensors with more are never shapes, axes or sizes
 
 
 def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
@@ -51,7 +51,9 @@ def _all_in(pending: list[Iterable[NodeProto]]) -> Iterator[NodeProto]:
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
-    """Every tensor: initializers and attributes, both parts of sparse ones."""
+    """Every tensor of initializers and attributes, including values and indices of sparse
+    tensors.
+    """
     for graph in _graphs(model):
         yield from _initializers(graph)
     for node in nodes_of(model):
@@ -74,17 +76,17 @@ def _graphs(model: ModelProto) -> list[GraphProto]:
 
 
 def graphs_of(attribute: AttributeProto) -> list[GraphProto]:
-    """The graphs that an attribute holds."""
+    """The graphs in an attribute."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
 def bodies_of(node: NodeProto) -> list[GraphProto]:
-    """The graphs that a node holds."""
+    """The graphs in the attributes of a node."""
     return [graph for attribute in node.attribute for graph in graphs_of(attribute)]
 
 
 def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and those inside it, in the order in which `model.build` numbers them."""
+    """A graph and all graphs nested in it, in the order in which `model.build` numbers them."""
     yield graph
     for node in graph.node:
         for body in bodies_of(node):
@@ -98,7 +100,9 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def shapeless(type_: TypeProto) -> TypeProto:
-    """The type without the shape of the tensor that it is or holds."""
+    """The type without the shape of its tensor. The tensor may be inside a sequence or an
+    optional.
+    """
     result = TypeProto()
     result.CopyFrom(type_)
     inner = result
@@ -125,9 +129,11 @@ def inputs_to_feed(graph: GraphProto) -> list[ValueInfoProto]:
 
 
 def fresh_name(base: str, taken: dict[str, int]) -> str:
-    """A name that is not taken, if possible `base` itself; it is taken from now on. `taken` maps
-    each name to the lowest number that may make another name of it, so that thousands of names with
-    one base need no search.
+    """A name that is not in `taken`: `base` itself, or `base` with a number. The name is added to
+    `taken`.
+
+    `taken` maps each name to the lowest number that may still be free as its suffix. Thousands of
+    names with the same base therefore need no search.
     """
     name = base
     number = taken.get(base, 1)
@@ -140,7 +146,9 @@ def fresh_name(base: str, taken: dict[str, int]) -> str:
 
 
 def own_names(graph: GraphProto) -> set[str]:
-    """The names of a graph's own values; other names that it reads belong to a graph around it."""
+    """The names of the values that a graph defines. Other names that it reads belong to outer
+    graphs.
+    """
     return {value.name for value in (*graph.input, *graph.initializer)} | {
         o for n in graph.node for o in n.output
     }
@@ -158,21 +166,21 @@ def reads_of(node: NodeProto) -> set[str]:
 
 
 def needed_nodes(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
-    """The identities of the nodes that compute these values, directly or not."""
-    makers = {name: node for node in nodes for name in node.output if name}
+    """The ids of the nodes that these values need, directly or indirectly."""
+    producers = {name: node for node in nodes for name in node.output if name}
     needed: set[int] = set()
-    waiting = [makers[name] for name in names if name in makers]
+    waiting = [producers[name] for name in names if name in producers]
     while waiting:
         node = waiting.pop()
         if id(node) not in needed:
             needed.add(id(node))
-            waiting += [makers[name] for name in reads_of(node) if name in makers]
+            waiting += [producers[name] for name in reads_of(node) if name in producers]
     return needed
 
 
 def is_mapped(tensor: TensorProto) -> bool:
-    """Whether the elements were left inside the model's own file, as `disk.mapped_weights` does it:
-    external to protobuf, but not external data of the model.
+    """Whether the elements are still inside the model's own file: see `disk.mapped_weights`. The
+    proto marks them as external data, although the model does not have them in another file.
     """
     return tensor.data_location == TensorProto.EXTERNAL and any(
         e.key == MAPPED for e in tensor.external_data
@@ -180,27 +188,25 @@ def is_mapped(tensor: TensorProto) -> bool:
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Whether the elements lie in a file next to the model."""
+    """Whether the elements are in another file than the model."""
     return tensor.data_location == TensorProto.EXTERNAL and not is_mapped(tensor)
 
 
 def is_small(tensor: TensorProto) -> bool:
-    """Whether a tensor is inside the model and so small that it may hold axes, sizes or the
-    like.
-    """
+    """Whether a tensor is in the model and small enough to be a shape, axes or sizes."""
     return prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
 
 
 def copied(model: ModelProto) -> ModelProto:
-    """A copy of the model."""
     copy = ModelProto()
     copy.CopyFrom(model)
     return copy
 
 
 def light_copy(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
-    """A copy of the model with its large weights as inputs, from which the same shapes follow.
-    Small weights in external files stay only if `keeps_external` says that the files are at hand.
+    """A copy of the model in which large weights are inputs. Shape inference gives the same result
+    for the copy. Small weights in external files stay only with `keeps_external`, which means that
+    these files can be read.
     """
     graph = GraphProto(name=model.graph.name or "graph")
     for name in ("node", "input", "output", "value_info", "sparse_initializer"):
@@ -230,7 +236,7 @@ def part_model(
     functions: Iterable[FunctionProto] = (),
     ir_version: int = IR_VERSION,
 ) -> ModelProto:
-    """A model of these nodes alone, which are copied; `opsets` are versions by domain."""
+    """A model of copies of these nodes. `opsets` are versions by domain."""
     model = ModelProto(ir_version=ir_version)
     for domain, version in opsets.items():
         model.opset_import.add(domain=domain, version=version)
@@ -254,10 +260,12 @@ def output_types(
     *,
     is_new: bool,
 ) -> Mapping[str, TypeProto]:
-    """The types that onnx infers for the outputs of a node, by name, given the types of its inputs
-    and the elements that are known. Without a schema the node calls a function. Raises what onnx
-    raises if the operator of a node that `is_new` does not take its inputs; other nodes may have
-    types that only a runtime supports.
+    """The types that onnx infers for the outputs of a node, by name. `types` are the input types,
+    and `known` the elements of inputs that are known. A node without a schema calls one of
+    `functions`.
+
+    If `is_new` and the operator cannot take these inputs, onnx's exceptions are raised. For other
+    nodes they are suppressed, because only a runtime may support their input types.
     """
     imports = [helper.make_opsetid(*entry) for entry in opsets.items()]
     if schema is not None:
@@ -268,7 +276,7 @@ def output_types(
                 schema, node, dict(types), dict(known), None, imports, IR_VERSION
             )
             return inferred
-    # A model's inference does not compare types with those of the operator.
+    # The inference of a whole model does not check the input types against the schema.
     inputs = (ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
     outputs = (ValueInfoProto(name=name) for name in node.output if name)
     constants = known.values()
@@ -277,19 +285,21 @@ def output_types(
 
 
 def infer_types(model: ModelProto) -> ModelProto:
-    """The model with inferred types and shapes, including shapes that the model computes. For
-    computed shapes onnx makes a list of the elements of every vector, known or not: millions of
-    elements take seconds and gigabytes, more end the process. So a model with such long vectors is
-    inferred without them. Raises what onnx raises if it gives up on the model.
+    """The model with inferred types and shapes, including shapes that the model computes. If onnx
+    fails, its exceptions are raised.
+
+    To follow computed shapes, onnx makes a list of the elements of every vector, known or unknown.
+    For millions of elements this takes seconds and gigabytes, and for more it crashes the process.
+    A model with such vectors is therefore inferred without computed shapes.
     """
     shapes = shape_inference.infer_shapes(model)
-    if any(length > _LONG for length in _lengths(shapes.graph)):
+    if any(length > _LONG_VECTOR for length in _lengths(shapes.graph)):
         return shapes
     return shape_inference.infer_shapes(model, data_prop=True)
 
 
 def _lengths(graph: GraphProto) -> Iterator[int]:
-    """The lengths of all vectors."""
+    """The lengths of all tensors of rank 1."""
     shapes = (
         value.type.tensor_type.shape.dim
         for value in (*graph.input, *graph.value_info, *graph.output)

@@ -1,9 +1,10 @@
-"""Whether the ready form of a model computes the same bits as the model in onnxruntime at its
-default level.
+"""Compare the ready form of a model bit for bit with the model in onnxruntime, with all optimizers
+on.
 
-Both are the same graph with the same kernels, so even rounding is the same. Samples are skipped if
-the model itself gives different results in two runs, because of random numbers or uninitialized
-memory. Only one session is open at a time: the model's outputs are kept as hashes.
+Both are the same graph with the same kernels, so even the rounding must be the same. A sample is
+ignored if the model itself gives different results in two runs, because of random numbers or
+uninitialized memory. Only one session is open at a time, and the model's outputs are kept as
+hashes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fusionc.verify.given_samples import GivenSamples
 from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.search import InputSearch
 
-_SEEDS = (0, 1)  # two sizes of each dynamic dimension
+_SEEDS = (0, 1)  # each seed chooses another size for dynamic dimensions
 
 
 @closes_runners
@@ -34,11 +35,11 @@ def bit_for_bit(
     shapes: Mapping[str, tuple[int, ...]],
     inputs: Path | None,
 ) -> tuple[int, str]:
-    """The number of samples with equal results, and a description of the first difference, which
-    is empty if there was none.
+    """The number of samples with equal results, and a description of the first difference. The
+    description is empty if all results are equal.
 
-    The samples are those of verification: from `inputs`, and random ones of these shapes. Raises
-    RunError if onnxruntime cannot load the model.
+    The samples are those of a verification: the samples in `inputs`, and random samples of these
+    shapes. Raises RunError if onnxruntime cannot load the model.
     """
     proto = onnx.load(model, load_external_data=False)
     reference = Runner(model, kernels=kernels, level="all")
@@ -59,7 +60,7 @@ def bit_for_bit(
         other.close()
         runs = len(expected) - len(unequal)
         for label, feeds, bits in unequal:
-            # Twice: a new session repeats the same random numbers, but only in its first run.
+            # Run twice, because the first run of a new session repeats the same random numbers.
             if _bits(reference.run(feeds)) == bits == _bits(reference.run(feeds)):
                 return runs, f"its results differ from those of the model: {label}"
     except RunError as error:

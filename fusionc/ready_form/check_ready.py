@@ -1,4 +1,4 @@
-"""Whether `fusionc.session` would use the ready form of a model, and whether that form is right."""
+"""Check whether `fusionc.session` would use the ready form of a model, and whether it is right."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass(frozen=True)
 class ReadyCheck:
-    """What a check of a ready form says."""
+    """The result of checking a ready form."""
 
-    is_right: bool  # a form that is not used on this machine counts as right
-    summary: str  # one sentence, without its full stop
+    is_right: bool  # a ready form that is not used on this machine counts as right
+    summary: str  # one sentence without a full stop
 
 
 def check_ready(
@@ -26,7 +26,7 @@ def check_ready(
 ) -> ReadyCheck | None:
     """Run a model and the ready form that its session file names, and compare their results.
 
-    Returns None if the session file names no ready form.
+    Returns None if the session file does not name a ready form.
     """
     library = library_for(model)
     try:

@@ -1,8 +1,8 @@
-"""The machine that a ready form is valid for: a build of onnxruntime and a kind of processor.
+"""The machine for which a ready form is valid: a build of onnxruntime and a kind of processor.
 
-onnxruntime neither records them in a model that it has optimized nor checks them when it loads one.
-It would read weights that are packed for another processor as if they were packed for this one,
-and give wrong results.
+onnxruntime does not record its build and the processor in an optimized model, and does not check
+them when it loads the model. If weights were packed for another processor, onnxruntime would
+misread them and compute wrong results.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from importlib import import_module
 
 from fusionc.runtime.processor import linux_flags
 
-# beginnings of numpy's names of instruction sets; its other names change with its version
+# The prefixes of numpy's names of instruction sets. Other names change from version to version.
 _VECTORS = ("SSE", "SSSE", "AVX", "FMA", "F16C", "NEON", "ASIMD", "SVE", "VSX", "VX", "LSX", "RVV")
-# Linux's names of instruction sets that numpy does not detect. They change how onnxruntime packs
+# Linux's names of instruction sets that numpy does not detect and that change how onnxruntime packs
 # integers.
 _MATRICES = frozenset(("AMX_TILE", "AMX_INT8", "AMX_BF16", "I8MM", "BF16", "SME", "SME2"))
-_SHOWN = 3  # names in a message
+_MAX_NAMES = 3  # in a message
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A build of onnxruntime, and what decides how it packs weights."""
+    """A build of onnxruntime, and the properties of a machine that decide how it packs weights."""
 
-    onnxruntime: str  # version
-    build: str  # what onnxruntime says of its build: commit, compiler, flags
-    system: str  # operating system and architecture: "linux x86_64"
-    instructions: tuple[str, ...]  # sorted names of the processor's vector and matrix instructions
+    onnxruntime: str  # the version
+    build: str  # onnxruntime's description of its build: commit, compiler, flags
+    system: str  # the operating system and architecture: "linux x86_64"
+    instructions: tuple[str, ...]  # the names of vector and matrix instruction sets, sorted
 
     def difference(self, here: Machine) -> str:
-        """The first difference from the machine `here`, as the end of a sentence; empty if there is
-        none.
+        """The first difference from the machine `here`, as the end of a sentence. Empty if the
+        machines are equal.
         """
         if self.onnxruntime != here.onnxruntime:
             return f"made with onnxruntime {self.onnxruntime}, and this is {here.onnxruntime}"
@@ -50,8 +50,8 @@ class Machine:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (
-        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_MAX_NAMES]) + (
+        f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     )
 
 
@@ -73,5 +73,5 @@ def _numpy_features() -> set[str]:
 
 
 def _matrix_features() -> frozenset[str]:
-    """Those that Linux reports; empty on other systems."""
+    """The matrix instruction sets that Linux reports. Empty on other systems."""
     return _MATRICES & linux_flags()

@@ -1,9 +1,9 @@
-"""The files of a ready form: the model as onnxruntime optimizes it, and a file of weights that can
-be mapped into memory.
+"""Write the files of a ready form: the model as optimized by onnxruntime, and a file of weights
+that can be mapped into memory.
 
-onnxruntime writes the optimized model, and next to it a file with the weights and the packed copies
-of weights that its kernels make. In that file, they begin at any byte. Here, they are moved to page
-boundaries, so that a mapped weight begins with its page and whole vectors are loaded from aligned
+onnxruntime writes the optimized model, and a data file with the weights and with the packed copies
+that its kernels make. In this file a weight may begin at any byte. This module moves the weights to
+page boundaries: a mapped weight then begins with a page, and vectors are loaded from aligned
 addresses.
 """
 
@@ -28,24 +28,26 @@ from fusionc.runtime.process import insist, request
 
 _MODEL = "optimized.onnx"
 _DATA = "optimized.data"
-# Prefix of the keys of a packed weight. Their values are "operator+hash|offset;length;checksum|…".
+# The prefix of the keys of packed copies. A value has the form
+# "operator+hash|offset;length;checksum|…".
 _PACKED = "prepacked_"
-_LINE = 64  # bytes of a cache line; weights smaller than a page begin with one
+_CACHE_LINE = 64  # bytes; weights smaller than a page are aligned to cache lines
 _CHUNK = 16 << 20  # bytes that are copied at a time
 
 
 @dataclass(frozen=True)
 class ReadyFiles:
-    """A ready form that can be run."""
+    """The temporary files of a ready form. The model can be run."""
 
     model: Path
-    weights: Path | None  # None if all weights are small enough to be in the model's file
+    weights: Path | None  # None if all weights are small and in the model file
 
 
 def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
-    """Write the ready form of a saved model, with these kernels, to a folder of its workshop.
+    """Write the ready form of a saved model with these kernels to its temporary folder.
 
-    Raises RunError if onnxruntime cannot load the model, OSError if the files cannot be written.
+    Raises RunError if onnxruntime cannot load the model, and OSError if the files cannot be
+    written.
     """
     libraries = (*libraries_in_use(), *(() if kernels is None else (str(kernels.resolve()),)))
 
@@ -58,7 +60,7 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
 
     folder = insist(optimized)
     proto = onnx.load(folder / _MODEL, load_external_data=False)
-    _forget_unused_domains(proto)
+    _remove_unused_imports(proto)
     external = [
         tensor
         for tensor in protos.tensors_of(proto)
@@ -82,9 +84,9 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
     return ReadyFiles(model.rename(ready_of(folder / saved.output.name, digest(model))), weights)
 
 
-def _forget_unused_domains(proto: onnx.ModelProto) -> None:
-    """Remove imports of domains that no node has. onnxruntime imports every domain that its process
-    knows, including those of the kernels of earlier models.
+def _remove_unused_imports(proto: onnx.ModelProto) -> None:
+    """Remove imports of domains that no node uses. onnxruntime imports every domain that its
+    process knows, including domains of earlier models.
     """
     used = {"", *(node.domain for node in protos.nodes_of(proto))}
     imports = [entry for entry in proto.opset_import if entry.domain in used]
@@ -93,7 +95,7 @@ def _forget_unused_domains(proto: onnx.ModelProto) -> None:
 
 
 def _move(tensor: TensorProto, source: BinaryIO, file: HashedFile) -> None:
-    """Append a weight and its packed copies to a file, and store their new places in the tensor."""
+    """Append a weight and its packed copies to a file. Store their new offsets in the tensor."""
     entries = external_entries(tensor)
     begin = _append(file, source, int(entries["offset"]), int(entries["length"]))
     for entry in tensor.external_data:
@@ -105,17 +107,19 @@ def _move(tensor: TensorProto, source: BinaryIO, file: HashedFile) -> None:
 
 
 def _moved(place: str, source: BinaryIO, file: HashedFile) -> str:
-    """Append a buffer to the file; return its new place, as `offset;length;checksum`."""
+    """Append a packed copy to the file. `place` and the result have the form
+    "offset;length;checksum".
+    """
     offset, length, checksum = place.split(";")
     return f"{_append(file, source, int(offset), int(length))};{length};{checksum}"
 
 
 def _append(file: HashedFile, source: BinaryIO, offset: int, length: int) -> int:
-    """Copy bytes of the source to the end of a file; return the offset there.
+    """Append bytes of the source to a file, and return their offset in the file.
 
     Raises OSError if the source is too short.
     """
-    begin = file.align(PAGE if length >= PAGE else _LINE)
+    begin = file.align(PAGE if length >= PAGE else _CACHE_LINE)
     source.seek(offset)
     for at in range(0, length, _CHUNK):
         file.write(source.read(min(_CHUNK, length - at)))

@@ -1,4 +1,6 @@
-"""Makes the ready form of a result, compares the two, and describes the form in a session file."""
+"""Make the ready form of a result, compare it with the result, and describe it in a session
+file.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,12 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass(frozen=True)
 class MadeReady:
-    """Files to publish next to a result: `data` first, then the result, then `session_file`."""
+    """The files of a ready form. `data` is published before the result, and `session_file` after
+    it.
+    """
 
-    notice: str  # what the form is valid for, or why none was made
-    data: tuple[tuple[Path, Path], ...] = ()  # files and their places
+    notice: str  # says where the form is valid, or why no form was made
+    data: tuple[tuple[Path, Path], ...] = ()  # temporary files with their final paths
     session_file: Path | None = None  # None if no ready form was made
 
 
@@ -45,8 +49,8 @@ def make_ready(
     shapes: Mapping[str, tuple[int, ...]],
     inputs: Path | None,
 ) -> MadeReady:
-    """Make the ready form of a saved model in its workshop; run both and compare them if
-    `is_compared`.
+    """Make the ready form of a saved model in its temporary folder. With `is_compared` run both and
+    compare them bit for bit.
 
     Raises FusioncError if the files cannot be written.
     """
@@ -58,9 +62,9 @@ def make_ready(
             if difference:
                 return MadeReady(f"the ready form is not kept: {difference}")
     except RunError as error:
-        return MadeReady(f"no ready form was made, as onnxruntime cannot load the model: {error}")
+        return MadeReady(f"no ready form was made: onnxruntime cannot load the model: {error}")
     except UsageError as error:
-        # The model may run on the user's inputs only without onnxruntime's optimizers.
+        # With onnxruntime's optimizers on, the model may not run on the user's inputs.
         return MadeReady(f"no ready form was made: {error.what}")
     except OSError as error:
         raise cannot_be_written(error, saved.output) from error
@@ -80,16 +84,16 @@ def make_ready(
     machines = f"onnxruntime {machine.onnxruntime} on processors like this one"
     proof = f"equal to the bit in {runs} runs" if runs else "not verified"
     notice = (
-        f"the ready form is for {machines}; fusionc.session uses it there, and the model elsewhere "
-        f"({proof})"
+        f"the ready form is for {machines}; on other machines fusionc.session loads the model "
+        f"itself ({proof})"
     )
     data = tuple((placed.file, placed.place) for placed in (weights, model) if placed is not None)
     return MadeReady(notice, data, file)
 
 
 def _shared_weights(saved: Saved) -> tuple[FileIdentity, ...]:
-    """The files of weights that the result shares with the original model, and that are in the
-    folder of the result before it is published.
+    """The data files that the result shares with the original model. They are already in the folder
+    of the result.
     """
     folder = saved.output.parent
     if saved.model.parent != folder:
@@ -105,8 +109,8 @@ def _shared_weights(saved: Saved) -> tuple[FileIdentity, ...]:
 
 
 class _Placed:
-    """A file, named after its content, that will be published in a folder. If it is there already,
-    that copy stays.
+    """A file that will be published in a folder. Its name contains the hash of its content. If a
+    copy already exists there, that copy stays.
     """
 
     def __init__(self, file: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`fusionc.session`: an onnxruntime session for a model, in the form that loads fastest here."""
+"""`fusionc.session`: an onnxruntime session for a model, from its ready form if that fits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 _PROVIDERS = ["CPUExecutionProvider"]
-_AGAIN = "the model itself is loaded, which takes longer; convert it with --ready on this machine"
+_ADVICE = "the model itself is loaded, which takes longer; convert it with --ready on this machine"
 
 
 def session(
@@ -34,24 +34,23 @@ def session(
     options: onnxruntime.SessionOptions | None = None,
     providers: Sequence[Any] = _PROVIDERS,
 ) -> onnxruntime.InferenceSession:
-    """An onnxruntime session for a model, with its kernels, and in its ready form if one fits.
+    """An onnxruntime session for a model, with its kernels, and from its ready form if that fits.
 
-    model         the model file; the files that a conversion wrote for it are expected next to it
-    options       number of threads, logging and so on; default: onnxruntime's own. The kernels of
-                  the model are registered in them, as by `register_kernels`, and their optimization
-                  level changes during the call: give each session its own
-    providers     onnxruntime's providers; if they are not the CPU's alone, the ready form is not
-                  used
+    model         the model file; the other files of its conversion are expected next to it
+    options       number of threads, logging and so on; by default onnxruntime's own. This call
+                  registers the kernels of the model in the options, as `register_kernels` does, and
+                  temporarily changes their optimization level: give each session its own options
+    providers     onnxruntime's providers; the ready form is used only with the CPU provider alone
 
-    A ready form (`--ready`) fits the onnxruntime and the kind of processor that it was made for, as
-    long as its files and the model are those that were written together. If it does not fit, the
-    model itself is loaded, with a UserWarning that says why. There is a warning, too, if kernels
-    are missing or cannot be loaded. A ready form is what onnxruntime's optimizers make of the model
-    at their default level: with options of another level, the model itself is loaded. Settings that
-    `fusionc tune` found to be faster on such a machine are used unless `options` say otherwise.
-    Kernels are machine code: call this only for models that you trust.
+    A ready form (`--ready`) fits if onnxruntime and the kind of processor are those for which it
+    was made, and if its files and the model are unchanged. If it does not fit, the model itself
+    is loaded, and a UserWarning says why. There is also a warning if kernels are missing or cannot
+    be loaded. A ready form contains the result of onnxruntime's optimizers at their default level.
+    If `options` have another level, the model itself is loaded. Settings that `fusionc tune`
+    measured to be faster on the same kind of machine are used, unless `options` override them.
+    Kernels are machine code: call this function only for models that you trust.
 
-    Raises UsageError if the model does not exist, and whatever onnxruntime raises.
+    Raises UsageError if the model does not exist, and all exceptions of onnxruntime.
     """
     import onnxruntime
 
@@ -84,7 +83,7 @@ def _add_settings(options: onnxruntime.SessionOptions, model: Path) -> None:
         try:
             tuned_settings(model).apply(options)
         except NotTuned as error:
-            _warn(f"{model}: its settings {error}; it runs with those of onnxruntime")
+            _warn(f"{model}: its settings {error}; it runs with onnxruntime's defaults")
 
 
 def _add_kernels(options: onnxruntime.SessionOptions, model: Path, library: Path) -> None:
@@ -103,8 +102,9 @@ def _add_kernels(options: onnxruntime.SessionOptions, model: Path, library: Path
 def _ready_session(
     model: Path, library: Path, options: onnxruntime.SessionOptions
 ) -> onnxruntime.InferenceSession | None:
-    """A session of the ready form of a model. If it has one that does not fit, warn; return None
-    if it has none that fits, or the level of the options is not the default one.
+    """A session of the ready form of a model. None if the model does not have a ready form that
+    fits, or if the options have another level than the default. Warns if a ready form does not
+    fit.
     """
     import onnxruntime
 
@@ -117,11 +117,12 @@ def _ready_session(
         ready = ready_model(model, library)
         if ready is None:
             return None
-        options.graph_optimization_level = level.ORT_DISABLE_ALL  # it is optimized already
+        # the ready form is already optimized
+        options.graph_optimization_level = level.ORT_DISABLE_ALL
         return onnxruntime.InferenceSession(os.fspath(ready), options, providers=_PROVIDERS)
-    except Exception as error:  # NotReady, and whatever onnxruntime raises
+    except Exception as error:  # NotReady, or any exception of onnxruntime
         reason = str(error) if isinstance(error, NotReady) else f"cannot be loaded: {error}"
-        _warn(f"{model}: its ready form {reason}; {_AGAIN}")
+        _warn(f"{model}: its ready form {reason}; {_ADVICE}")
         return None
     finally:
         options.graph_optimization_level = level.ORT_ENABLE_ALL
@@ -133,12 +134,14 @@ def _warn(message: str) -> None:
 
 
 class NotReady(Exception):
-    """Why a ready form does not fit: the end of a sentence whose subject is the form."""
+    """Raised if a ready form does not fit. The text is the end of a sentence with the form as its
+    subject.
+    """
 
 
 def ready_model(model: Path, library: Path) -> Path | None:
-    """The file of the ready form of `model`, whose kernels are in `library`; None if its session
-    file names no ready form.
+    """The path of the ready form of `model`, whose kernels are in `library`. None if its session
+    file does not name a ready form.
 
     Raises NotReady if the form does not fit.
     """
@@ -146,7 +149,7 @@ def ready_model(model: Path, library: Path) -> Path | None:
     try:
         content = read_session_file(place)
     except (OSError, ValueError) as error:
-        loss = "is unknown, and so are the settings that `fusionc tune` found"
+        loss = "is unknown, like the settings of `fusionc tune`"
         raise NotReady(f"{loss}: {place.name} cannot be read: {error}") from error
     if content.ready is None:
         return None
@@ -156,7 +159,7 @@ def ready_model(model: Path, library: Path) -> Path | None:
 
 
 def _misfit(content: SessionFile, ready: ReadyForm, model: Path, library: Path) -> str:
-    """Why a ready form does not fit; empty if it does."""
+    """Why a ready form does not fit. Empty if it fits."""
     if not content.is_about(model):
         return "belongs to another model"
     if changed := [file.name for file in content.weights if not file.fits(model.parent)]:

@@ -1,4 +1,6 @@
-"""`out.session.json`: what `fusionc.session` reads when it opens `out.onnx` in the same folder."""
+"""The session file `out.session.json`. `fusionc.session` reads it when it opens `out.onnx` in the
+same folder.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """A file in the folder of the model, recognized by its content. Size and time of modification
-    tell whether it has to be read.
+    """The identity of a file in the folder of the model: its content. If size and time of
+    modification are the same, the content is not read again.
     """
 
     name: str
@@ -30,8 +32,8 @@ class FileIdentity:
     sha256: str  # of the content
 
     def fits(self, folder: Path) -> bool:
-        """Whether the file is in the folder with the same content. It is read only if its time of
-        modification is another.
+        """Whether the folder has this file with the same content. The file is read only if its time
+        of modification differs.
         """
         path = folder / self.name
         if Path(self.name).is_absolute() or ".." in path.parts[len(folder.parts) :]:
@@ -47,36 +49,40 @@ class FileIdentity:
 
 @dataclass(frozen=True)
 class ReadyForm:
-    """Files that onnxruntime loads instead of the model, and the machine they are valid for."""
+    """The files that onnxruntime loads instead of the model, and the machine for which they are
+    valid.
+    """
 
     model: FileIdentity
-    weights: FileIdentity | None  # None if the model's file has all
-    kernels: str  # hash of the content of the library of kernels; empty without kernels
+    weights: FileIdentity | None  # None if all weights are in the model file
+    kernels: str  # the hash of the library of kernels; empty without kernels
     machine: Machine
 
 
 @dataclass(frozen=True)
 class TunedSettings:
-    """Session settings that were measured to be faster, and the machine they are valid for."""
+    """Session settings that were measured to be faster, and the machine for which they are
+    valid.
+    """
 
     settings: SessionSettings
     machine: Machine
-    processors: int  # number of cores that the measuring process could use
+    processors: int  # the number of cores that the measuring process could use
 
 
 @dataclass(frozen=True)
 class SessionFile:
     """The content of a session file."""
 
-    model: FileIdentity  # the model that the file is about
-    # files of weights that the model uses and fusionc did not write; its own have names that change
-    # with their content
+    model: FileIdentity  # the model to which the session file belongs
+    # the data files of the model that fusionc did not write; the names of data files that fusionc
+    # writes already contain the hash of their content
     weights: tuple[FileIdentity, ...]
     ready: ReadyForm | None
     tuned: TunedSettings | None = None
 
     def is_about(self, model: Path) -> bool:
-        """Whether the model at this path is the one that the file is about, unchanged."""
+        """Whether the model at this path is unchanged and belongs to this session file."""
         return self.model.name == model.name and self.model.fits(model.parent)
 
     def text(self) -> str:
@@ -85,13 +91,13 @@ class SessionFile:
 
 
 def session_file_of(model: Path) -> Path:
-    """The place of a model's session file: out.onnx → out.session.json."""
+    """The path of a model's session file: out.onnx → out.session.json."""
     return model.with_name(model.name.removesuffix(".onnx") + ".session.json")
 
 
 def read_session_file(path: Path) -> SessionFile:
-    """Read a session file. Raises ValueError if it is damaged or not a session file, OSError if it
-    does not exist.
+    """Read a session file. Raises ValueError if it is damaged or is not a session file, and OSError
+    if it does not exist.
     """
     content = _content(path)
     return SessionFile(
@@ -133,7 +139,7 @@ def _identity(content: Mapping[str, Any], name: str) -> FileIdentity:
 
 
 def _part(content: Mapping[str, Any], name: str, kind: type[_Part]) -> _Part:
-    """An entry of a JSON object. Raises ValueError if it is missing or of another kind."""
+    """An entry of a JSON object. Raises ValueError if it is missing or has another type."""
     value = content.get(name)
     if not isinstance(value, kind):
         raise ValueError(f"{name} is {quote(value)}")
@@ -149,26 +155,26 @@ def is_session_file(path: Path) -> bool:
 
 
 def lost_settings_notices(place: Path) -> list[str]:
-    """What to tell the user if the session file at a place, which a new result is about to replace,
-    has tuned settings; empty if it has none.
+    """A notice if a new result is about to replace a session file with tuned settings. Empty if the
+    file at `place` does not have tuned settings.
     """
     with suppress(OSError, ValueError):
         if is_session_file(place) and read_session_file(place).tuned is not None:
             return [
-                f"{place.name} was removed: its settings were measured with the result that was "
-                "replaced. `fusionc tune` finds settings for the new one"
+                f"{place.name} was removed: its settings were measured with the replaced result. "
+                "`fusionc tune` finds settings for the new result"
             ]
     return []
 
 
 def require_session_place(model: Path) -> None:
-    """Raise FusioncError if another file, which fusionc did not write, is at the place of a model's
-    session file.
+    """Raise FusioncError if the path of a model's session file has a file that fusionc did not
+    write.
     """
     place = session_file_of(model)
     if place.exists() and not is_session_file(place):
         raise FusioncError(
-            "the session file of the result would overwrite something that fusionc did not write",
+            "the session file of the result would overwrite a file that fusionc did not write",
             where=str(place),
             hint="move it away, or give another --output",
             code="E13004",

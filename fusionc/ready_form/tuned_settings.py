@@ -1,4 +1,4 @@
-"""The tuned settings of a model, which are valid on machines like the one that measured them."""
+"""The tuned settings of a model. They are valid on machines like the one that measured them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from fusionc.runtime.session_settings import SessionSettings
 
 
 class NotTuned(Exception):
-    """Why settings are not valid: the end of a sentence whose subject is the settings."""
+    """Raised if settings are not valid. The text is the end of a sentence with the settings as its
+    subject.
+    """
 
 
 def tuned_settings(model: Path) -> SessionSettings:
@@ -43,6 +45,6 @@ def tuned_settings(model: Path) -> SessionSettings:
 
 
 def tuned_text(model: Path, settings: SessionSettings) -> str:
-    """The text of a session file for a published model, with these settings, for this machine."""
+    """The text of the session file of a published model with these settings, for this machine."""
     tuned = TunedSettings(settings, this_machine(), cores())
     return SessionFile(identity_of(model, model.name), (), None, tuned).text()

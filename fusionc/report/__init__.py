@@ -1,5 +1,5 @@
-"""What a run reports: the report object, the log, fusion_result.json. Tables and progress are for
-terminals only.
+"""The output of a run: the report object, the log, fusion_result.json, and tables and progress on
+the terminal.
 """
 
 from fusionc.report.fusion_result import write_fusion_result

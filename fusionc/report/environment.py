@@ -1,4 +1,4 @@
-"""Environment variables: fusionc's own names, and Ascend's if only those are set."""
+"""Environment variables under fusionc's names, or else under Ascend's names."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 
 
 def variable(name: str) -> str:
-    """The value of FUSIONC_<name>, else of ASCEND_<name>, else ""."""
+    """The value of FUSIONC_<name>, or else of ASCEND_<name>, or else ""."""
     return os.environ.get(f"FUSIONC_{name}") or os.environ.get(f"ASCEND_{name}") or ""
 
 
 def checked(name: str, pattern: str, right: str, notices: list[str]) -> str:
-    """The value of a variable in small letters, if it matches; else "", and a notice that says what
-    is `right`.
+    """The value of a variable in lower case, if it matches the regular expression `pattern`.
+    Otherwise "", and a notice is added; `right` describes valid values.
     """
     value = variable(name)
     if not value or re.fullmatch(pattern, value.lower()):
         return value.lower()
     owner = "FUSIONC" if os.environ.get(f"FUSIONC_{name}") else "ASCEND"
-    notices.append(f'{owner}_{name} is "{value}", its default is used: give {right}')
+    notices.append(f'{owner}_{name} is "{value}", so its default is used: give {right}')
     return ""

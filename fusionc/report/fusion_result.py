@@ -1,10 +1,10 @@
-"""fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched
-passes are absent.
+"""fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, and passes
+that never matched are absent.
 
-A pass some of whose rewrites were left out, because the result was wrong with them, has one more
-counter, left_out_times. In addition to the graphs, `verification` has the errors of each output by
-the level of onnxruntime's optimizers, and `verification_budget` has the cost of verifying:
-"verified in part" says that inputs were left out to save cost.
+fusionc adds three entries. A pass has the counter left_out_times if some of its rewrites were left
+out because the result was wrong with them. `verification` has the errors of each output by the
+level of onnxruntime's optimizers. `verification_budget` has the cost of the verification: "verified
+in part" means that inputs were left out to save cost.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def write_fusion_result(
     outputs: Sequence[OutputErrors] = (),
     budget: Budget | None = None,
 ) -> Path | None:
-    """Write what matched, and return the file; None if nothing matched or nothing is wanted
-    (`export_compile_stat` 0). `left_out` are the rewrites that were left out, `outputs` the errors
-    of each output, `budget` the cost of verifying.
+    """Write the counts of passes that matched, and return the path of the file. None if no pass
+    matched, or if `export_compile_stat` is 0. `left_out` are the rewrites that were left out,
+    `outputs` the errors of each output, and `budget` the cost of the verification.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or
-    $ASCEND_WORK_PATH. An older file is removed. Errors are only added to `notices`, as statistics
-    are not worth a failure.
+    $ASCEND_WORK_PATH. An older file is removed. Errors are only added to `notices`, because missing
+    statistics should not fail a conversion.
     """
     if export_compile_stat == 0:
         return None

@@ -1,4 +1,4 @@
-"""The graph after every pass that took effect, as models and as text."""
+"""--dump_graph: the graph after every pass that took effect, as a model and as text."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _NAME = re.compile(r"\d{4,}_\w+\.(onnx|txt)")
 
 
 class GraphDump:
-    """Writes <4 digits>_<pass>.onnx and .txt into a folder, where they replace a former dump, and
-    no other files.
+    """Writes <4 digits>_<pass>.onnx and .txt into a folder. An earlier dump in the folder is
+    replaced; other files stay.
 
-    External weights stay where they are. Raises UsageError if one of the `used` files, the model
-    and the result, might be overwritten.
+    External weights are not copied. Raises UsageError if the dump might overwrite one of the `used`
+    files, which are the model and the result.
     """
 
     def __init__(self, folder: Path, used: Sequence[Path] = ()) -> None:
         for path in used:
             file = Path(os.path.realpath(path))
             if file.parent == Path(os.path.realpath(folder)) and _NAME.fullmatch(file.name):
-                what = "the graph is dumped into files of such names"
+                what = "a dump of the graph would use such a file name"
                 hint = "give another folder with --dump_graph"
                 raise UsageError(what, where=str(path), hint=hint, code="E10001")
         self.folder = folder
@@ -41,8 +41,8 @@ class GraphDump:
             folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, proto: onnx.ModelProto, name: str) -> None:
-        """Write the next two files, after the pass `name`; the text omits large tensors. Raises
-        FusioncError.
+        """Write the next two files, for the graph after the pass `name`. The text omits the data of
+        large tensors. Raises FusioncError.
         """
         if self._count == 0:
             self._remove_former()
@@ -57,8 +57,8 @@ class GraphDump:
             path.with_suffix(".txt").write_text(str(onnx.printer.to_text(light)), encoding="utf-8")
 
     def _remove_former(self) -> None:
-        """Remove a former dump: its files are pairs, numbered without a gap, and the first is the
-        input.
+        """Remove an earlier dump: pairs of files that are numbered without a gap, beginning with
+        the input model.
         """
         for number in count():
             name = "*" if number else "input"

@@ -1,5 +1,5 @@
-"""The content of a model file, without running or changing it: ATC's modes 1 (model to JSON) and 6
-(model information).
+"""The contents of a model, without running it: ATC's modes 1 (model to JSON) and 6 (model
+information).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fusionc.model.tensors import byte_size
 from fusionc.protos import infer_types, inputs_to_feed, is_external, nodes_of, tensors_of
 from fusionc.report.table import size_text
 
-# Tensors up to this size are shapes, axes and scales, which a reader of the JSON wants to see.
+# The JSON has the data of tensors up to this size: shapes, axes and scales.
 SMALL_TENSOR_BYTES = 1024
-_LONGEST_NAME = 40  # characters of a dimension
+_MAX_LENGTH = 40  # characters of a dimension
 
 _DATA_FIELDS = (
     "raw_data",
@@ -32,7 +32,7 @@ _DATA_FIELDS = (
 
 
 def information(model: ModelProto) -> list[tuple[str, str]]:
-    """Names and values to print: versions, interface, operators, parameters, size."""
+    """Facts to print, as (name, value): versions, interface, operators, parameters, size."""
     nodes = list(nodes_of(model))
     operators = Counter(
         f"{node.domain}.{node.op_type}".removeprefix("ai.onnx.").lstrip(".") for node in nodes
@@ -73,9 +73,9 @@ def information(model: ModelProto) -> list[tuple[str, str]]:
 
 
 def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
-    """The model in protobuf's JSON form, under the field names of onnx.proto. The data of tensors
-    above SMALL_TENSOR_BYTES is removed, from `model` itself, so that weights are never in memory
-    twice. `shapes` adds the types and shapes of inner values, as far as they can be inferred.
+    """The model in protobuf's JSON form, with the field names of onnx.proto. The data of tensors
+    above SMALL_TENSOR_BYTES is removed from `model` itself, because a copy would double the memory
+    for weights. `shapes` adds the inferred types and shapes of intermediate values.
     """
     drop_large_data(model)
     if shapes:
@@ -94,8 +94,8 @@ def drop_large_data(model: ModelProto) -> None:
 
 
 def operator_counts(model: ModelProto) -> dict[str, int]:
-    """How many nodes of each operator a model has, including those in subgraphs and functions; an
-    area counts as one.
+    """The number of nodes by operator, including nodes in subgraphs and functions. An area counts
+    as one node.
     """
     inside = Counter(
         node.op_type for f in model.functions if f.domain == KERNELS for node in f.node
@@ -114,7 +114,7 @@ def _element_name(data_type: int) -> str:
 
 
 def _type_text(kind: TypeProto) -> str:
-    """A type as people write it: float[batch,3,224,224]."""
+    """A type in short form: float[batch,3,224,224]."""
     match kind.WhichOneof("value"):
         case "tensor_type":
             return _tensor_text(kind.tensor_type)
@@ -139,8 +139,6 @@ def _tensor_text(tensor: TypeProto.Tensor | TypeProto.SparseTensor) -> str:
 
 
 def dimension_text(dim: TensorShapeProto.Dimension) -> str:
-    """A dimension as people write it: its size, its name, ? without a name; a long formula is
-    cut.
-    """
+    """A dimension in short form: its size, its symbol, or "?". A long symbol is cut."""
     text = str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -4,7 +4,7 @@
     RunOnePattern:GraphId[0], \
 GraphFusionPass[ConvBatchnormFusionPass]: pattern=conv_bn, matched_times=2, effected_times=1.
 
-Unlike plog's, the default level is info, so that the lines of the patterns are there.
+The default level is info, in contrast to plog's, because the lines of patterns have this level.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ _DEFAULT_FILES = 10
 
 
 class Plog:
-    """The log of one run. A log that cannot be written is a notice, never an error.
+    """The log of one run. If the log cannot be written, that is only a notice.
 
-    `level` (the --log option) beats FUSIONC_GLOBAL_LOG_LEVEL, which beats ASCEND_GLOBAL_LOG_LEVEL;
-    the default is info. Raises UsageError E10010 if `level` is not one of LEVELS.
+    The order of precedence is: `level` (the --log option), FUSIONC_GLOBAL_LOG_LEVEL,
+    ASCEND_GLOBAL_LOG_LEVEL, the default info. Raises UsageError E10010 if `level` is not one of
+    LEVELS.
 
-    `file` is the file last written to, None before the first line. `notices` are for the user.
+    `file` is the current file, or None before the first line. `notices` are for the user.
     """
 
     def __init__(self, level: str | None = None) -> None:
@@ -78,34 +79,34 @@ class Plog:
         self.close()
 
     def close(self) -> None:
-        """Close the file, if one is open; the next line would open another one."""
+        """Close the file, if it is open. The next line would open a new file."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
     def debug(self, function: str, message: str) -> None:
-        """Write a line that names the function and its message; so do the other levels."""
+        """Write a line at level debug. `function` names the step that the message is about."""
         self._write("debug", function, message, sys._getframe(1))
 
     def info(self, function: str, message: str) -> str:
-        """Write a line, and return it."""
+        """Write a line at level info, and return the line."""
         return self._write("info", function, message, sys._getframe(1))
 
     def warning(self, function: str, message: str) -> None:
-        """Write a line."""
+        """Write a line at level warning."""
         self._write("warning", function, message, sys._getframe(1))
 
     def error(self, function: str, message: str) -> None:
-        """Write a line."""
+        """Write a line at level error."""
         self._write("error", function, message, sys._getframe(1))
 
     def patterns(self, counts: Iterable[PatternCount]) -> list[str]:
-        """Log a line for each pattern that matched, in the given order, and at level debug each
-        reason for a refusal.
+        """Log a line for each pattern that matched, in the given order. At level debug also log the
+        reasons for refusals.
 
-        Returns the lines that are not on stdout already, for a command whose output is not a
-        terminal to print. A level of the environment does not suppress them, as it holds for every
-        run; `level` does.
+        Returns the lines that are not on stdout already: a command prints them if its output is not
+        a terminal. `level` suppresses these lines. A level in the environment does not, because it
+        holds for all runs.
         """
         frame = sys._getframe(1)
         not_on_stdout = []
@@ -133,7 +134,7 @@ class Plog:
         return LEVELS.index(level) >= LEVELS.index(self.level)
 
     def _write(self, level: str, function: str, message: str, frame: FrameType) -> str:
-        """Compose a line, write it if the level is shown, and return it."""
+        """Compose a line, write it if the log shows its level, and return it."""
         source = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
         now = datetime.now()
         stamp = f"{now:%Y-%m-%d-%H:%M:%S}.{now.microsecond // 1000:03}.{now.microsecond % 1000:03}"
@@ -150,7 +151,7 @@ class Plog:
         return line
 
     def _write_to_file(self, line: str) -> None:
-        if self._is_broken:  # a file could not be written before: the user knows
+        if self._is_broken:  # an earlier write failed, and a notice says so
             return
         data = (line + "\n").encode("utf-8", "backslashreplace")
         try:

@@ -1,4 +1,6 @@
-"""A status line for slow steps: on stderr, only in a terminal, only after two seconds."""
+"""A status line on stderr. It appears only in a terminal, and only if a command takes longer than
+two seconds.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from fusionc.errors import printable
 if TYPE_CHECKING:
     from rich.status import Status
 
-_PATIENCE = 2.0  # seconds
+_DELAY = 2.0  # seconds
 
 
 class Progress:
-    """Call it with a word on the current step. As a context manager it leaves nothing on the
-    screen.
+    """The status line, a context manager. Callers call it with a few words about the current step.
+    When the context is left, the line disappears.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if sys.stderr.isatty():
-            self._timer = threading.Timer(_PATIENCE, self._start)
+            self._timer = threading.Timer(_DELAY, self._start)
             self._timer.daemon = True
             self._timer.start()
         return self
@@ -57,7 +59,7 @@ class Progress:
         from rich.console import Console
 
         with self._lock:
-            if self._timer is not None:  # not left in the meantime
+            if self._timer is not None:  # the context has not been left in the meantime
                 self._status = Console(stderr=True).status(_text(self._message))
                 self._status.start()
 

@@ -1,6 +1,4 @@
-"""The result of a conversion as an object: what the Python API returns and what the terminal
-shows.
-"""
+"""The report of a conversion: an object that the Python API returns and that the terminal shows."""
 
 from __future__ import annotations
 
@@ -27,36 +25,37 @@ class PassTotal:
 
     @property
     def matched(self) -> int:
-        """How often a pattern was found, whatever became of it."""
+        """How often a pattern matched, including refused matches."""
         return self.effected + sum(self.refused.values())
 
 
 @dataclass
 class Report:
-    """What a conversion did."""
+    """The report of a conversion."""
 
-    model: Path | None = None  # None if it is in memory, as for `output`
-    output: Path | None = None
-    kernels: Path | None = None  # the library of the result, if it has one
-    page: Path | None = None  # for people, if one was asked for
-    ready: Path | None = None  # the session file of the ready form, if there is one
+    model: Path | None = None  # None if the model is in memory
+    output: Path | None = None  # None if the result is in memory
+    kernels: Path | None = None  # the library with the kernels of the result, if it has any
+    page: Path | None = None  # the page that --report wrote, if it was requested
+    ready: Path | None = None  # the session file of the ready form, if it was requested
     patterns: list[PatternCount] = field(default_factory=list)  # in execution order
-    operators_before: dict[str, int] = field(default_factory=dict)  # nodes by operator
+    operators_before: dict[str, int] = field(default_factory=dict)  # the number of nodes
     operators_after: dict[str, int] = field(default_factory=dict)
     bytes_before: int = 0  # of the model and its weights on disk
     bytes_after: int = 0
-    verification: str | None = None  # one sentence; None if it was skipped
-    outputs: Sequence[OutputErrors] = ()  # how far each output was off
-    budget: Budget | None = None  # what the verification cost
+    verification: str | None = None  # one sentence; None if the verification was skipped
+    outputs: Sequence[OutputErrors] = ()  # the errors of each output
+    budget: Budget | None = None  # the cost of the verification
     notices: list[str] = field(default_factory=list)
-    left_out: int = 0  # rewrites that were taken back, so that the result is right
+    left_out: int = 0  # the number of rewrites that were left out to make the result right
     log_file: Path | None = None
-    pattern_lines: list[str] = field(default_factory=list)  # of the log, if not on stdout already
+    # the lines of the log about patterns, unless the log already goes to stdout
+    pattern_lines: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=dict)  # the seconds of each
+    stages: dict[str, float] = field(default_factory=dict)  # the seconds of each stage
 
     def __str__(self) -> str:
-        """The report in short: what took effect, and what came of it."""
+        """A short form of the report: effective passes, nodes, verification and notices."""
         effective = [f"{total.name} {total.effected}" for total in self.passes() if total.effected]
         lines = [
             f"passes        {', '.join(effective) or 'none took effect'}",
@@ -68,21 +67,21 @@ class Report:
 
     @property
     def effected(self) -> int:
-        """How many rewrites took effect."""
+        """The number of rewrites that took effect."""
         return sum(count.effected for count in self.patterns)
 
     @property
     def nodes_before(self) -> int:
-        """How many nodes the model has, those in subgraphs and functions too."""
+        """The number of nodes of the model, including nodes in subgraphs and functions."""
         return sum(self.operators_before.values())
 
     @property
     def nodes_after(self) -> int:
-        """How many nodes the result has; an area counts as one."""
+        """The number of nodes of the result. An area counts as one node."""
         return sum(self.operators_after.values())
 
     def passes(self) -> list[PassTotal]:
-        """The passes that counted anything, in execution order."""
+        """The totals of all passes that ran, in execution order."""
         return totals(self.patterns)
 
 

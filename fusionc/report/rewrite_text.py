@@ -1,4 +1,4 @@
-"""Rewrites in words: name and place, and, for the log and the user, those that were left out."""
+"""Descriptions of rewrites for lists, errors, notices and the log."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ if TYPE_CHECKING:
     from fusionc.rewrite.log import Commit
 
 
-_MOST = 24  # nodes in a list: all of a written-out attention; an area may have hundreds
-_MOST_IN_ERROR = 12  # nodes in a line that also has the error
+# The number of node names in a description. An attention of single operators has up to 24 nodes; an
+# area may have hundreds.
+_MAX_NODES = 24
+_MAX_NODES_IN_ERROR = 12
 
 
 def described(commit: Commit) -> str:
-    """A rewrite, as an entry of a list."""
+    """The description of a rewrite for a list."""
     name = f"{commit.pass_name}, pattern {commit.pattern}"
     return f"rewrite {commit.number}, {name}, at {_nodes(commit)}"
 
 
 def where_of(commit: Commit, place: str | None, total: int | None = None) -> str:
-    """The place of a rewrite in an error: one of `total`, if that is known, of a pass with this
-    place.
+    """The description of a rewrite for an error. `place` is where the user's own pass is defined,
+    and `total` the number of all rewrites.
     """
     number = f"(rewrite {commit.number}{'' if total is None else f' of {total}'})"
     words = (
         commit.pass_name,
         place,
         f"pattern {commit.pattern}",
-        f"at {_nodes(commit, _MOST_IN_ERROR)} {number}",
+        f"at {_nodes(commit, _MAX_NODES_IN_ERROR)} {number}",
     )
     return ", ".join(filter(None, words))
 
 
 def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
-    """What the user should know of the rewrites that were left out, with the reasons, so that the
-    result is right; the log gets a line for each.
+    """A notice for each rewrite that was left out to make the result right, with the reason. The
+    log gets a line for each, too.
     """
     notices = []
     for commit, reason in left_out.items():
@@ -48,6 +50,6 @@ def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
     return notices
 
 
-def _nodes(commit: Commit, most: int = _MOST) -> str:
+def _nodes(commit: Commit, most: int = _MAX_NODES) -> str:
     more = f" and {len(commit.nodes) - most} more" if len(commit.nodes) > most else ""
     return f"{', '.join(commit.nodes[:most])}{more}" if commit.nodes else "the whole graph"

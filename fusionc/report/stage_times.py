@@ -1,4 +1,4 @@
-"""How long the stages of a conversion take."""
+"""Measure the stages of a conversion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fusionc.report.report import Report
 
 @contextmanager
 def timed(report: Report, stage: str) -> Iterator[None]:
-    """Add the seconds that this takes to those of a stage."""
+    """A context manager that adds its duration to the seconds of a stage."""
     start = perf_counter()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tables for people: fitted to a terminal, or else plain columns of any width."""
+"""Tables and facts as text: fitted to the width of a terminal, or otherwise in plain columns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from fusionc.report.report import PassTotal, Report
     from fusionc.verify.output_errors import OutputErrors
 
-_LEAST_TEXT = 24  # columns of explaining text; with less room it gets its own lines
+_MIN_TEXT_WIDTH = 24  # of a last column with text; a narrower text gets its own lines
 _INDENT = "    "
 _ANY_WIDTH = 10_000
-_MOST_OUTPUTS = 20
+_MAX_OUTPUTS = 20
 OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
 
 
@@ -53,7 +53,7 @@ def _pass_row(total: PassTotal) -> list[str]:
 
 
 def _changed_counts(report: Report) -> Iterator[list[str]]:
-    """The operators that the result has more or fewer of."""
+    """The operators whose number differs between the model and the result."""
     for name in sorted(report.operators_before.keys() | report.operators_after.keys()):
         before = report.operators_before.get(name, 0)
         after = report.operators_after.get(name, 0)
@@ -62,8 +62,8 @@ def _changed_counts(report: Report) -> Iterator[list[str]]:
 
 
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
-    """Show the errors of each output, at each level of onnxruntime's optimizers; of many outputs,
-    the worst.
+    """Show the errors of each output at each level of onnxruntime's optimizers. Of many outputs
+    only the worst are shown.
     """
     rows = output_rows(outputs)
     show_table(OUTPUT_HEADERS, rows, stream)
@@ -72,10 +72,10 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
-    """The cells under OUTPUT_HEADERS, for at most as many outputs as people read."""
-    shown = (
-        sorted(outputs, key=lambda row: row.cosine)[:_MOST_OUTPUTS]
-        if len(outputs) > _MOST_OUTPUTS
+    """The cells under OUTPUT_HEADERS, for the outputs with the largest errors."""
+    worst = (
+        sorted(outputs, key=lambda row: row.cosine)[:_MAX_OUTPUTS]
+        if len(outputs) > _MAX_OUTPUTS
         else outputs
     )
     return [
@@ -88,12 +88,12 @@ def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
             f"{row.cosine:.9f}",
             row.worst,
         ]
-        for row in shown
+        for row in worst
     ]
 
 
 def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:
-    """Print rows under headers. A header that begins with ">" is that of a column of numbers."""
+    """Print rows under headers. A header that begins with ">" means a column of numbers."""
     rows = [list(map(printable, row)) for row in rows]
     if stream.isatty():
         _show_in_terminal(headers, rows, stream)
@@ -109,8 +109,8 @@ def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: Te
 
 
 def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
-    """Print names and values, one a line, with the values aligned; in a terminal long values wrap
-    below themselves.
+    """Print one name and value per line, with the values aligned. In a terminal long values are
+    wrapped and indented.
     """
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
@@ -119,8 +119,8 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
 
 
 def show_text(text: str, stream: TextIO) -> None:
-    """Print lines as they are; in a terminal long ones wrap below the text after their first
-    word.
+    """Print lines. In a terminal long lines are wrapped and indented; if a line begins with a label
+    and blanks, it is indented below the text after the label.
     """
     for line in text.splitlines():
         label = re.match(r"\S*\s{2,}|", line)
@@ -131,7 +131,7 @@ def show_text(text: str, stream: TextIO) -> None:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes for people: 1536 is "1.5 KiB"."""
+    """A number of bytes in short form: 1536 is "1.5 KiB"."""
     size = float(count)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
@@ -166,17 +166,17 @@ def _facts(report: Report) -> list[tuple[str, str]]:
 def _show_in_terminal(
     headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO
 ) -> None:
-    """A table if the screen is wide enough, else a paragraph for each row. Only the last column, if
-    it is text, is broken, between words: a broken name cannot be copied.
+    """Print a table if the terminal is wide enough, and otherwise a paragraph for each row. Lines
+    are broken only in the last column, and only if it is text: a broken name cannot be copied.
     """
     from rich import box
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
 
-    # Names and reasons hold [brackets] and :colons: that are not markup.
+    # [brackets] and :colons: in names and reasons are not markup.
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    for gap in (1, 0):  # in addition to the one of the box
+    for gap in (1, 0):  # between columns, in addition to the box's gap
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
         for number, header in enumerate(headers, 1):
             is_number = header.startswith(">")
@@ -186,7 +186,7 @@ def _show_in_terminal(
                 justify="right" if is_number else "left",
                 overflow="fold",
                 no_wrap=is_number or not is_last,
-                min_width=_LEAST_TEXT if is_last and not is_number else None,
+                min_width=_MIN_TEXT_WIDTH if is_last and not is_number else None,
             )
         for row in rows:
             table.add_row(*row)
@@ -202,7 +202,7 @@ def _show_in_terminal(
 
 
 def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
-    """A row as lines: its names, then its numbers with their headers, then its text."""
+    """A row as lines: first its names, then its numbers with their headers, then its text."""
     numbers = [at for at, header in enumerate(headers) if header.startswith(">")]
     names = range(numbers[0] if numbers else len(headers) - 1)
     yield _wrapped("", "  ".join(row[at] for at in names), _INDENT, width)
@@ -214,8 +214,8 @@ def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterat
 
 
 def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
-    """Wrapped text with `first` before the first line and `further` before the others; words stay
-    whole.
+    """The text, wrapped between words, with `first` before the first line and `further` before all
+    other lines.
     """
     if width is None:
         return f"{first}{text}".rstrip()
@@ -231,5 +231,5 @@ def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
 
 
 def _width(stream: TextIO) -> int | None:
-    """The width of the terminal; None if the output is not one."""
+    """The width of the terminal. None if the output is not a terminal."""
     return shutil.get_terminal_size().columns if stream.isatty() else None

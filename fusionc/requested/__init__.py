@@ -1,5 +1,5 @@
-"""What a user asks to change of a model itself, before any pass: its input sizes, its outputs and
-their types, its opset.
+"""The user's requests to change the model itself before the passes run: input sizes, outputs, types
+of outputs, and the opset.
 
-The changed model, before its opset is raised, is what the result is verified against.
+The result is compared with the changed model before its opset is raised.
 """

@@ -1,4 +1,4 @@
-"""Which names of dimensions still hold once sizes of inputs become symbolic."""
+"""Find out which symbols of dimensions are still correct after input sizes become symbolic."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from fusionc.model.graph import Model
 from fusionc.protos import NAMELESS, graphs_in
 from fusionc.requested.held_sizes import TwoSizes
 
-_TRIALS = (64, 96)  # sizes for all dimensions that are open already
+_TRIAL_SIZES = (64, 96)  # for all dimensions that are already open
 
 
 class DimensionNames:
-    """The names that `model` gives to dimensions; `found` has the shapes with symbolic `sizes`.
-    `light` is the model after `shapes_only`, `weights` are its initializers.
+    """The symbols (names) that `model` declares for dimensions.
+
+    `light` is the result of `shapes_only` for the model, and `weights` are its initializers.
+    `sizes` are the fixed sizes that become symbolic, by input name and axis. `symbolic` has the
+    shapes with symbols instead of these sizes.
     """
 
     def __init__(
@@ -26,19 +29,19 @@ class DimensionNames:
         light: ModelProto,
         weights: Collection[str],
         sizes: Mapping[str, Mapping[int, int]],
-        found: TwoSizes,
+        symbolic: TwoSizes,
     ) -> None:
         self._model = model
         self._light = light
         self._weights = weights
         self._sizes = sizes
-        self._found = found
+        self._symbolic = symbolic
 
     def still_true(self, graph: int, info: ValueInfoProto) -> set[int]:
-        """The axes of a value whose names still say for any size what they said for the size in the
-        model.
+        """The axes of a value whose declared symbols are correct for all sizes, and not only for
+        the sizes in the model.
         """
-        uses = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
+        uses = {axis: _use(self._symbolic.after, graph, info.name, axis) for axis in _names(info)}
         unclear = {axis: name for axis, name in _names(info).items() if uses[axis] != name}
         return {
             axis
@@ -47,16 +50,16 @@ class DimensionNames:
         }
 
     def _is_untouched(self, graph: int, name: str, axis: int) -> bool:
-        """Whether a dimension keeps its size, whatever the symbolic sizes are."""
+        """Whether the size of a dimension does not depend on the symbolic sizes."""
         pairs = [[_use(model, graph, name, axis) for model in pair] for pair in self._trials]
         return all(isinstance(former, int) and former == other for former, other in pairs)
 
     @cached_property
     def _trials(self) -> list[tuple[Model, Model]]:
-        """The model at its sizes, and at twice these, each for some sizes of the dimensions that
-        are open already.
+        """Pairs of the model with its own sizes and with doubled sizes. Each pair has another size
+        for all dimensions that are already open.
         """
-        return [(self._model_at(1, size), self._model_at(2, size)) for size in _TRIALS]
+        return [(self._model_at(1, size), self._model_at(2, size)) for size in _TRIAL_SIZES]
 
     def _model_at(self, times: int, size: int) -> Model:
         sizes = {
@@ -71,18 +74,19 @@ class DimensionNames:
 
     @cached_property
     def _uses(self) -> dict[str, set[object]]:
-        """What inference says of the dimensions that have a name, by name; the place of a dimension
-        if inference says nothing. A name that occurs in a formula counts as well.
+        """For each symbol, the inferred dimensions of all axes that are declared with it (see
+        `_use`). None is added if a symbol occurs in a formula, or if a value does not depend on the
+        changed inputs.
         """
         uses: dict[str, set[object]] = {}
         for number, graph in enumerate(graphs_in(self._model.graph)):
             for info in (*graph.input, *graph.value_info, *graph.output):
                 for axis, name in _names(info).items():
                     uses.setdefault(name, set()).add(
-                        _use(self._found.after, number, info.name, axis)
+                        _use(self._symbolic.after, number, info.name, axis)
                     )
                     for part in re.findall(r"\w+", name):
-                        if part != name or info.name not in self._found.reached:
+                        if part != name or info.name not in self._symbolic.reached:
                             uses.setdefault(part, set()).add(None)
         return uses
 
@@ -93,7 +97,9 @@ def _names(info: ValueInfoProto) -> dict[int, str]:
 
 
 def _use(model: Model, graph: int, name: str, axis: int) -> object:
-    """What inference says of a dimension; its place if that is nothing."""
+    """The inferred dimension of a value: a size or symbol. If it is unknown, its place (graph,
+    name, axis).
+    """
     value = model.graphs[graph].values.get(name)
     dims = () if value is None or value.shape is None else value.shape
     known = dims[axis] if axis < len(dims) else None

@@ -1,8 +1,8 @@
-"""Options that name several values of a model in one text, "conv1:0;logits" or
+"""Split the text of an option that names several values, such as "conv1:0;logits" or
 "x:1,3,224,224;ids:1,5".
 
-Names of values may contain the separators, as those from TFLite do: a name that the model has is
-not split. If a text can be read in two ways, the reading with the longer names counts.
+Names of values may contain the separators, for example in models from TFLite. A name that exists in
+the model is not split. If a text can be split in two ways, the longer names win.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from onnx import ModelProto
 
 
 def split_values(text: str, names: Collection[str], name_in: Callable[[str], str]) -> Iterator[str]:
-    """The parts of a text between semicolons, stripped and without empty ones. `names` are those
-    that the model has, `name_in` finds the name in a part.
+    """The parts of a text between semicolons, stripped and without empty parts. `names` are the
+    names in the model, and `name_in` gets the name from a part.
     """
     pieces = text.split(";")
     most = 1 + max((name.count(";") for name in names), default=0)
@@ -29,18 +29,20 @@ def split_values(text: str, names: Collection[str], name_in: Callable[[str], str
 
 
 def leading_name(part: str) -> str:
-    """The text before the last colon; empty if a semicolon follows that."""
-    name, _, said = part.rpartition(":")
-    return "" if ";" in said else name.strip()
+    """The text before the last colon. Empty if a semicolon follows the colon."""
+    name, _, rest = part.rpartition(":")
+    return "" if ";" in rest else name.strip()
 
 
 def names_of_values(model: ModelProto) -> set[str]:
-    """The names of values of the main graph: their own, and those of their nodes with a number."""
-    made = {output for node in model.graph.node for output in node.output if output}
+    """All names for values of the main graph: the names of the values, and names such as "conv1:0"
+    with a node and the index of an output.
+    """
+    outputs = {output for node in model.graph.node for output in node.output if output}
     numbered = {
         f"{node.name}:{index}"
         for node in model.graph.node
         for index in range(len(node.output))
         if node.name
     }
-    return made | numbered | {value.name for value in model.graph.output}
+    return outputs | numbered | {value.name for value in model.graph.output}

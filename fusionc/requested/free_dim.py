@@ -1,10 +1,9 @@
-"""--free_dim "x:0;mask:0": fixed sizes of inputs become symbolic, unless something in the model
-depends on them.
+"""--free_dim "x:0;mask:0": make fixed input sizes symbolic.
 
-Sizes that follow from them become symbolic, too, in the outputs and in the declarations of other
-values. A Reshape to a constant shape follows its input from then on, if the sizes leave only one
-reading of that shape. If something else holds a size, the model stays as it is, and the error says
-what holds it.
+Sizes that follow from these sizes also become symbolic, in the outputs and in the declarations of
+other values. A Reshape to a constant shape is changed to follow its input, if its shape can be
+interpreted in only one way. If another node holds a size, that is, needs exactly this size, the
+model is not changed, and the error names the node.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from fusionc.runtime.run_errors import RunError
 _OPTION = "--free_dim"
 _OPEN = 2  # the size of other open dimensions in a run
 
-# symbols by input name and axis; "" lets one be chosen
+# symbols by input name and axis; for "" a symbol is chosen
 FreeDims = Mapping[str, Mapping[int, str]]
-_Size = int | str | None  # of a dimension: a number, a symbol, or unknown
+_Size = int | str | None  # the size of a dimension: a number, a symbol, or unknown
 OtherSizes = Mapping[str, Mapping[int, DimensionSize]]  # by input name and axis
 
 
 class Freed:
-    """What became symbolic in a model: the `sizes` that it had, by input name and axis, its new
+    """The change of a model by `free_sizes`: the former `sizes` by input name and axis, the new
     declarations, and the new constant shapes of Reshapes.
     """
 
@@ -48,34 +47,37 @@ class Freed:
         ]
 
     def again(self, model: ModelProto) -> None:
-        """Change the same model, read once more, in the same way, without a search for what holds
-        its sizes.
+        """Apply the same change to another copy of the model, without searching for nodes that hold
+        sizes.
         """
         for graph, declared in zip(graphs_in(model.graph), self._declared, strict=True):
             for name in ("input", "output", "value_info"):
                 graph.ClearField(name)
                 getattr(graph, name).extend(getattr(declared, name))
         give_shapes(model, self._shapes)
-        _forget_in_functions(model)
+        _clear_function_types(model)
 
 
 def free_sizes(
     model: ModelProto, free_dim: FreeDims, others: OtherSizes = MappingProxyType({})
 ) -> Freed:
-    """Make these dimensions symbolic, and those that are to have `others` as sizes; return what
-    they were. Raises UsageError if an input or axis does not exist or is not fixed, if a symbol is
-    not a name or is given for several sizes, and if something holds a size, which it names.
+    """Make the dimensions in `free_dim` symbolic, and also the dimensions in `others`, which will
+    get other sizes. Return the change.
+
+    Raises UsageError if an input or axis does not exist or is not fixed, if a symbol is not a name
+    or stands for several sizes, and if a node holds a size; the error names the node.
     """
-    wanted = {
+    requested = {
         name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})}
         for name in {**free_dim, **others}
     }
-    dims = {name: _dims_of(model, name, axes) for name, axes in wanted.items()}
+    dims = {name: _dims_of(model, name, axes) for name, axes in requested.items()}
     sizes = {
-        name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()
+        name: {axis: dim.dim_value for axis, dim in by_axis.items()}
+        for name, by_axis in dims.items()
     }
-    _require_names(wanted)
-    _require_one_size_each(wanted, sizes)
+    _require_names(requested)
+    _require_one_size_each(requested, sizes)
     light = shapes_only(model)
     weights = initialized(model.graph)
     twice = TwoSizes(light, weights, _doubled(sizes))
@@ -87,14 +89,14 @@ def free_sizes(
         again = twice.holders()
         held = [*again.fixed, *again.correctable]
     _require_nothing_held(held, sizes, "--input_shape" if others else _OPTION)
-    symbols = _symbols(model, wanted, sizes, others)
-    found = TwoSizes(light, weights, symbols)
+    symbols = _symbols(model, requested, sizes, others)
+    symbolic = TwoSizes(light, weights, symbols)
     former = {
         symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()
     }
-    names = DimensionNames(model, light, weights, sizes, found)
-    _open_declarations(model, found, twice, former, names)
-    _forget_in_functions(model)
+    names = DimensionNames(model, light, weights, sizes, symbolic)
+    _open_declarations(model, symbolic, twice, former, names)
+    _clear_function_types(model)
     for name, axes in symbols.items():
         for axis, symbol in axes.items():
             dims[name][axis].dim_param = symbol
@@ -105,7 +107,7 @@ def free_sizes(
 def _require_nothing_held(
     held: Sequence[str], sizes: Mapping[str, Mapping[int, int]], option: str
 ) -> None:
-    """Raise UsageError if the model holds a size in these places."""
+    """Raise UsageError if nodes hold a size. `held` are the descriptions of these nodes."""
     if held:
         count = "one place" if len(held) == 1 else f"{len(held)} places"
         places = ", ".join(
@@ -113,10 +115,10 @@ def _require_nothing_held(
             for name, axes in sizes.items()
             for axis, size in axes.items()
         )
-        what = f"{places} cannot become another size: the model holds it in {count}"
+        what = f"{places} cannot become another size: the model needs this size in {count}"
         hint = (
             "export the model with this dimension dynamic, or correct these places; there may be "
-            "others behind them"
+            "further places after them"
         )
         raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
 
@@ -128,8 +130,8 @@ def _open_declarations(
     former: Mapping[str, int],
     names: DimensionNames,
 ) -> None:
-    """Remove from all declarations what held for the former sizes only. `symbolic` has the shapes
-    with symbols, `twice` those at twice the sizes.
+    """Remove all declared sizes that are correct only for the former sizes. `symbolic` has the
+    shapes with symbols, and `twice` the shapes for doubled sizes.
     """
     for number, graph in enumerate(graphs_in(model.graph)):
         before, after, doubled = (
@@ -142,27 +144,28 @@ def _open_declarations(
                 _open(info, *shapes, former, kept)
 
 
-def _forget_in_functions(model: ModelProto) -> None:
+def _clear_function_types(model: ModelProto) -> None:
     for function in model.functions:
-        del function.value_info[:]  # the types of each call are inferred there
+        del function.value_info[:]  # types in functions are inferred at each call
 
 
 def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raise UsageError if the changed model runs with the sizes that it had, but not with twice
-    these.
+    """Raise UsageError if the changed model runs with its former sizes and does not run with
+    doubled sizes.
     """
-    failed = failure(file, _doubled(sizes))
-    if failed and not failure(file, sizes):
-        what = f"the model does not run with another size: {failed}"
+    reason = failure(file, _doubled(sizes))
+    if reason and not failure(file, sizes):
+        what = f"the model does not run with another size: {reason}"
         hint = "export the model with this dimension dynamic; the message names the node"
         raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
 def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
-    """Why a model does not run with these sizes of open dimensions, by input name and axis; empty
-    if it does, or if no values are known to run it with.
+    """Why a model does not run with these sizes of open dimensions, by input name and axis. Empty
+    if it runs, or if no input values are found on which it runs.
     """
-    from fusionc.verify.inputs.search import InputSearch  # few conversions need them
+    # imported here because few conversions need these modules
+    from fusionc.verify.inputs.search import InputSearch
     from fusionc.verify.model_file import ModelFile
 
     source = ModelFile(file)
@@ -181,13 +184,13 @@ def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
         for name, axes in sizes.items()
         for axis, size in axes.items()
     }
-    symbols.pop("", None)  # dimensions that another one of that symbol has fixed
+    symbols.pop("", None)  # of dimensions that are fixed by another dimension with the same symbol
     shapes = {
         name: tuple(
             dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN)
-            for dim in found
+            for dim in shape
         )
-        for name, found in dims.items()
+        for name, shape in dims.items()
     }
     search = InputSearch(runner, model, source.folder, shapes)
     runs = next(search.samples((0,), False), None) is not None
@@ -204,18 +207,18 @@ def _dims_of(
 ) -> dict[int, TensorShapeProto.Dimension]:
     inputs = {value.name: value.type.tensor_type.shape.dim for value in inputs_to_feed(model.graph)}
     if name not in inputs:
-        hint = advice(name, inputs, f"its inputs are: {', '.join(inputs)}")
+        hint = advice(name, inputs, f"the inputs of the model are: {', '.join(inputs)}")
         raise UsageError(f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016")
     dims = {}
     for axis in axes:
         if not 0 <= axis < len(inputs[name]):
-            hint = f"it has {len(inputs[name])} dimensions, which count from 0"
+            hint = f"it has {len(inputs[name])} dimensions, counted from 0"
             raise UsageError(
                 f"{name} has no dimension {axis}", where=_OPTION, hint=hint, code="E10001"
             )
         dims[axis] = inputs[name][axis]
         if dims[axis].dim_value < 1:
-            hint = "leave it out; --input_shape fixes one"
+            hint = "leave it out; --input_shape fixes a dimension"
             raise UsageError(
                 f"{name}[{axis}] is not fixed in the model", where=_OPTION, hint=hint, code="E10001"
             )
@@ -223,11 +226,13 @@ def _dims_of(
 
 
 def _require_names(symbols: FreeDims) -> None:
-    """Raise UsageError if a symbol would be read as a number or a formula."""
+    """Raise UsageError if a symbol is not an identifier: it would be read as a number or a
+    formula.
+    """
     for name, axes in symbols.items():
         for axis, symbol in axes.items():
             if symbol and not symbol.isidentifier():
-                hint = "give a name, as in x:0=batch; --input_shape gives sizes"
+                hint = "give a name, as in x:0=batch; for sizes use --input_shape"
                 raise UsageError(
                     f"{name}[{axis}] cannot be called {symbol}",
                     where=_OPTION,
@@ -236,26 +241,29 @@ def _require_names(symbols: FreeDims) -> None:
                 )
 
 
-def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raise UsageError if dimensions of different sizes are given the same symbol."""
+def _require_one_size_each(symbols: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> None:
+    """Raise UsageError if dimensions of different sizes get the same symbol."""
     known: dict[str, int] = {}
-    for name, axes in given.items():
+    for name, axes in symbols.items():
         for axis, symbol in axes.items():
             size = sizes[name][axis]
             if symbol and known.setdefault(symbol, size) != size:
                 what = (
-                    f"{symbol} cannot stand for {known[symbol]} and for {size}, which is "
+                    f"{symbol} cannot mean both {known[symbol]} and {size}, the size of "
                     f"{name}[{axis}]"
                 )
-                hint = "equal symbols mean equal sizes; give another one"
+                hint = "equal symbols mean equal sizes; give another symbol"
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
 def _symbols(
-    model: ModelProto, wanted: FreeDims, sizes: Mapping[str, Mapping[int, int]], others: OtherSizes
+    model: ModelProto,
+    requested: FreeDims,
+    sizes: Mapping[str, Mapping[int, int]],
+    others: OtherSizes,
 ) -> dict[str, dict[int, str]]:
-    """The symbols of all freed dimensions. Equal sizes at the same axis of several inputs share
-    one, if they also get equal sizes.
+    """The symbols of all freed dimensions. Dimensions of several inputs share a chosen symbol if
+    they have the same axis, the same size, and the same entry in `others`.
     """
 
     def kind(name: str, axis: int) -> tuple[int, int, str]:
@@ -264,12 +272,12 @@ def _symbols(
     taken = dict.fromkeys(
         (dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim), 1
     )
-    taken |= dict.fromkeys((symbol for axes in wanted.values() for symbol in axes.values()), 1)
-    kinds = sorted({kind(name, axis) for name, axes in wanted.items() for axis in axes})
+    taken |= dict.fromkeys((symbol for axes in requested.values() for symbol in axes.values()), 1)
+    kinds = sorted({kind(name, axis) for name, axes in requested.items() for axis in axes})
     chosen = {one: fresh_name("batch" if one[0] == 0 else f"dim_{one[0]}", taken) for one in kinds}
     return {
         name: {axis: symbol or chosen[kind(name, axis)] for axis, symbol in axes.items()}
-        for name, axes in wanted.items()
+        for name, axes in requested.items()
     }
 
 
@@ -281,10 +289,11 @@ def _open(
     former: Mapping[str, int],
     kept: Collection[int],
 ) -> None:
-    """Remove from a declaration what held for the former sizes only, and put a symbol there if one
-    is known. `kept` are the axes whose names hold for any size.
+    """Replace the declared sizes that are correct only for the former sizes: by a symbol if it is
+    known, or else by an unknown dimension. `kept` are the axes whose symbols are correct for all
+    sizes.
     """
-    dims = info.type.tensor_type.shape.dim  # empty for a sequence, whose sizes are unknown
+    dims = info.type.tensor_type.shape.dim  # empty for a sequence
     if before is None or after is None or not len(dims) == len(before) == len(after):
         info.type.CopyFrom(shapeless(info.type))
         return
@@ -301,12 +310,12 @@ def _open(
 
 
 def _symbol_of(size: _Size, size_now: _Size, size_doubled: _Size, former: Mapping[str, int]) -> str:
-    """The symbol of a dimension: the inferred one, or the only one that fits both its former size
-    and its size at twice the sizes; else empty.
+    """The symbol of a dimension: the inferred symbol, or else the only symbol that fits both the
+    former size and the size after doubling. Otherwise empty.
     """
     if size_now in former:
         return str(size_now)
-    fitting = [name for name, was in former.items() if was == size and size_doubled == 2 * was]
+    fitting = [name for name, old in former.items() if old == size and size_doubled == 2 * old]
     return fitting[0] if len(fitting) == 1 else ""
 
 

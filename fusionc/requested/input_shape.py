@@ -1,10 +1,10 @@
-"""--input_shape "x:1,3,224,224;ids:-1,1~16": inputs get these sizes, and other values those that
-follow.
+"""--input_shape "x:1,3,224,224;ids:-1,1~16": set the sizes of inputs, and the sizes of other values
+that follow from them.
 
-A number fixes a dimension; -1 and a range of sizes leave it as it is. A dimension that the model
-fixes to another size becomes symbolic first. A dimension with a name is fixed wherever the model
-declares that name, also in formulas: equal names are equal sizes. Sizes that the model left open
-are inferred anew, so that its declarations hold for the fixed sizes.
+A number fixes a dimension. -1 and a range of sizes leave it open. A dimension that the model fixes
+to another size first becomes symbolic. A symbol is fixed in all declarations, including formulas,
+because equal symbols mean equal sizes. Other open sizes are inferred, and declared if they are
+known.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from fusionc.requested.dimension_size import OPEN, DimensionSize, size_to_run
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import evaluate, formula_of, symbols_of, with_sizes
 
-_LARGEST = 2**63 - 1
+_MAX_SIZE = 2**63 - 1
 _OPTION = "--input_shape"
 
 
 def fix_sizes(
     model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], folder: str
 ) -> None:
-    """Give the inputs of a model, whose external data lies in `folder`, these shapes.
+    """Give the inputs of a model these shapes. The external data of the model is in `folder`.
 
     Raises UsageError if the model does not have an input, if the input has another rank or another
-    size, or if a name would mean two sizes.
+    size, or if a symbol would have two sizes.
     """
     changes = _size_changes(_resizable(model), shapes)
     if not changes.is_change:
@@ -54,13 +54,13 @@ def fix_sizes(
 def _size_changes(
     inputs: Mapping[str, TypeProto], shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> _SizeChanges:
-    """Fix the dimensions without a name, and return the sizes of the names."""
+    """Fix the dimensions without a symbol, and return the sizes of the symbols."""
     changes = _SizeChanges()
     for name, shape in shapes.items():
         if name not in inputs:
-            hint = "it has no input whose shape could change"
+            hint = "it does not have an input whose shape could change"
             if inputs:
-                hint = f"its inputs are: {', '.join(inputs)}"
+                hint = f"the inputs of the model are: {', '.join(inputs)}"
             raise UsageError(
                 f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016"
             )
@@ -72,8 +72,8 @@ def _size_changes(
 
 
 def _open_dimensions(main: GraphProto) -> Iterator[tuple[int, ValueInfoProto, int]]:
-    """The open dimensions that graphs declare: the number of the graph, the declaration, the
-    axis.
+    """All open dimensions in the declarations of graphs, each as (number of the graph, declaration,
+    axis).
     """
     for number, graph in enumerate(graphs_in(main)):
         for info in (*graph.value_info, *graph.output):
@@ -85,7 +85,7 @@ def _open_dimensions(main: GraphProto) -> Iterator[tuple[int, ValueInfoProto, in
 def changed_sizes(
     model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, dict[int, DimensionSize]]:
-    """The sizes that were asked for and that the model fixes otherwise, by input name and axis."""
+    """The requested sizes that differ from fixed sizes of the model, by input name and axis."""
     others: dict[str, dict[int, DimensionSize]] = {}
     for name, type_ in _resizable(model).items():
         shape = shapes.get(name, ())
@@ -102,7 +102,9 @@ def changed_sizes(
 
 
 def _require_defaults(graph: GraphProto) -> None:
-    """Raise UsageError if the default of an input has other sizes than the input has now."""
+    """Raise UsageError if the default value of an input does not have the new sizes of the
+    input.
+    """
     declared = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
     for tensor in graph.initializer:
         for axis, (dim, size) in enumerate(
@@ -115,7 +117,7 @@ def _require_defaults(graph: GraphProto) -> None:
                 )
                 hint = (
                     f"give the dimension the size {size}, or make {tensor.name} an input without "
-                    "a default"
+                    "a default value"
                 )
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
@@ -125,9 +127,9 @@ def sizes_to_run(
     shapes: Mapping[str, Sequence[DimensionSize]],
     chosen: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes to run the changed model with, for inputs with a range: the largest size of the range,
-    2 for an open dimension. A size in the `chosen` shapes holds for all dimensions of that name;
-    formulas follow from names.
+    """Shapes to run the changed model with, for all inputs with a range. A range gets its largest
+    size, and an open dimension the size 2. A size in the `chosen` shapes applies to all dimensions
+    with the same symbol. Formulas follow from symbols.
     """
     inputs = _resizable(model)
     ranged = {
@@ -152,19 +154,19 @@ def sizes_to_run(
 def _largest_sizes(
     inputs: Mapping[str, TypeProto], ranged: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, int]:
-    """The largest size that all ranges of a name allow, by name."""
+    """The largest size that all ranges of a symbol allow, by symbol."""
     largest: dict[str, int] = {}
     for name, shape in ranged.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
             symbol = dim.dim_param
             is_name = symbol not in NAMELESS and formula_of(symbol) is None
             if is_name and isinstance(size, tuple):
-                largest[symbol] = min(size_to_run(size), largest.get(symbol, _LARGEST))
+                largest[symbol] = min(size_to_run(size), largest.get(symbol, _MAX_SIZE))
     return largest
 
 
 def _size_to_run(symbol: str, size: DimensionSize, known: Mapping[str, int]) -> int:
-    """The size in a run of an open dimension with this name."""
+    """The size of an open dimension with this symbol in a run."""
     if symbol in known:
         return known[symbol]
     tree = None if symbol in NAMELESS else formula_of(symbol)
@@ -181,8 +183,8 @@ def fixed_sizes(
     shapes: Mapping[str, Sequence[DimensionSize]],
     freed: Mapping[str, Mapping[int, object]],
 ) -> list[str]:
-    """The dimensions that stay fixed although -1 or a range was given: neither changes the size in
-    the model. Those that are `freed` become open all the same.
+    """A sentence for each dimension that stays fixed in the model although -1 or a range was given.
+    Dimensions in `freed` are left out, because --free_dim makes them symbolic.
     """
     inputs = _resizable(model)
     others = changed_sizes(model, shapes)
@@ -194,7 +196,7 @@ def fixed_sizes(
             may_vary = size == OPEN or isinstance(size, tuple)
             if _is_fixed(dim) and may_vary and axis not in opened:
                 fixed.append(
-                    f"{name}[{axis}] stays {dim.dim_value}, as the model has it; "
+                    f"{name}[{axis}] stays {dim.dim_value}, the size in the model; "
                     f'--free_dim "{name}:{axis}" makes it symbolic'
                 )
     return fixed
@@ -203,31 +205,35 @@ def fixed_sizes(
 def odd_sizes(
     run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> list[str]:
-    """The sizes to run with that were not asked for, each with its place: "x[1] is 9, not 1~8"."""
+    """A phrase for each size of a run that is not among the requested sizes: "x[1] is 9, not
+    1~8".
+    """
     return [
-        f"{name}[{axis}] is {size}, not {_text(asked)}"
+        f"{name}[{axis}] is {size}, not {_text(requested)}"
         for name, shape in shapes.items()
         # ranks are checked elsewhere
-        for axis, (size, asked) in enumerate(zip(run.get(name, ()), shape, strict=False))
-        if asked != OPEN and not _limits(asked)[0] <= size <= _limits(asked)[1]
+        for axis, (size, requested) in enumerate(zip(run.get(name, ()), shape, strict=False))
+        if requested != OPEN and not _limits(requested)[0] <= size <= _limits(requested)[1]
     ]
 
 
 @dataclass
 class _SizeChanges:
-    """The new sizes of the inputs' dimensions. A place is written as x[0]."""
+    """The new sizes of the dimensions of inputs. A place is a text such as "x[0]"."""
 
-    sizes: dict[str, tuple[int, str]] = field(default_factory=dict)  # by name, with the place
-    # the name, the range, the place
+    sizes: dict[str, tuple[int, str]] = field(default_factory=dict)  # (size, place) by symbol
+    # (symbol, range, place)
     ranges: list[tuple[str, tuple[int, int], str]] = field(default_factory=list)
-    is_change: bool = False  # whether a dimension becomes another one
+    is_change: bool = False  # whether a dimension changes
 
     def fix(self, dim: TensorShapeProto.Dimension, size: DimensionSize, place: str) -> None:
-        """Give a dimension without a name its size; remember what a name means."""
+        """Set the size of a dimension without a symbol, or note the size of the dimension's
+        symbol.
+        """
         if size == OPEN:
             return
         lower, upper = _limits(size)
-        if not 0 <= lower <= _LARGEST or upper < lower:
+        if not 0 <= lower <= _MAX_SIZE or upper < lower:
             hint = "a size is 0 or more, and fits 64 bits; -1 leaves it open, 1~8 is a range"
             raise UsageError(
                 f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001"
@@ -248,7 +254,7 @@ class _SizeChanges:
                 )
 
     def require_consistency(self) -> None:
-        """Raise UsageError if a range or a formula says another size than the names do."""
+        """Raise UsageError if the sizes of symbols contradict a range or a formula."""
         known = {symbol: size for symbol, (size, _) in self.sizes.items()}
         for symbol, range_, place in self.ranges:
             lower, upper = _limits(range_)
@@ -267,7 +273,7 @@ class _SizeChanges:
 
 
 def _require_in_range(fixed: int, size: DimensionSize, place: str) -> None:
-    """Raise UsageError if the size that the model fixes is not what was asked for."""
+    """Raise UsageError if the fixed size of the model is not among the requested sizes."""
     lower, upper = _limits(size)
     if not lower <= fixed <= upper:
         what = f"{place} is {fixed} in the model, and cannot become {_text(size)}"
@@ -278,7 +284,7 @@ def _require_in_range(fixed: int, size: DimensionSize, place: str) -> None:
 def _contradiction(reason: str, sizes: str) -> UsageError:
     what = f"the sizes contradict each other: {reason} in the model, and it would be {sizes}"
     return UsageError(
-        what, where=_OPTION, hint="equal names mean equal sizes; give equal ones", code="E10001"
+        what, where=_OPTION, hint="equal symbols mean equal sizes; give equal sizes", code="E10001"
     )
 
 
@@ -292,7 +298,7 @@ def _text(size: DimensionSize) -> str:
 
 
 def _is_fixed(dim: TensorShapeProto.Dimension) -> bool:
-    # some exporters write a negative size for an open one
+    # some exporters write a negative size for an open dimension
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
@@ -304,8 +310,8 @@ def _resizable(model: ModelProto) -> dict[str, TypeProto]:
 def _dims_of(
     type_: TypeProto, name: str, shape: Sequence[DimensionSize]
 ) -> list[TensorShapeProto.Dimension]:
-    """The dimensions of an input; if it declares no shape, it gets as many open ones as the new
-    shape has.
+    """The dimensions of an input. An input without a declared shape gets as many open dimensions as
+    the new shape has.
     """
     if not type_.HasField("tensor_type"):
         raise UsageError(
@@ -327,8 +333,8 @@ def _dims_of(
 
 
 def _declared_values(graph: GraphProto) -> Iterator[ValueInfoProto]:
-    """The declarations of a graph and of the branches inside it; in a loop a name may mean another
-    size each time.
+    """The declarations of a graph and of the branches of its If nodes. Loops are left out, because
+    a symbol may have another size in each iteration.
     """
     yield from [*graph.input, *graph.value_info, *graph.output]
     for node in graph.node:

@@ -1,7 +1,7 @@
-"""--out_nodes "conv1:0;relu2:1": the outputs of a model become these, in this order, and what only
-the former outputs need is removed.
+"""--out_nodes "conv1:0;relu2:1": replace the outputs of a model by these values, in this order, and
+remove nodes that only the former outputs need.
 
-All inputs stay, also unused ones, so that callers feed the model as before.
+All inputs stay, including unused inputs, because callers should feed the model as before.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ _OPTION = "--out_nodes"
 def set_outputs(
     model: ModelProto, out_nodes: str | Sequence[str], folder: str, ran: TypesOfARun | None = None
 ) -> None:
-    """Make these values of the main graph its outputs. The external data of the model lies in
+    """Make these values of the main graph its outputs. The external data of the model is in
     `folder`.
 
-    A text may name several values, a sequence has one name each. If inference finds no type, that
-    of a run is taken.
+    `out_nodes` is a text that names several values, or a sequence of names. If inference does not
+    find the type of a value, the type is taken from a run.
 
-    Raises UsageError if a value does not exist or is named twice, FusioncError if its type is
+    Raises UsageError if a value does not exist or is named twice, and FusioncError if its type is
     unknown.
     """
     graph = model.graph
     if model.training_info:
-        what = "the model has information for training, which needs its outputs"
-        raise UsageError(
-            what, where=_OPTION, hint="leave the option out, or export without it", code="E10001"
-        )
+        what = "the model has training information, which needs its outputs"
+        hint = "leave the option out, or export the model without training information"
+        raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
     names = _names(model, out_nodes)
     outputs = declarations_of(model, names, folder, ran or TypesOfARun())
-    # an inner value, from now on
+    # a former output becomes an intermediate value
     graph.value_info.extend(value for value in graph.output if value.name not in names)
     del graph.output[:]
     graph.output.extend(outputs)
@@ -48,7 +47,9 @@ def set_outputs(
 
 
 def _names(model: ModelProto, out_nodes: str | Sequence[str]) -> list[str]:
-    """The values that are to be outputs. Raises UsageError if one is named twice, or none is."""
+    """The names of the requested outputs. Raises UsageError if a value is named twice, or if none
+    is named.
+    """
     parts = (
         split_values(out_nodes, names_of_values(model), str)
         if isinstance(out_nodes, str)
@@ -66,9 +67,9 @@ def _names(model: ModelProto, out_nodes: str | Sequence[str]) -> list[str]:
 
 
 def _drop_unused(model: ModelProto, names: Set[str]) -> None:
-    """Remove everything that none of these values needs."""
+    """Remove everything that these values do not need."""
     graph = model.graph
-    nodes = list(graph.node)  # holds the entries, so that their identities stay valid
+    nodes = list(graph.node)  # keeps the entries alive: their ids stay valid
     kept = needed_nodes(nodes, names)
     unused = {
         name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]

@@ -1,8 +1,9 @@
-"""--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast after outputs that have another type.
+"""--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": add a Cast after outputs of other types.
 
-The outputs keep their names; the values before the Cast get new ones. The Cast is added last, to a
-model that was verified without it: a number that is rounded otherwise may become another integer, 2
-for 2.9999999, or infinite as a float16, and neither says anything about the passes.
+The outputs keep their names, and the values before the Cast get new names. The Cast is added after
+the verification. With the Cast, small rounding differences could become large: 2.9999999 becomes
+the integer 2, or a number becomes infinite in float16. Such differences say nothing about the
+passes.
 """
 
 from __future__ import annotations
@@ -39,45 +40,41 @@ _NOT_NUMBERS = (
 
 
 def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
-    """The outputs that get another element type, with that (a TensorProto.DataType). A text may
-    name several, a mapping has types by name. Raises UsageError for a type or an output that does
-    not exist, and for an output that cannot be converted.
+    """The outputs that get another element type, with this type (a TensorProto.DataType).
+    `output_type` is one type for all outputs, a text with several outputs and types, or a mapping
+    from outputs to types. Raises UsageError for a type or an output that does not exist, and for an
+    output that cannot be converted.
     """
     opset = opsets_of(model).get("", 0)
     if opset < 6:
-        what = (
-            "a Cast needs version 6 of the standard operators or newer, the model has "
-            f"{opset or 'none'}"
-        )
+        what = f"a Cast needs opset 6 or newer, and the model has opset {opset or 'none'}"
         raise UsageError(
             what,
             where=_OPTION,
             hint="raise the model with onnx.version_converter first",
             code="E10001",
         )
-    wanted = _requested_types(model, output_type)
+    requested = _requested_types(model, output_type)
     stored = {value.name for value in (*model.graph.input, *model.graph.initializer)}
     types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
-    wanted = {name: type_ for name, type_ in wanted.items() if types[name] != type_}
-    for name in wanted:
+    requested = {name: type_ for name, type_ in requested.items() if types[name] != type_}
+    for name in requested:
         if types[name] in _NOT_NUMBERS or name in stored:
             reason = (
-                "is an input, or a weight, itself"
-                if name in stored
-                else "is not a tensor of numbers"
+                "is itself an input or a weight" if name in stored else "is not a tensor of numbers"
             )
-            hint = "name the other outputs only, each with its type"
+            hint = "name only the other outputs, each with its type"
             raise UsageError(f"the output {name} {reason}", where=_OPTION, hint=hint, code="E10001")
-    return wanted
+    return requested
 
 
 def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
-    """Put a Cast after each of these outputs."""
+    """Add a Cast for each of these outputs."""
     names = dict.fromkeys(_names_in(model), 1)
     outputs = {output.name: output for output in model.graph.output}
     for name in [name for name in outputs if name in types]:
         _cast(model.graph, outputs[name], types[name], names)
-    for output in model.graph.output:  # the same one may be listed twice
+    for output in model.graph.output:  # the same output may be listed twice
         if output.name in types:
             output.type.tensor_type.elem_type = types[output.name]
 
@@ -93,42 +90,42 @@ def _names_in(model: ModelProto) -> Iterator[str]:
 
 
 def _requested_types(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
-    """The type of each output that is to have one."""
+    """The requested types, by output name."""
     if (
         isinstance(output_type, str)
         and (only := output_type.strip("; "))
         and not set(only) & {":", ";"}
     ):
         return dict.fromkeys((value.name for value in model.graph.output), _type_of(only))
-    wanted: dict[str, int] = {}
-    given = _types_in(model, output_type) if isinstance(output_type, str) else output_type.items()
-    for place, type_ in given:
+    types: dict[str, int] = {}
+    pairs = _types_in(model, output_type) if isinstance(output_type, str) else output_type.items()
+    for place, type_ in pairs:
         name = find_value(model, place, _OPTION)
         if name not in {value.name for value in model.graph.output}:
-            hint = "name it in --out_nodes, too"
+            hint = "also name it in --out_nodes"
             raise UsageError(
                 f"{place} is not an output of the model", where=_OPTION, hint=hint, code="E10001"
             )
-        if wanted.setdefault(name, _type_of(type_)) != _type_of(type_):
+        if types.setdefault(name, _type_of(type_)) != _type_of(type_):
             raise UsageError(
-                f"{name} is to have two types", where=_OPTION, hint="give one", code="E10001"
+                f"{name} has two types", where=_OPTION, hint="give one type", code="E10001"
             )
-    if not wanted:
+    if not types:
         raise UsageError(
             "no type is given",
             where=_OPTION,
             hint=f"give one of {', '.join(_TYPES)}",
             code="E10001",
         )
-    return wanted
+    return types
 
 
 def _types_in(model: ModelProto, text: str) -> Iterator[tuple[str, str]]:
-    """The values that "conv1:0:FP16;logits:FP32" names, and the type of each."""
+    """The values and types in a text such as "conv1:0:FP16;logits:FP32"."""
     for part in split_values(text, names_of_values(model), leading_name):
         place = leading_name(part)
         if not place:
-            hint = 'give one type for all, or write "conv1:0:FP16;logits:FP32"'
+            hint = 'give one type for all outputs, or write "conv1:0:FP16;logits:FP32"'
             raise UsageError(f"{part} names no output", where=_OPTION, hint=hint, code="E10001")
         yield place, part.rpartition(":")[2].strip()
 
@@ -146,7 +143,7 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
     inner = fresh_name(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
     _rename(graph.node, output.name, inner)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
-        if tensor.name == output.name:  # an output that passes have folded
+        if tensor.name == output.name:  # passes have folded the output into a constant
             tensor.name = inner
     for annotation in graph.quantization_annotation:
         if annotation.tensor_name == output.name:
@@ -159,8 +156,8 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
 
 
 def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
-    """Rename a value where it is made and read, also in subgraphs unless they use the name for a
-    value of their own.
+    """Rename a value in all nodes, also in subgraphs. A subgraph that defines another value with
+    this name is left out.
     """
     for node in nodes:
         for names in (node.input, node.output):

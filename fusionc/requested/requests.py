@@ -1,5 +1,5 @@
-"""Everything that was asked for of the model: sizes, outputs and opset before the passes, types of
-outputs after them.
+"""All requests to change the model: sizes, outputs and opset before the passes run, and types of
+outputs after the passes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fusionc.requested.types_of_a_run import TypesOfARun
 
 @dataclass(frozen=True)
 class Requests:
-    """ATC's --input_shape, --out_nodes and --output_type, --free_dim and --target_opset; None
-    leaves the model as it is.
+    """The requests by option: ATC's --input_shape, --out_nodes and --output_type, and --free_dim
+    and --target_opset. None changes nothing.
     """
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
@@ -37,16 +37,18 @@ class Requests:
     output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
     target_opset: int | None = None
-    ran: TypesOfARun = field(default_factory=TypesOfARun)  # of values that become outputs
+    # finds the types of values that become outputs by running the model
+    ran: TypesOfARun = field(default_factory=TypesOfARun)
 
     def __bool__(self) -> bool:
-        """Whether the inputs and outputs of the model change."""
-        return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
+        """Whether inputs or outputs of the model change."""
+        requests = (self.input_shape, self.free_dim, self.out_nodes)
+        return any(request is not None for request in requests)
 
     def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
-        """Change the model, whose external data lies in `folder`; return what became symbolic
-        first. `freed` is what an earlier call returned for the same model. Raises UsageError for
-        requests that do not fit the model.
+        """Change the sizes and outputs of the model, whose external data is in `folder`. Return the
+        change by which sizes became symbolic, or None. `freed` is the result of an earlier call for
+        another copy of the same model. Raises UsageError for requests that do not fit the model.
         """
         others = changed_sizes(model, self.input_shape or {})
         if freed is not None:
@@ -60,8 +62,8 @@ class Requests:
         return freed
 
     def raise_opset(self, model: ModelProto, folder: str) -> tuple[ModelProto, list[LostKernel]]:
-        """Raise the model to the target opset; return it with the kernels of onnxruntime that this
-        costs. Raises UsageError and FusioncError as the function `raise_opset` does.
+        """Raise the model to the target opset. Return the model and the kernels that onnxruntime
+        lacks at this opset. Raises UsageError and FusioncError as the function `raise_opset` does.
         """
         if self.target_opset is None:
             return model, []
@@ -69,35 +71,35 @@ class Requests:
         return raise_opset(model, self.target_opset, folder, lost.append), lost
 
     def types(self, changed: ModelProto) -> dict[str, int]:
-        """The outputs of the changed model that get another type in the end, with that. Raises
-        UsageError for requests that do not fit the model.
+        """The requested types of outputs of the changed model, by output name, if they differ from
+        the present types. Raises UsageError for requests that do not fit the model.
         """
         return {} if self.output_type is None else types_of_outputs(changed, self.output_type)
 
     def sizes_to_run(
         self, changed: ModelProto, chosen: Mapping[str, Sequence[int]]
     ) -> dict[str, tuple[int, ...]]:
-        """Shapes to run the changed model with, for its inputs with a range of sizes; they agree
-        with the `chosen` shapes.
+        """Shapes to run the changed model with, for its inputs with a range of sizes. They are
+        consistent with the `chosen` shapes.
         """
         return sizes_to_run(changed, self.input_shape or {}, chosen)
 
     def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
-        """Which of the sizes to verify with were not asked for."""
+        """A notice if sizes of --verify_shape are outside of --input_shape."""
         outside = odd_sizes(verify_shape or {}, self.input_shape or {})
         return (
             [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
         )
 
     def fixed_notices(self, model: ModelProto) -> list[str]:
-        """Notices of dimensions that stay fixed although other sizes were allowed; `model` is as in
-        its file.
+        """A notice about dimensions that stay fixed although other sizes were allowed. `model` is
+        the unchanged model.
         """
-        left = fixed_sizes(model, self.input_shape or {}, self.free_dim or {})
-        return [f"--input_shape opens no dimension: {'; '.join(left)}"] if left else []
+        fixed = fixed_sizes(model, self.input_shape or {}, self.free_dim or {})
+        return [f"--input_shape opens no dimension: {'; '.join(fixed)}"] if fixed else []
 
     def require_runs(self, file: Path, source: Path, freed: Freed) -> None:
-        """Raise UsageError if the changed model in `file` does not run with another size, although
+        """Raise UsageError if the changed model in `file` does not run with other sizes, although
         the model in `source` runs.
         """
         freed_only = {
@@ -106,23 +108,24 @@ class Requests:
         }
         if any(freed_only.values()):
             require_runs(file, freed_only)
-        elif (failed := failure(file, {})) and not failure(source, {}):
-            raise self.unfit_error(failed)
+        elif (reason := failure(file, {})) and not failure(source, {}):
+            raise self.unfit_error(reason)
 
     def _is_open(self, name: str, axis: int) -> bool:
         shape = (self.input_shape or {}).get(name, ())
         return axis >= len(shape) or not isinstance(shape[axis], int) or shape[axis] == OPEN
 
     def unfit_error(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
-        """The error for a model that works as it is, and not as it was asked for, unless the values
-        of the `unknown` inputs are at fault.
+        """The error for a model that runs unchanged and does not run with the requested changes.
+        Values of the `unknown` inputs may be at fault instead.
         """
-        what = f"the model does not work with what was asked to change of it: {reason}"
+        what = f"the model does not work with the requested changes: {reason}"
         hint = "ask for other sizes or outputs"
         if unknown:
             names = ", ".join(unknown)
             hint += (
-                f", or, where a value decides which sizes fit, give values of {names} with --inputs"
+                f"; if the values of {names} decide which sizes fit, give these values with "
+                "--inputs"
             )
         return UsageError(what, where=str(self), hint=hint, code="E10001")
 

@@ -1,5 +1,5 @@
-"""Types that inference does not find, as onnxruntime knows them: the element type after loading the
-model, the number of dimensions after running it.
+"""Get types that inference does not find from onnxruntime: the element type after loading the
+model, and the rank after running it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass
 class TypesOfARun:
-    """Runs a model, once for each value, on the first of these `inputs` or with these shapes, if
-    they are given.
+    """Runs a model to find types of values, on the first sample of `inputs` or with these shapes,
+    if they are given. Types that are found are cached.
     """
 
     inputs: Path | None = None
@@ -29,9 +29,9 @@ class TypesOfARun:
     _known: dict[str, TypeProto] = field(default_factory=dict)
 
     def of(self, model: ModelProto, names: Sequence[str], folder: str) -> dict[str, TypeProto]:
-        """The types of those of these values of the main graph that onnxruntime computes and that
-        are tensors. The sizes of their dimensions stay open, as those of one run say nothing of
-        others.
+        """The types of these values of the main graph, by name. Values that onnxruntime cannot
+        compute, or that are not tensors, are left out. The dimensions are open, because other runs
+        may have other sizes.
         """
         missing = [name for name in names if name not in self._known]
         if missing:
@@ -40,11 +40,12 @@ class TypesOfARun:
         return {name: self._known[name] for name in names if name in self._known}
 
     def _run(self, model: ModelProto, names: Sequence[str], folder: Path) -> None:
-        from fusionc.verify.first_sample import first_sample_of  # few conversions need them
+        # imported here because few conversions need these modules
+        from fusionc.verify.first_sample import first_sample_of
         from fusionc.verify.seeding import seeded_runner
 
         part = copied(model)
-        nodes = list(part.graph.node)  # holds the entries, so that their identities stay valid
+        nodes = list(part.graph.node)  # keeps the entries alive: their ids stay valid
         kept = needed_nodes(nodes, names)
         keep(part.graph.node, lambda node: id(node) in kept)
         del part.graph.output[:]

@@ -1,5 +1,5 @@
-"""The values that ATC's options name: by their own name, or "conv1:0" for output 0 of the node
-conv1.
+"""Find the values that an option of ATC names: by the name of the value, or as "conv1:0" for output
+0 of the node conv1.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fusionc.shapes.inference import typed_model
 
 
 def find_value(model: ModelProto, name: str, option: str) -> str:
-    """The name of the value of the main graph that `name` means: its own, or a node and a number.
-    Raises UsageError if it means no value, or several.
+    """The name of the value of the main graph that `name` means. `name` is the name of a value, or
+    a node and the index of an output. Raises UsageError if it means no value, or several values.
     """
     values = {output for node in model.graph.node for output in node.output} - {""}
     outputs = {value.name for value in model.graph.output}
@@ -27,23 +27,25 @@ def find_value(model: ModelProto, name: str, option: str) -> str:
     if is_place and nodes:
         return _output_of(nodes, int(index), name, option)
     places = [f"{node.name}:0" for node in model.graph.node if node.name]
-    hint = advice(name, [*values, *places], f"its outputs are: {', '.join(sorted(outputs))}.")
-    what = f"no node of the model makes {name}"
+    otherwise = f"the outputs of the model are: {', '.join(sorted(outputs))}."
+    hint = advice(name, [*values, *places], otherwise)
+    what = f"no node of the model computes {name}"
     raise UsageError(
         what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016"
     )
 
 
 def _output_of(nodes: Sequence[NodeProto], index: int, name: str, option: str) -> str:
-    """The output at this index of the nodes of one name; `name` is what the user wrote.
+    """The output with this index of the node. `nodes` are all nodes with the same name, and `name`
+    is the text of the user.
 
-    Raises UsageError if none of the nodes has it, or several do.
+    Raises UsageError if none of the nodes, or several nodes, have this output.
     """
     values: set[str] = {node.output[index] for node in nodes if index < len(node.output)} - {""}
     if len(values) == 1:
         return values.pop()
     what = f"the node {nodes[0].name} has no output {index}"
-    hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
+    hint = f"the outputs of the node are: {', '.join(filter(None, nodes[0].output))}"
     if values:
         what = f"{name} means several values: {', '.join(sorted(values))}"
         hint = "give the name of the value itself"
@@ -53,8 +55,8 @@ def _output_of(nodes: Sequence[NodeProto], index: int, name: str, option: str) -
 def declarations_of(
     model: ModelProto, names: Sequence[str], folder: str, ran: TypesOfARun
 ) -> list[ValueInfoProto]:
-    """Declarations of values of the main graph: declared in the model, inferred, or known from a
-    run. Raises FusioncError if the type of a value or the number of its dimensions is unknown.
+    """Declarations of values of the main graph: from the model, from inference, or from a run.
+    Raises FusioncError if the type or the rank of a value is unknown.
     """
     declared = {
         v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")
@@ -70,8 +72,8 @@ def declarations_of(
         if not _is_whole(declared.get(name)):
             what = f"the type of {name} is not known"
             hint = (
-                "declare it in the value_info of the model, give --inputs on which it runs, or "
-                "another output"
+                "declare it in the value_info of the model, or give --inputs on which the model "
+                "runs, or choose another output"
             )
             raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")
         result.append(ValueInfoProto())
@@ -80,7 +82,7 @@ def declarations_of(
 
 
 def _is_whole(value: ValueInfoProto | None) -> bool:
-    """Whether a declaration says everything that an output must declare."""
+    """Whether a declaration has everything that an output must declare."""
     if value is None or value.type.WhichOneof("value") is None:
         return False
     tensor = value.type.tensor_type
@@ -100,7 +102,7 @@ def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str,
     }
     for value in result.values():
         for dim in value.type.tensor_type.shape.dim:
-            # names that inference invents mean nothing to a reader
+            # symbols that inference invented are removed
             if dim.dim_param not in own:
                 dim.ClearField("dim_param")
     return result

@@ -1,4 +1,4 @@
-"""The engine: the language of passes, and what searches, checks, counts and commits for them."""
+"""The engine: the pattern language of passes; it finds, checks, commits and counts rewrites."""
 
 from fusionc.model.questions import Refused, not_constant, refuse, require_known, unknown
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass

@@ -1,4 +1,6 @@
-"""What a pass is: a named unit with a switch, patterns, a numerics class and its documentation."""
+"""The definition of a pass: a named unit with a switch, patterns, a numerics class and its
+documentation.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +18,28 @@ Kind = Literal["GraphFusion", "UBFusion"]
 Numerics = Literal["bitwise", "rounding", "approximate"]
 Default = Literal["on", "off", "must"]
 Condition = Callable[["Match"], bool]
-# what a rewrite returns: the new value of the output, or a tuple with one for each output
+# the result of a rewrite: the new value of the output, or a tuple with a value for each output
 Result = Any
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One structure that a pass looks for; it has its own counters and its own log line.
+    """One structure that a pass looks for. It has its own counters and its own log line.
 
-    `formula` is what is searched. Several formulas are several outputs, and the search begins at
-    the first one. `where` are the conditions that a formula cannot express; the pattern matches
-    only if all hold. Each states one fact in its docstring ("Whether …").
+    `formula` describes the structure. A tuple of formulas describes several outputs, and the search
+    begins at the first formula. `where` has the conditions that a formula cannot express: the
+    pattern matches only if all of them hold. The docstring of each condition states one fact
+    ("Whether …").
 
-    If a pattern is not local, or has any number of outputs, `find` walks the graph instead and
-    yields matches; it may yield a Miss for a candidate that it leaves (see `find_each`). Each match
-    is committed before the next is asked for. A match that has lost a part by then is dropped, and
-    `find` is asked again. `operators` names the operators that it looks for; without any, it looks
-    for all.
+    If a pattern is not local or has any number of outputs, it has a `find` instead of a formula.
+    `find` walks the graph and yields matches. It may yield a Miss for a rejected candidate (see
+    `find_each`). Each match is committed before the next is requested. If a commit removes part of
+    a later match, that match is dropped, and `find` is called again. `operators` names the
+    operators that `find` looks for; empty means all operators.
 
-    `rewrite` builds the replacement on a tape or refuses; by default the pass's own is used.
-    `is_exact` says that the results are bitwise equal except for the signs of zeros, whatever the
-    numerics of the pass.
+    `rewrite` builds the replacement on a tape or refuses; the default is the method of the pass.
+    `is_exact` says that the results are bitwise equal except for the signs of zeros, even if the
+    pass has other numerics.
     """
 
     name: str
@@ -49,7 +52,7 @@ class Pattern:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """Everything in `where`."""
+        """The conditions in `where` as a tuple."""
         where = () if self.where is None else self.where
         return where if isinstance(where, tuple) else (where,)
 
@@ -59,17 +62,17 @@ class Pattern:
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
-        """One formula for each output; none if `find` searches."""
-        written = () if self.formula is None else self.formula
-        return written if isinstance(written, tuple) else (written,)
+        """A formula for each output; empty if the pattern has a `find`."""
+        formula = () if self.formula is None else self.formula
+        return formula if isinstance(formula, tuple) else (formula,)
 
 
 class Pass:
     """Base of all passes, the built-in ones and the users' own. The class name is the switch key.
 
-    A subclass has `patterns` and `rewrite(m, new)`, which returns the new value of the root (or a
-    tuple of values for several outputs) or calls `refuse(reason)`. It never changes the graph.
-    Instances hold no state: what was matched is in `m`.
+    A subclass has `patterns` and `rewrite(m, new)`. `rewrite` returns the new value of the root, or
+    a tuple of values for several outputs, or it calls `refuse(reason)`. It never changes the graph.
+    Instances have no state: the match `m` has all data.
     """
 
     kind: ClassVar[Kind] = "GraphFusion"
@@ -77,15 +80,15 @@ class Pass:
     default: ClassVar[Default] = "on"
     aliases: ClassVar[tuple[str, ...]] = ()
     patterns: ClassVar[tuple[Pattern, ...]] = ()
-    # why it has no patterns, if it has none: only its name is needed
+    # the reason if the pass has no patterns; such a pass exists only for its name
     never_matches: ClassVar[str] = ""
-    # whether NaN and infinities may give other results; then they are not verified
+    # whether results for NaN and infinities may differ; the verification then leaves these out
     is_for_finite: ClassVar[bool] = False
-    # whether its rewrites change every part of a group that runs in integers, one after the other
+    # whether its rewrites together change every node of a group that runs in integers
     changes_whole_groups: ClassVar[bool] = False
-    # whether --pattern_fusion_pass also switches it, as it switches all users' passes
+    # whether --pattern_fusion_pass also switches the pass; true for all users' own passes
     is_pattern_fusion: bool = False
-    place: str = ""  # file and line of a user's pass, for errors
+    place: str = ""  # the file and line of a user's own pass, for errors
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         """Build the replacement of `m` on the tape `new`."""
@@ -108,8 +111,8 @@ class Pass:
 
 
 class UBFusionPass(Pass):
-    """A pass for the target runtime: it may emit operators outside ai.onnx for which the target has
-    kernels.
+    """A pass for the target runtime: it may insert operators outside ai.onnx if the target has
+    kernels for them.
     """
 
     kind = "UBFusion"

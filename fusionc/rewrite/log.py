@@ -1,4 +1,4 @@
-"""A record of each rewrite, and counters for each pattern and graph."""
+"""The record of each rewrite, and the counters of each pattern and graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PatternCount:
     pattern: str
     effected: int = 0
     refused: dict[str, int] = field(default_factory=dict)  # by reason
-    # those of the refused that a newer opset would allow, by its version
+    # the refused matches that a newer opset would allow: their number by opset version
     waiting: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -31,7 +31,7 @@ class PatternCount:
 
 @dataclass(frozen=True)
 class Commit:
-    """One rewrite that took effect, as the log shows it and as bisect names it."""
+    """The identity of one rewrite that took effect, for the log and for bisect."""
 
     number: int = field(compare=False)
     graph_id: int
@@ -42,15 +42,15 @@ class Commit:
 
 @dataclass
 class RewriteLog:
-    """Numbers the rewrites of a run, and may stop or refuse them."""
+    """Counts the rewrites of a run, and decides which rewrites may take effect."""
 
-    limit: int | None = None  # so many rewrites may take effect; None: any number
-    # rewrites that are refused, and why
+    limit: int | None = None  # the maximal number of rewrites; None for any number
+    # rewrites that are refused, with the reasons
     left_out: Mapping[Commit, str] = field(default_factory=dict)
-    # called before a rewrite takes effect, with its Commit, its pass, the match, the replacement,
-    # which is sound, and the tape; may refuse it
+    # Called before a rewrite takes effect, with the Commit, the pass, the match, the sound
+    # replacement and the tape. May refuse the rewrite.
     examine: Callable[..., None] | None = None
-    last: Commit | None = None  # the last one that took effect
+    last: Commit | None = None  # the last rewrite that took effect
 
     @property
     def count(self) -> int:

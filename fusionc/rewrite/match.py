@@ -1,4 +1,4 @@
-"""A match: what a pattern found in one place of a graph."""
+"""A match of a pattern at one place of a graph."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Find = Callable[[Graph], Iterable["Match | Miss"]]
 
 
 class Match:
-    """The captures of a pattern as attributes (`m.x`, `m.conv`), and what the rewrite replaces.
+    """The captures of a pattern as attributes (`m.x`, `m.conv`), and the nodes and outputs that the
+    rewrite replaces.
 
-    The capture of an optional input that is left out is None. A name that only other patterns of
-    the pass capture is None, too. If a pattern has a `find`, that function creates the matches.
+    An optional input that is left out is captured as None. A name that only other patterns of the
+    pass capture is also None. If a pattern has a `find`, that function creates the matches.
     """
 
     def __init__(
@@ -30,18 +31,18 @@ class Match:
         drops: Sequence[Constant | Graph] = (),
     ) -> None:
         self.graph = graph
-        self.nodes = tuple(nodes)  # the rewrite takes these out of the graph
-        # the rewrite must provide these anew, in the order of the pattern's outputs
+        self.nodes = tuple(nodes)  # the nodes that the rewrite removes
+        # the values for which the rewrite must return replacements, in the pattern's order
         self.outputs = tuple(value for value in outputs if value is not None)
         self.captures = dict(captures or {})
-        # the highest rank of a constant that was matched by its value alone
+        # the highest rank of a constant that was matched only by its value
         self.literal_rank = literal_rank
-        self.drops = tuple(drops)  # constants and functions that go without a replacement
+        self.drops = tuple(drops)  # constants and functions that are removed without replacement
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What distinguishes it from other matches of its pattern: its nodes, or else what it
-        replaces.
+        """The names that identify the match among the matches of its pattern: those of its nodes,
+        or else of the replaced values and dropped items.
         """
         replaced = (
             item.name if isinstance(item, Edge) else item.proto.name
@@ -51,8 +52,8 @@ class Match:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a node or value of the match has left the graph since it was found."""
-        return not all(map(_is_there, (self.nodes, self.outputs, self.drops, self.captures)))
+        """Whether a node or value of the match has since been removed from the graph."""
+        return not all(map(_is_in_graph, (self.nodes, self.outputs, self.drops, self.captures)))
 
     @property
     def opset(self) -> int:
@@ -60,7 +61,9 @@ class Match:
         return self.graph.opset
 
     def require_opset(self, version: int, before: str) -> None:
-        """Refuse an older opset; `before` says what it lacks ("Gemm does not broadcast")."""
+        """Refuse an older opset. `before` says what older opsets lack ("Gemm does not
+        broadcast").
+        """
         if self.opset < version:
             refuse(f"before opset {version} {before}", opset=version)
 
@@ -71,36 +74,36 @@ class Match:
             raise AttributeError(f"the pattern captures no {name!r}") from None
 
 
-def _is_there(item: object) -> bool:
+def _is_in_graph(item: object) -> bool:
     if isinstance(item, Node):
         return item.is_in_graph
     if isinstance(item, Edge):
         return item.graph.values.get(item.name) is item
     if isinstance(item, Mapping):
-        return all(map(_is_there, item.values()))
-    return not isinstance(item, tuple | list | set) or all(map(_is_there, item))
+        return all(map(_is_in_graph, item.values()))
+    return not isinstance(item, tuple | list | set) or all(map(_is_in_graph, item))
 
 
 @dataclass(frozen=True)
 class Miss:
-    """A node that `find` rejected. `reason` is the first condition that does not hold there."""
+    """A node that `find` rejected. `reason` is the first condition that does not hold."""
 
     node: Node
     reason: str
 
 
 def find_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
-    """A `find` that calls a function at every node of some operators, in the order of the model.
-    The function returns a match. If it refuses, the node is a miss.
+    """A `find` that calls `find_at` for every node of these operators, in topological order.
+    `find_at` returns a match. If it refuses, the node is a miss.
     """
 
     def find(graph: Graph) -> Iterator[Match | Miss]:
         for node in [node for name in operators for node in graph.of_operator(name)]:
             if node.is_in_graph and not node.has_references:
                 try:
-                    found: Match | Miss = find_at(node)
+                    result: Match | Miss = find_at(node)
                 except Refused as refusal:
-                    found = Miss(node, refusal.reason)
-                yield found
+                    result = Miss(node, refusal.reason)
+                yield result
 
     return find

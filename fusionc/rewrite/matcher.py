@@ -1,11 +1,12 @@
-"""Solve a formula at a node: find the values and nodes for which the formula holds there.
+"""Match a formula at a node: assign values and nodes of the graph to the parts of the formula.
 
-Solutions are searched depth first with backtracking over operand orders and alternatives. A formula
-of k operators with c commutative ones tries at most 2^c orders, and gives up each order at the
-first operator that does not fit.
+The search is depth first, with backtracking over operand orders and alternatives. For a formula
+with c commutative operators at most 2^c orders are tried. Each order ends at the first operator
+that does not fit.
 
-The Search of a state decides what happens after a misfit. The fast one gives up. `fusionc why` has
-one that notes the misfit and goes on, so nothing is judged twice.
+The Search object of a state decides what happens after a misfit. The fast search gives up.
+`fusionc why` has another Search, which notes the misfit and continues. Both use this matcher, so
+they cannot disagree.
 """
 
 from __future__ import annotations
@@ -28,37 +29,37 @@ Inputs = Sequence[Edge | None]
 
 
 class NoSolution(tuple[Any, ...]):
-    """An empty tuple of solutions. Its identity tells why there are none."""
+    """An empty tuple of solutions. Its identity gives the reason."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
 
-LEFT_OUT = NoSolution()
-NOT_LEFT_OUT = NoSolution()
+LEFT_OUT = NoSolution()  # the input is left out
+NOT_LEFT_OUT = NoSolution()  # the input must be left out, and is present
 NOT_CONSTANT = NoSolution()
-UNKNOWN_SHAPE = NoSolution()  # of a constant that would have to be one number
-OTHER_NUMBER = NoSolution()
-OTHER_VALUE = NoSolution()  # than in another place of the formula
+UNKNOWN_SHAPE = NoSolution()  # the constant must have one element, and its shape is unknown
+OTHER_NUMBER = NoSolution()  # the constant is another number
+OTHER_VALUE = NoSolution()  # the name is already bound to another value
 OTHER_OPERATOR = NoSolution()
-OTHER_OUTPUT = NoSolution()  # of the right operator
-OTHER_NODE = NoSolution()  # than in another place of the formula
-OTHER_GRAPH = NoSolution()
-ODD_NODE = NoSolution()  # the right operator in a form that no formula means
+OTHER_OUTPUT = NoSolution()  # the operator fits, and the value is another output of the node
+OTHER_NODE = NoSolution()  # the sub-formula is already bound to another node
+OTHER_GRAPH = NoSolution()  # the node is in an outer graph
+ODD_NODE = NoSolution()  # the operator fits, and the node has a form that formulas do not cover
 OTHER_ATTRIBUTE = NoSolution()
 
 
 class Search:
-    """The fast search: it gives up at the first thing that does not fit."""
+    """The fast search: it gives up at the first misfit."""
 
     def orders(self, formula: pattern.OpFormula, node: Node) -> list[Inputs]:
-        """The orders of the operands to be tried; none gives the node up."""
+        """The operand orders to try. An empty list gives up the node."""
         return possible_orders(formula, node)
 
     def note_attribute(
         self, state: State, formula: pattern.OpFormula, node: Node, name: str
     ) -> State | None:
-        """The state after an attribute that does not fit; None gives the node up."""
+        """The state after an attribute that does not fit. None gives up the node."""
         return None
 
     def solve_inputs(
@@ -70,7 +71,7 @@ class Search:
     def solve_item(
         self, inner: pattern.Formula, value: Edge | None, state: State, node: Node, place: int
     ) -> Iterable[State]:
-        """The solutions for one of the inputs of a node that an `each` covers."""
+        """The solutions for one of the inputs of an `each`."""
         return solve(inner, value, state)
 
 
@@ -78,28 +79,28 @@ FAST = Search()
 
 
 class State(NamedTuple):
-    """A partial solution. It is never changed; each step creates a new one."""
+    """A partial solution. It is immutable; each step creates a new one."""
 
     graph: Graph
-    captures: dict[str, Any]
-    bound: dict[int, Node]  # by identity of the OpFormula
-    nodes: dict[Node, bool]  # whether it stays in the graph
-    literal_rank: int = 0
+    captures: dict[str, Any]  # by name
+    bound: dict[int, Node]  # the node of each OpFormula, by the id of the OpFormula
+    nodes: dict[Node, bool]  # the matched nodes; whether each stays in the graph
+    literal_rank: int = 0  # the highest rank of a constant that was matched only by its value
     search: Search = FAST
 
     def capture(self, name: str, value: Any) -> State:
-        """This solution with a name for a value; unchanged if the name is empty."""
+        """This solution with one more captured value. Unchanged if the name is empty."""
         return State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
 
 def match(
     formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]
 ) -> Match | None:
-    """The first solution in which `anchor` computes `formulas[0]`; further formulas are further
-    outputs.
+    """The first match in which `anchor` computes `formulas[0]`. The other formulas are the other
+    outputs of the pattern.
 
-    `absent` has the names that the match has in any case: None if the solution does not capture
-    them.
+    `absent` has all names that the match must have: a name that the solution does not capture is
+    None.
     """
     if isinstance(formulas[0], pattern.OpFormula) and not possible_orders(formulas[0], anchor):
         return None
@@ -118,7 +119,7 @@ def match(
 def _solve_others(
     formulas: Sequence[pattern.Formula], state: State, values: tuple[Edge, ...]
 ) -> Iterator[tuple[State, tuple[Edge, ...]]]:
-    """Find the other outputs of a pattern among what is matched, or downstream of it."""
+    """Match the other outputs of a pattern: values of matched nodes, or values downstream."""
     if not formulas:
         yield state, values
         return
@@ -129,7 +130,9 @@ def _solve_others(
 
 
 def candidates(formula: pattern.Formula, state: State) -> list[Edge]:
-    """Values that may be `formula`, found from parts of it that have a value."""
+    """The values that may match `formula`. The search starts from parts of the formula that are
+    already bound.
+    """
     match formula:
         case pattern.Var(name) | pattern.Const(name):
             value = state.captures.get(name)
@@ -153,7 +156,9 @@ def _part_candidates(formula: pattern.Formula, state: State) -> list[Edge]:
 
 
 def _makers(formula: pattern.OpFormula, state: State) -> list[Node]:
-    """The nodes that may be an operator: the one that is bound to it, or users of its arguments."""
+    """The nodes that may match an operator: the node bound to it, or else consumers of values that
+    may match its arguments.
+    """
     if id(formula) in state.bound:
         return [state.bound[id(formula)]]
     users = dict.fromkeys(
@@ -163,7 +168,9 @@ def _makers(formula: pattern.OpFormula, state: State) -> list[Node]:
 
 
 def solve(formula: pattern.Formula, value: Edge | None, state: State) -> Iterable[State]:
-    """All solutions; a tuple if the formula has at most one, as most formulas have."""
+    """All solutions for a formula at a value. A tuple if there is at most one solution, which is
+    the usual case.
+    """
     if value is None:
         return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else LEFT_OUT
     solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
@@ -212,8 +219,8 @@ def _solve_constant(formula: pattern.Const, value: Edge, state: State) -> tuple[
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
-    """Whether a constant has one element, which is this number, to the last two bits if the type
-    does not contain the number itself.
+    """Whether a constant has one element that equals this number. If the type cannot represent the
+    number, the last two bits may differ.
     """
     if array is None or array.size != 1 or array.dtype.kind in "OSU":
         return False
@@ -226,7 +233,7 @@ def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
 
 
 def _refuse_place(formula: pattern.Formula, value: Edge, state: State) -> Iterable[State]:
-    raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
+    raise TypeError(f"{type(formula).__name__} can only be an argument of an operator")
 
 
 def _solve_node(
@@ -251,7 +258,7 @@ def _solve_node(
 
 
 def _solve_operator(formula: pattern.OpFormula, node: Node, state: State) -> Iterable[State]:
-    """The solutions in which a node of the right operator fits the formula."""
+    """The solutions for a node whose operator fits the formula."""
     orders = state.search.orders(formula, node)
     if not orders or node.has_references or has_legacy_axis(node):
         return ODD_NODE
@@ -268,13 +275,13 @@ def _solve_operator(formula: pattern.OpFormula, node: Node, state: State) -> Ite
 
 
 def operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
-    """The inputs of a node, in both orders if they may be exchanged."""
+    """The inputs of a node. For a commutative operator also in reverse order."""
     has_two_orders = formula.is_commutative and len(node.inputs) == 2
     return [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
 
 
 def possible_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
-    """The orders of the operands in which a node could fit this formula. Looking at the node and at
+    """The operand orders in which a node might fit this formula. This quick test of the node and
     the producers of its operands rules out most nodes.
     """
     if node.operator not in formula.operators:
@@ -292,7 +299,9 @@ def _may_be(value: Edge | None, makers: pattern.Operators | None) -> bool:
 
 
 def is_attribute(actual: Any, wanted: Any) -> bool:
-    """Whether an attribute has the value in a pattern; models store numbers as float32."""
+    """Whether an attribute has the value in a pattern. Numbers are compared as float32, because
+    models store them so.
+    """
     if isinstance(wanted, list | tuple) and actual:
         return len(actual) == len(wanted) and all(map(is_attribute, actual, wanted))
     return bool(actual == (float(np.float32(wanted)) if isinstance(wanted, float) else wanted))
@@ -301,7 +310,7 @@ def is_attribute(actual: Any, wanted: Any) -> bool:
 def _solve_inputs(
     formula: pattern.OpFormula, node: Node, inputs: Inputs, state: State, place: int = 0
 ) -> Iterator[State]:
-    """The solutions for the inputs from a place on."""
+    """The solutions for the inputs from index `place` on."""
     args = formula.args
     while place < len(args):
         solutions = solve_argument(args[place], node, inputs, place, state)
@@ -320,7 +329,9 @@ def _solve_inputs(
 def solve_argument(
     arg: pattern.Formula, node: Node, inputs: Inputs, place: int, state: State
 ) -> Iterable[State]:
-    """The solutions for the input of a node at a place, or for all inputs from there on."""
+    """The solutions for one argument of a formula: for the input at index `place`, or for all
+    inputs from there on.
+    """
     if isinstance(arg, _LISTS):
         match arg:
             case pattern.Rest(name):
@@ -335,7 +346,7 @@ def solve_argument(
 def _solve_each(
     inner: pattern.Formula, node: Node, inputs: Inputs, start: int, state: State
 ) -> Iterator[State]:
-    """The solution in which all inputs from a place on fit a formula."""
+    """The solution in which all inputs from index `start` on fit the formula `inner`."""
     if start >= len(inputs):
         return
     shared, lists = _shared_and_listed(inner, state)
@@ -356,8 +367,8 @@ def _solve_each(
 def _shared_and_listed(
     inner: pattern.Formula, state: State
 ) -> tuple[set[int], dict[str, list[Any]]]:
-    """For the formula in an `each`: the operators that are the same node every time, and an empty
-    list for each name that it captures once for each input.
+    """For the formula `inner` of an `each`: the ids of the operators that are the same node for all
+    inputs, and an empty list for each name that is captured once per input.
     """
     same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
     once = {name for whole in same for name in pattern.names(whole)}

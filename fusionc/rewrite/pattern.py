@@ -1,19 +1,20 @@
-"""The pattern language: a pattern is written as the formula that it matches. Pure data; `matcher`
-searches it.
+"""The pattern language: a pattern is written as the formula that it matches. This file has only the
+data; `matcher` does the search.
 
     x, W, B = var("x"), const("W"), const("B")
     op.Add(op.Conv(x, W, maybe(B), _as="conv"), const("bias"))
     x * (op.Erf(x / math.sqrt(2)) + 1) * 0.5
     op.Concat(each(op.Conv(same(op.Split(x, _as="split"))[...], W, maybe(B))), _as="concat")
 
-- A name used twice means the same value; one sub-formula object used twice means the same node.
+- A name used twice means the same value. A sub-formula object used twice means the same node.
 - Operands of commutative operators match in either order.
-- A number matches a constant of one element with that value, whatever its rank. None matches an
-  input that is left out.
-- A keyword is an attribute that must have that value (its default counts); `_as` names the node for
-  the rewrite.
-- `f[1]` is the second output of a node, `f[...]` any of its outputs; `f` alone is the first.
-- `known("W")` is a constant that need not be stored: ConstantOfShape or a Cast of weights will do.
+- A number matches a constant of any rank with one element of that value. None matches an input that
+  is left out.
+- A keyword is an attribute that must have that value, explicitly or by default. `_as` names the
+  node for the rewrite.
+- `f[1]` is the second output of a node, `f[...]` is any of its outputs, and `f` is the first.
+- `known("W")` is a stored constant or a value computed from constants, for example by
+  ConstantOfShape or Cast.
 - Interior values must be private: the engine refuses a match if they are used elsewhere. `keep(f)`
   exempts `f`, which then stays in the graph.
 """
@@ -30,13 +31,11 @@ from typing import Any, Generic, TypeVar
 from fusionc.model.operators import COMMUTATIVE, MICROSOFT
 
 T = TypeVar("T")
-Operators = dict[tuple[str, str], None]  # in the order of a pattern
+Operators = dict[tuple[str, str], None]  # (domain, name), in the order of a pattern
 
 
 class Arithmetic(Generic[T]):
-    """Python's arithmetic operators as the ONNX operators of the same meaning, built by
-    `_apply`.
-    """
+    """Python's arithmetic operators as ONNX operators: `a + b` is `_apply("Add", a, b)`."""
 
     def _apply(self, operator: str, *operands: Any) -> T:
         raise NotImplementedError
@@ -88,25 +87,23 @@ class Formula(Arithmetic["OpFormula"]):
 
 @dataclass(frozen=True, eq=False)
 class Var(Formula):
-    """Any value, called `m.<name>` in the rewrite; the same value wherever the name occurs
-    again.
-    """
+    """Any value, captured as `m.<name>`. The same name always means the same value."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Const(Formula):
-    """A constant, called `m.<name>`."""
+    """A constant, captured as `m.<name>`."""
 
     name: str = ""
-    value: float | None = None  # of its single element; None: any constant
-    is_stored: bool = True  # False: also a value that is computed from constants
+    value: float | None = None  # the single element; None means any constant
+    is_stored: bool = True  # False also allows a value that is computed from constants
 
 
 @dataclass(frozen=True, eq=False)
 class OpFormula(Formula):
-    """A node of one of `operators`, given as (domain, name), and its first output."""
+    """A node of one of `operators`, which are (domain, name), and its first output."""
 
     operators: tuple[tuple[str, str], ...]
     args: tuple[Formula, ...]
@@ -121,26 +118,26 @@ class OpFormula(Formula):
 
     @cached_property
     def is_commutative(self) -> bool:
-        """Whether its two operands match in either order."""
+        """Whether the two operands match in either order."""
         return len(self.args) == 2 and all(
             d == "" and name in COMMUTATIVE for d, name in self.operators
         )
 
     @cached_property
     def takes_all(self) -> bool:
-        """Whether its last argument is all inputs that remain."""
+        """Whether the last argument matches all remaining inputs."""
         return isinstance(self.args[-1] if self.args else None, Rest | Each | Among)
 
     @cached_property
     def demands(self) -> tuple[tuple[int, Operators | None], ...]:
-        """For each input that must be made by certain operators, its place and those operators;
-        None in their place demands a stored constant.
+        """The requirements on the producers of inputs: the index of the input, and the operators
+        that may produce it. None instead of operators means a stored constant.
         """
         every = (
-            (place, makers(arg), isinstance(arg, Const) and arg.is_stored)
-            for place, arg in enumerate(self.args)
+            (index, makers(arg), isinstance(arg, Const) and arg.is_stored)
+            for index, arg in enumerate(self.args)
         )
-        return tuple((place, some) for place, some, is_stored in every if some or is_stored)
+        return tuple((index, some) for index, some, is_stored in every if some or is_stored)
 
     def parts(self) -> tuple[Formula, ...]:
         return self.args
@@ -155,7 +152,7 @@ class Out(Formula):
 
     def __post_init__(self) -> None:
         if self.index is not None and self.index < 0:
-            raise ValueError("the outputs of an operator are counted from the first, which is 0")
+            raise ValueError("the index of an output must not be negative; the first output is 0")
 
     def parts(self) -> tuple[Formula, ...]:
         return (self.node,)
@@ -163,7 +160,7 @@ class Out(Formula):
 
 @dataclass(frozen=True, eq=False)
 class _Around(Formula):
-    """A formula with a condition on how it occurs."""
+    """The base of formulas that contain one inner formula and change how it matches."""
 
     inner: Formula
 
@@ -173,7 +170,7 @@ class _Around(Formula):
 
 @dataclass(frozen=True, eq=False)
 class Either(Formula):
-    """The first alternative that matches, in the order given."""
+    """The first alternative that matches."""
 
     alternatives: tuple[Formula, ...]
 
@@ -187,7 +184,7 @@ class Omitted(Formula):
 
 
 class Maybe(_Around):
-    """An input that may be left out; then it captures None."""
+    """An input that may be left out. Its names are then captured as None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,18 +195,20 @@ class Rest(Formula):
 
 
 class Each(_Around):
-    """All remaining inputs, at least one. Each matches `inner`; what `inner` captures becomes a
-    list.
+    """All remaining inputs, at least one. Each input matches `inner`. Each name in `inner` captures
+    a list with an item for each input.
     """
 
 
 class Among(_Around):
-    """All remaining inputs. At least one matches `inner`, and the first such input is captured."""
+    """All remaining inputs. At least one of them matches `inner`; the first such input is
+    captured.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Same(_Around):
-    """Inside `each`: the same node every time, captured once."""
+    """Inside `each`: the same node for all inputs, captured once."""
 
     inner: OpFormula
 
@@ -218,15 +217,15 @@ class Same(_Around):
 
 
 class Keep(_Around):
-    """Matched, but not replaced: the node stays, and may be used elsewhere."""
+    """A node that is matched and not replaced. It stays in the graph and may be used elsewhere."""
 
 
-AROUND = (Maybe, Keep, Same, Each, Among)  # formulas with one inside
+AROUND = (Maybe, Keep, Same, Each, Among)  # the formulas that contain one inner formula
 
 
 class _Operators:
-    """`op.Conv(x, W)`: a formula for one operator; `op["Conv", "ConvTranspose"](x, W)`: for any of
-    several.
+    """The constructor of operator formulas. `op.Conv(x, W)` matches one operator.
+    `op["Conv", "ConvTranspose"](x, W)` matches either of two operators.
     """
 
     def __init__(self, domain: str) -> None:
@@ -261,20 +260,20 @@ keep = Keep
 
 
 def known(name: str) -> Const:
-    """A constant, or a value that depends only on constants: one that would be too large to be
-    stored.
+    """A constant, or a value computed only from constants. Such a value may be too large to be
+    folded.
     """
     return Const(name, is_stored=False)
 
 
 def either(*alternatives: Formula) -> Either:
-    """The first of these that matches."""
+    """The first of these formulas that matches."""
     return Either(alternatives)
 
 
 def operand(written: Formula | float | None) -> Formula:
-    """The formula for an operand that is written as a formula, a number or None. Raises
-    TypeError.
+    """The formula for an operand that is written as a formula, a number or None. Raises TypeError
+    for anything else.
     """
     if written is not None and not isinstance(written, Formula | Real):
         raise TypeError(f"{written!r:.60} is neither a part of a pattern nor a number")
@@ -284,7 +283,7 @@ def operand(written: Formula | float | None) -> Formula:
 
 
 def walk(formula: Formula) -> Iterator[Formula]:
-    """The formula and all its parts."""
+    """The formula and all formulas below it."""
     yield formula
     for part in formula.parts():
         yield from walk(part)
@@ -292,30 +291,36 @@ def walk(formula: Formula) -> Iterator[Formula]:
 
 @cache
 def makers(formula: Formula) -> Operators | None:
-    """The operators that can compute a formula, in the order given; None if any operator can."""
+    """The operators that can compute a formula, in the order of the pattern. None if any operator
+    can.
+    """
     match formula:
         case OpFormula(operators=operators):
             return dict.fromkeys(operators)
         case Out(node=inner) | Keep(inner) | Same(inner):
             return makers(inner)
         case Either(alternatives):
-            found = [makers(alternative) for alternative in alternatives]
-            return None if None in found else dict.fromkeys(o for some in found for o in some or ())
+            groups = [makers(alternative) for alternative in alternatives]
+            return (
+                None if None in groups else dict.fromkeys(o for some in groups for o in some or ())
+            )
         case _:
             return None
 
 
 @cache
 def required(formula: Formula) -> tuple[Operators, ...]:
-    """Groups of operators: a graph that lacks all operators of one group has no match."""
+    """Groups of operators. A graph without any operator of one group cannot match the formula."""
     own = makers(formula) if isinstance(formula, OpFormula | Either) else None
     parts = () if isinstance(formula, Maybe | Either) else formula.parts()
-    return (*((own,) if own else ()), *(found for part in parts for found in required(part)))
+    return (*((own,) if own else ()), *(group for part in parts for group in required(part)))
 
 
 @cache
 def operators_in(formula: Formula) -> frozenset[OpFormula]:
-    """The operators of a formula; for alternatives, those of the shortest."""
+    """The operators of a formula. Of alternatives, the alternative with the fewest operators
+    counts.
+    """
     parts = [operators_in(part) for part in formula.parts()]
     if isinstance(formula, Either):
         return min(parts, key=len)
@@ -325,7 +330,7 @@ def operators_in(formula: Formula) -> frozenset[OpFormula]:
 
 @cache
 def names(formula: Formula) -> tuple[str, ...]:
-    """Everything that the formula captures."""
+    """All names that the formula captures."""
     own = formula.label if isinstance(formula, OpFormula) else getattr(formula, "name", "")
-    found = [own, *(name for part in formula.parts() for name in names(part))]
-    return tuple(dict.fromkeys(filter(None, found)))
+    every = [own, *(name for part in formula.parts() for name in names(part))]
+    return tuple(dict.fromkeys(filter(None, every)))

@@ -1,5 +1,5 @@
-"""Run all enabled passes in order, in rounds, until a whole round changes nothing. Each pass
-searches, and its matches are checked, spliced in and counted, until it finds nothing more.
+"""Run all enabled passes in order, in rounds, until a whole round changes nothing. Within a round
+each pass runs until it finds no further match: its rewrites are checked, committed and counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROUNDS = 50
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-@np.errstate(all="ignore")  # an overflow is refused when it becomes a constant
+@np.errstate(all="ignore")  # Tape.const refuses constants that overflow
 def run(
     model: Model,
     passes: Sequence[Pass],
@@ -41,31 +41,30 @@ def run(
     progress: Callable[[str], None] = lambda _: None,
     after: Callable[[str], None] = lambda _: None,
 ) -> list[PatternCount]:
-    """Run the passes, each on the main graph and on every subgraph and function, and count what
-    they did.
+    """Run each pass on the main graph and on every subgraph and function, and count its rewrites.
 
-    The result has one record for each pattern and graph, in execution order. Effects are summed
-    over the rounds. Refusals are those of the last search; for a pattern without effect, those of
-    the last search that had any. `progress` is called with the name of a pass before it runs,
-    `after` with the name of one that took effect. Raises FusioncError if the passes undo each
-    other.
+    The result has a record for each pattern and graph, in execution order. Effects are summed over
+    the rounds. Refusals are those of the last search. If a pattern never took effect, they are
+    those of the last search that had refusals. `progress` is called with the name of each pass
+    before it runs. `after` is called with the name of each pass that took effect. Raises
+    FusioncError if the passes undo each other's rewrites.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
     order = {
         (p.name, q.name): (i, j) for i, p in enumerate(passes) for j, q in enumerate(p.patterns)
     }
-    seen: dict[str, int] = {}  # the version of the model in which a pass found nothing more to do
+    idle_at: dict[str, int] = {}  # the model version in which each pass found no further match
     for _ in range(ROUNDS):
         busy = []
         for pass_ in passes:
-            if seen.get(pass_.name) == model.version:
+            if idle_at.get(pass_.name) == model.version:
                 continue
             progress(pass_.name)
             if _run_pass(model, pass_, log, counts):
                 busy.append(pass_.name)
                 after(pass_.name)
             else:
-                seen[pass_.name] = model.version
+                idle_at[pass_.name] = model.version
         if not busy or log.is_closed:
             return sorted(
                 counts.values(), key=lambda c: (order[c.pass_name, c.pattern], c.graph_id)
@@ -90,7 +89,8 @@ def _run_pass(
             if total is not new:
                 total.effected += new.effected
                 total.seconds += new.seconds
-                # A user asks why a pass did nothing, even if another pass took the place later.
+                # Older refusals stay, because a user may ask why a pass did nothing. Another pass
+                # may have rewritten the refused places since then.
                 if new.refused or total.effected:
                     total.refused = new.refused
                     total.waiting = new.waiting
@@ -98,16 +98,16 @@ def _run_pass(
 
 
 def rewritable_graphs(model: Model) -> Iterator[Graph]:
-    """The graphs that passes may change; they may remove and add graphs meanwhile."""
+    """The graphs that passes may change. Passes may add and remove graphs during the iteration."""
     for graph in model.graphs:
-        # a kernel was compiled from a definition in this domain
+        # functions in the domain KERNELS stay, because kernels were compiled from them
         if is_alive(graph) and getattr(graph.proto, "domain", "") != KERNELS:
             yield graph
 
 
 def is_alive(graph: Graph) -> bool:
-    """Whether a graph is still part of the model: its node or its function may have been
-    removed.
+    """Whether a graph is still part of the model. The node around a subgraph, or a function, may
+    have been removed.
     """
     if graph.is_function:
         return graph.model.functions.get(graph.function_key) is graph
@@ -115,23 +115,24 @@ def is_alive(graph: Graph) -> bool:
 
 
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
-    """Run one pattern of a pass on a graph until a whole search finds nothing more to do there.
+    """Run one pattern of a pass on a graph until a whole search rewrites nothing.
 
-    What is counted as refused is what the last search leaves. Raises FusioncError if the pass
-    itself fails or does not come to an end.
+    The refusals of the last search are counted. Raises FusioncError if the pass fails or does not
+    end.
     """
     run = _PatternRun(pass_, pattern, graph, log)
     start = perf_counter()
     try:
         run.search_until_rest()
-    except BaseException as error:  # a user's pass may raise anything
-        is_ours = isinstance(error, FusioncError) and _is_ours(
+    except BaseException as error:  # a user's own pass may raise any exception
+        is_from_fusionc = isinstance(error, FusioncError) and _is_in_fusionc(
             traceback.extract_tb(error.__traceback__)[-1]
         )
-        if is_ours or isinstance(error, Terminated | KeyboardInterrupt):
+        if is_from_fusionc or isinstance(error, Terminated | KeyboardInterrupt):
             raise
         raise _failure(pass_, pattern, run.labels, error) from error
-    if run.refused:  # rarely: a Counter of nothing takes as long as the search of most patterns
+    # An empty Counter takes as long as the search of most patterns.
+    if run.refused:
         run.count.refused = Counter(refusal.reason for refusal in run.refused)
         run.count.waiting = Counter(refusal.opset for refusal in run.refused if refusal.opset)
     run.count.seconds = perf_counter() - start
@@ -147,16 +148,17 @@ class _PatternRun:
         self.graph = graph
         self.log = log
         self.count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
-        self.refused: list[Refused] = []  # in the last search
-        self.labels: tuple[str, ...] = ()  # of the match that is tried
-        # constants and functions are rewritten, too
+        self.refused: list[Refused] = []  # the refusals of the last search
+        self.labels: tuple[str, ...] = ()  # the labels of the current match
+        # More rewrites than this mean that the pass does not end. Values count as well, because
+        # constants and functions are rewritten, too.
         self.bound = 10 * (len(graph.nodes) + len(graph.values)) + 1000
 
     def search_until_rest(self) -> None:
-        """Search the whole graph until there is nothing more to do.
+        """Search the whole graph until a search rewrites nothing.
 
-        Before each whole search the new nodes are searched, so that a node that moves far costs one
-        search and not one for each step.
+        Before the next whole search only the new nodes are searched. Otherwise a pass that moves a
+        node far, step by step, would need a whole search for each step.
         """
         fresh: list[Node] | None = None  # nodes made since the last search; None: search all
         before = -1
@@ -168,29 +170,28 @@ class _PatternRun:
             fresh = None if self.pattern.find else new_nodes or None
 
     def _search(self, among: Sequence[Node] | None) -> list[Node]:
-        """Rewrite every match; returns the new nodes."""
+        """Rewrite every match, and return the new nodes."""
         new_nodes: list[Node] = []
         find = self.pattern.find
         for match in find(self.graph) if find else self._matches(among):
             if self.log.is_closed:
                 break
-            # stale: it was collected before something was committed
+            # a match is stale if an earlier commit has removed a part of it
             if isinstance(match, Miss) or (self.count.effected and match.is_stale):
                 continue
             new_nodes += self._rewrite(match)
         return new_nodes
 
     def _matches(self, among: Sequence[Node] | None) -> Iterator[Match]:
-        """All matches of the formulas, each beginning at a node that can make the first of them.
-
-        Only the nodes in `among` are asked; None asks all. The caller commits a match before it
-        takes the next.
+        """All matches of the formulas. Each match begins at a node that can compute the first
+        formula: a node in `among`, or any node if `among` is None. The caller commits a match
+        before it takes the next one.
         """
         formulas = self.pattern.formulas
         if not formulas or makers(formulas[0]) is None:
             name = f"{self.pattern.name} of {self.pass_.name}"
-            raise TypeError(f"pattern {name} begins with no operator")
-        # most patterns need an operator that the graph lacks
+            raise TypeError(f"pattern {name} does not begin with an operator")
+        # for most patterns the graph lacks a required operator
         for group in chain.from_iterable(map(required, formulas)):
             if not any(map(self.graph.by_operator.get, group)):
                 return
@@ -201,7 +202,7 @@ class _PatternRun:
                 yield match
 
     def _rewrite(self, match: Match) -> list[Node]:
-        """Rewrite a match, or count it as refused; returns the new nodes."""
+        """Rewrite a match and return the new nodes, or count the match as refused."""
         self.labels = match.labels
         commit = Commit(
             self.log.count + 1, self.graph.id, self.pass_.name, self.pattern.name, self.labels
@@ -225,8 +226,8 @@ class _PatternRun:
         return new.nodes
 
     def _require_exactness(self, match: Match, new: Replacement) -> None:
-        """Refuse a rewrite that may round where the last bit decides, or would take an operator out
-        of a group that the runtime computes in integers.
+        """Refuse a rewrite that may round a value whose last bit decides a later result. Refuse a
+        rewrite that would remove an operator from a group that the runtime computes in integers.
         """
         reason = ""
         if self.pass_.numerics != "bitwise" and not self.pattern.is_exact:
@@ -238,8 +239,8 @@ class _PatternRun:
 
 
 def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
-    """What a pass puts in the place of a private match. Raises Refused if the pass leaves it, or if
-    the replacement is not sound.
+    """The replacement that a pass builds for a match with private interior values. Raises Refused
+    if the pass refuses, or if the replacement is not sound.
     """
     tape = Tape(match.graph)
     results = (pattern.rewrite or pass_.rewrite)(match, tape)
@@ -251,7 +252,9 @@ def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
 
 
 def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = None) -> list[Node]:
-    """The nodes at which a pattern may begin, of all or of some, in topological order."""
+    """The nodes at which a pattern may begin, in topological order: nodes in `among`, or all nodes
+    of the graph.
+    """
     operators = makers(pattern.formulas[0]) or ()
     if among is None:
         among = chain.from_iterable(graph.by_operator.get(key, ()) for key in operators)
@@ -259,7 +262,7 @@ def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = No
 
 
 def absent_names(pass_: Pass) -> dict[str, None]:
-    """Everything that the patterns of a pass capture, with None as its value."""
+    """All names that the patterns of a pass capture, each with the value None."""
     formulas = chain.from_iterable(pattern.formulas for pattern in pass_.patterns)
     return dict.fromkeys(chain.from_iterable(map(names, formulas)))
 
@@ -267,14 +270,14 @@ def absent_names(pass_: Pass) -> dict[str, None]:
 def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:
     hint = f'switch it off: --optimization_switch "{pass_.name}:off"'
     if pass_.place:
-        cause = "what it puts there must not match again (operands may be in either order)"
+        cause = "its replacement must not match again (operands match in either order)"
         hint = f"{cause}; correct it, or {hint}"
-    what = f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times"
+    what = f"{pass_.name} does not end: pattern {pattern.name} took effect {times} times"
     where = ", ".join(filter(None, (pass_.place, f"graph {graph.id}")))
     return FusioncError(what, where=where, hint=hint, code="E20007")
 
 
-def _is_ours(frame: traceback.FrameSummary) -> bool:
+def _is_in_fusionc(frame: traceback.FrameSummary) -> bool:
     return frame.filename.startswith(_PACKAGE)
 
 
@@ -285,9 +288,9 @@ def _failure(
     own = [
         f"{f.filename}:{f.lineno}"
         for f in frames
-        if not _is_ours(f) and "site-packages" not in f.filename
+        if not _is_in_fusionc(f) and "site-packages" not in f.filename
     ]
-    # For a user's pass, the last line of its own.
+    # for a user's own pass, the last line of the traceback in the user's code
     place = own[-1] if own else pass_.place or f"{frames[-1].filename}:{frames[-1].lineno}"
     kind, todo = (
         (FusioncError, "correct the pass, or") if pass_.place else (Defect, "please report it, and")

@@ -1,4 +1,6 @@
-"""A node made by a pass says so, and from which nodes; their metadata and doc strings are kept."""
+"""The provenance of new nodes: each records its passes and source nodes, and keeps the metadata and
+doc strings of the source nodes.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,16 @@ from fusionc.protos.node_origin import (
     origin_of,
 )
 
-_MOST_SOURCES = 64  # names of source nodes in one record
-_MOST_LINES = 64  # provenance lines in one doc_string
+_MAX_SOURCES = 64  # names of source nodes in one record
+_MAX_LINES = 64  # provenance lines in one doc_string
 _METADATA_IR = 10  # the first IR version in which nodes have metadata_props
 
 
 def stamp(
     new_nodes: Iterable[Node], old_nodes: Sequence[Node], pass_name: str, ir_version: int
 ) -> None:
-    """Write provenance into the new nodes, and keep the metadata and the doc strings of the old
-    ones. Of several values of one key, the first is kept.
+    """Write provenance into the new nodes, and copy the metadata and doc strings of the old nodes.
+    If several old nodes have the same metadata key, the first value is kept.
     """
     has_metadata = ir_version >= _METADATA_IR
     docs = dict.fromkeys(doc_of(old.proto) for old in old_nodes if old.proto.doc_string)
@@ -35,9 +37,9 @@ def stamp(
         merged = {PASS_KEY: ",".join(origin.passes), FROM_KEY: ",".join(origin.sources)}
         for prop in chain.from_iterable(old.proto.metadata_props for old in old_nodes):
             merged.setdefault(prop.key, prop.value)
-    else:  # a line for each rewrite, those of older rewrites included
+    else:  # a doc string has a line for each rewrite, including older rewrites
         docs[doc_line(origin)] = None
-    doc_string = newest_lines("\n".join(docs), _MOST_LINES)
+    doc_string = newest_lines("\n".join(docs), _MAX_LINES)
     for node in new_nodes:
         node.proto.doc_string = doc_string
         for key, value in merged.items():
@@ -53,6 +55,6 @@ def _joined_origin(nodes: Sequence[Node], pass_name: str, has_metadata: bool) ->
         origin = known or Origin((), (node.label(),))
         passes.update(dict.fromkeys(origin.passes))
         sources.update(dict.fromkeys(origin.sources))
-    more = ("…",) if len(sources) > _MOST_SOURCES else ()
+    more = ("…",) if len(sources) > _MAX_SOURCES else ()
     passes.setdefault(pass_name)
-    return Origin(tuple(passes), (*list(sources)[:_MOST_SOURCES], *more))
+    return Origin(tuple(passes), (*list(sources)[:_MAX_SOURCES], *more))

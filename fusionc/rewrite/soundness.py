@@ -1,8 +1,12 @@
-"""Whether a replacement may take the place of a match, answered before the graph changes.
+"""Whether a replacement is sound. This is checked before the graph changes.
 
-Guaranteed for every pass: nothing else used what is replaced; the graph stays acyclic; element
-types and known shapes of replaced values stay; graph outputs can keep their names; names in
-subgraphs still mean the same values.
+The check guarantees for every pass:
+
+- no other node uses an interior value of the match
+- the graph stays acyclic
+- element types and known shapes of replaced values stay
+- graph outputs keep their names
+- names in subgraphs still mean the same values
 """
 
 from __future__ import annotations
@@ -20,14 +24,14 @@ from fusionc.rewrite.tape import Tape
 
 @dataclass(frozen=True)
 class Replacement:
-    """What may be spliced in."""
+    """A sound replacement."""
 
     tape: Tape
-    nodes: list[Node]
-    positions: list[float]  # of the nodes, in the order of the graph
-    constants: list[Constant]
-    pairs: list[tuple[Edge, Edge]]  # a value that is replaced, and the one in its place
-    made: frozenset[Edge]  # all values that the graph does not have yet
+    nodes: list[Node]  # the new nodes
+    positions: list[float]  # the topological positions of the new nodes
+    constants: list[Constant]  # the new constants
+    pairs: list[tuple[Edge, Edge]]  # each replaced value with its new value
+    made: frozenset[Edge]  # all new values: constants, and outputs of new nodes
 
 
 _SAME_NAME = "a subgraph gives another value the same name"
@@ -50,8 +54,8 @@ def check_private(match: Match) -> None:
 def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     """The replacement of `match.outputs` by `results`, which are on the tape or in the graph.
 
-    Raises Refused if it would not be sound, TypeError if the rewrite did not return one value for
-    each output.
+    Raises Refused if the replacement is not sound, and TypeError if the rewrite did not return a
+    value for each output.
     """
     _require_values(match, results)
     results = _add_copies(match, results, tape)
@@ -86,16 +90,16 @@ def _require_values(match: Match, results: Sequence[object]) -> None:
 
 
 def _require_in_graph(values: Iterable[Edge], graph: Graph) -> None:
-    """Refuse values that the graph cannot read by their names."""
+    """Refuse values that the graph cannot reach by their names."""
     for value in values:
         if graph.find(value.name) is not value:
             if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
                 refuse(_SAME_NAME)
-            raise TypeError("the rewrite uses a value that is not in the graph, or not any more")
+            raise TypeError("the rewrite uses a value that is not in the graph (any more)")
 
 
 def _check_moved(graph: Graph, tape: Tape) -> None:
-    """Refuse to move subgraphs in which names of this graph mean other values."""
+    """Refuse to move subgraphs if a name of this graph means another value in them."""
     for old, _ in tape.moved.values():
         for body in old.subgraphs(recursive=True):
             if not graph.values.keys().isdisjoint(body.values):
@@ -103,8 +107,8 @@ def _check_moved(graph: Graph, tape: Tape) -> None:
 
 
 def _add_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
-    """The results, each with an Identity if it cannot take over an output's name, provided that the
-    graph still becomes smaller.
+    """The results. A result that cannot take over the name of a graph output gets an Identity, if
+    the graph still becomes smaller.
     """
     is_bound = [_is_bound(old, new, tape) for old, new in zip(match.outputs, results, strict=True)]
     if not any(is_bound) or len(_reachable(results, tape)) + sum(is_bound) >= len(match.nodes):
@@ -114,7 +118,7 @@ def _add_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[E
 
 
 def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
-    """Whether a new graph output cannot take over the name of the old one."""
+    """Whether the new value of a graph output cannot take over the name of the old value."""
     if not old.is_output or new is old or new in tape.constants:
         return False
     is_free = isinstance(new, Value) and new.producer is not None and new.graph is old.graph
@@ -127,8 +131,8 @@ def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
 
 
 def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
-    """The nodes of the tape that the results need, in the order of their creation: each after those
-    that it reads.
+    """The nodes of the tape that the results need, in the order of their creation. This order is
+    topological.
     """
     needed = set(results)
     for node in reversed(tape.nodes):
@@ -140,14 +144,15 @@ def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
 def _check_type(old: Edge, new: Edge, match: Match) -> None:
     if old.elem_type and new.elem_type and old.elem_type != new.elem_type:
         refuse("the element type would change")
-    # Only what is known by now: inference cannot say more of a value before it is in the graph.
+    # Only the known types are compared: inference needs values that are in the graph.
     before = old.known_type.shape
     after = new.known_type.shape
     if before is not None and after is not None:
         if len(before) != len(after) or any(map(_differ, before, after)):
             refuse("the shape would change")
     elif match.literal_rank > 0:
-        # x·[1] has at least rank 1; if the rank of x is unknown, the constant may matter.
+        # x·[1] has at least rank 1. If the rank of x is unknown, removing the constant may lower
+        # the rank.
         refuse("the rank is unknown, and a constant may have raised it")
 
 
@@ -172,10 +177,10 @@ def _check_names(old: Edge, new: Edge, tape: Tape, *, is_made: bool) -> None:
 
 
 def _positions(match: Match, count: int, inputs: Sequence[Edge]) -> list[float]:
-    """The places of `count` new nodes in the order: after the root and the last input, before the
-    first user if possible.
+    """The topological positions of `count` new nodes: after the matched nodes and the producers of
+    the inputs, and before the first consumer if possible.
 
-    Refuses if an input of the replacement depends on what is replaced.
+    Refuses if an input of the replacement depends on a replaced value.
     """
     graph = match.graph
     inside = set(match.nodes)
@@ -199,10 +204,12 @@ def _last_position(nodes: Iterable[Node], default: float) -> float:
 def _require_no_cycle(
     graph: Graph, users: Iterable[Node], inside: set[Node], producers: set[Node], latest: float
 ) -> None:
-    """Refuse if a user of a replaced value leads to a producer of the replacement's inputs."""
+    """Refuse if a path leads from a consumer of a replaced value to a producer of the replacement's
+    inputs.
+    """
     seen = set(inside)
     stack = list(users)
-    while stack:  # only nodes up to the last input can lead there
+    while stack:  # nodes after the last producer cannot be on such a path
         node = node_in(graph, stack.pop())
         if node is None or node in seen or node.position > latest:
             continue
@@ -213,7 +220,7 @@ def _require_no_cycle(
 
 
 def node_in(graph: Graph, node: Node) -> Node | None:
-    """The node of `graph` that is `node` or holds it in a subgraph."""
+    """The node of `graph` that is `node` or contains `node` in a subgraph."""
     current: Node | None = node
     while current is not None and current.graph is not graph:
         current = current.graph.owner

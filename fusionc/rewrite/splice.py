@@ -1,7 +1,7 @@
-"""The only module that changes a graph: it splices in a replacement that `check` has found sound.
+"""The only module that changes a graph: it inserts a replacement that `check` accepted as sound.
 
-Graph outputs keep their names. What the replacement made useless is removed. New nodes have names
-and say where they come from. A node whose subgraphs move takes them along.
+Graph outputs keep their names. Nodes and constants that are no longer needed are removed. New nodes
+get names and provenance. A moved node keeps its subgraphs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FUNCTIONS_IR = 8  # the first IR version in which models have functions
 
 
 def splice(match: Match, new: Replacement, pass_name: str) -> None:
-    """Put a replacement in the place of a match."""
+    """Replace a match by its replacement."""
     graph = match.graph
     model = graph.model
     _import_domains(graph, new)
-    freed = [value for node in match.nodes for value in node.inputs if value is not None]
+    inputs = [value for node in match.nodes for value in node.inputs if value is not None]
     _name(match, new)
     for node in match.nodes:
         _release(node)
@@ -39,14 +39,14 @@ def splice(match: Match, new: Replacement, pass_name: str) -> None:
         add_node(graph, node, position)
         if node in new.tape.moved:
             _adopt(node, *new.tape.moved[node])
-    for (old, value), its_users in zip(new.pairs, users, strict=True):
-        _replace_value(old, value, its_users)
+    for (old, value), users_of_old in zip(new.pairs, users, strict=True):
+        _replace_value(old, value, users_of_old)
     for node in match.nodes:
         _remove(node)
     stamp(new.nodes, match.nodes, pass_name, model.ir_version)
     for drop in match.drops:
         _drop(drop)
-    _sweep(freed)
+    _sweep(inputs)
     graph.changed = True
     model.version += 1
     model.types.note_commit(new.pairs, new.nodes)
@@ -54,7 +54,7 @@ def splice(match: Match, new: Replacement, pass_name: str) -> None:
 
 
 def _import_domains(graph: Graph, new: Replacement) -> None:
-    """Define the functions that are called, and import the domains that have one version."""
+    """Define the called functions, and import their domains and com.microsoft at version 1."""
     for function in new.tape.functions:
         _define(graph.model, function)
     domains = {MICROSOFT, *(function.domain for function in new.tape.functions)}
@@ -64,26 +64,28 @@ def _import_domains(graph: Graph, new: Replacement) -> None:
 
 
 def _free_names(new: Replacement) -> None:
-    """Take the replaced values out of the graph, and give their names to values that are there."""
+    """Remove the replaced values from the graph. An existing value that becomes a graph output
+    takes over the name of the old output.
+    """
     for old, value in new.pairs:
         _drop_value(old)
-        value.is_pinned |= old.is_pinned  # it has the name from now on
+        value.is_pinned |= old.is_pinned  # the new value takes over the pinned name
     for old, value in new.pairs:
         if old.is_output and value not in new.made:
             _rename(value, old.name)
 
 
 def _keep_order(graph: Graph, new: Replacement, users: Iterable[Iterable[Node]]) -> None:
-    """Renumber the nodes if a value is now made after a node that uses it."""
-    for (_, value), its_users in zip(new.pairs, users, strict=True):
-        if any(_comes_too_late(value, user) for user in its_users):
+    """Renumber all nodes if a new value is produced after one of its consumers."""
+    for (_, value), users_of_old in zip(new.pairs, users, strict=True):
+        if any(_comes_too_late(value, user) for user in users_of_old):
             for position, node in enumerate(topological_order(graph, graph.ordered())):
                 node.position = position
             return
 
 
 def _comes_too_late(value: Edge, user: Node) -> bool:
-    """Whether a value is made after a node that uses it."""
+    """Whether a value is produced after a node that uses it."""
     node = node_in(value.graph, user)
     if node is None or value.producer is None:
         return False
@@ -91,21 +93,21 @@ def _comes_too_late(value: Edge, user: Node) -> bool:
 
 
 def _name(match: Match, new: Replacement) -> None:
-    """Results take over the names of the values that they replace, and new nodes those of replaced
-    nodes of the same operator.
+    """Name the new values and nodes. Results take over the names of the replaced values. A new node
+    takes over the name of a replaced node with the same operator, if there is one.
     """
     unique_name = match.graph.model.unique_name
     results = {value: old.name for old, value in new.pairs}
     base = match.outputs[0].name if match.outputs else ""
-    # the first of each
+    # for each operator, the name of its first replaced node
     names = {node.operator: node.name for node in reversed(match.nodes) if node.name}
     for node in new.nodes:
         node.proto.name = names.pop(node.operator, "") or unique_name(f"{base}_{node.op}")
         for value in filter(None, node.outputs):
             value.name = results.get(value) or unique_name(f"{base}_{node.op.lower()}")
     for constant in filter(new.made.__contains__, new.tape.constants):
-        wish = (new.tape.constants[constant] or base).removesuffix("_fused")
-        constant.name = results.get(constant) or unique_name(f"{wish}_fused")
+        preferred = (new.tape.constants[constant] or base).removesuffix("_fused")
+        constant.name = results.get(constant) or unique_name(f"{preferred}_fused")
 
 
 def _rename(value: Edge, name: str) -> None:
@@ -117,7 +119,9 @@ def _rename(value: Edge, name: str) -> None:
 
 
 def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
-    """Give a moved node the subgraphs of the old one, and let them read the new values."""
+    """Move the subgraphs of the old node to the new node. In them, the keys of `values` are
+    replaced by its values.
+    """
     node.bodies = old.bodies
     old.bodies = ()
     del node.proto.metadata_props[:]
@@ -138,7 +142,7 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
 
 
 def _replace_value(old: Edge, new: Edge, users: Iterable[Node]) -> None:
-    """Let the users of `old` read `new`, also graphs that have it as an output."""
+    """Replace `old` by `new` in its consumers and in the outputs of graphs."""
     for user in users:
         _replace_input(user, old, new)
     if old.is_output:
@@ -162,7 +166,9 @@ def _drop(drop: Constant | Graph) -> None:
 
 
 def _sweep(values: Iterable[Edge]) -> None:
-    """Remove constants and pure nodes that are no longer needed, from these values upwards."""
+    """Remove constants and pure nodes that are no longer needed: the producers of these values, and
+    then the producers of their inputs.
+    """
     stack = list(values)
     while stack:
         value = stack.pop()
@@ -178,9 +184,10 @@ def _sweep(values: Iterable[Edge]) -> None:
 
 
 def is_dead(node: Node) -> bool:
-    """Whether a node of the graph is not needed: no output is used, and running it has no effect.
+    """Whether a node of the graph is not needed: its outputs are unused, and it has no side effect.
 
-    Never true if the graph declares no output, which leaves open what is needed.
+    Never true in a graph without declared outputs, because it is unknown which nodes are needed
+    there.
     """
     is_needed = not node.graph.proto.output or any(
         output is not None and output.is_used for output in node.outputs
@@ -189,14 +196,14 @@ def is_dead(node: Node) -> bool:
 
 
 def _release(node: Node) -> None:
-    """Forget that `node` uses its inputs."""
+    """Remove `node` from the consumers of its inputs."""
     for value in node.inputs:
         if value is not None:
             value._uses.pop(node, None)
 
 
 def _remove(node: Node) -> None:
-    """Remove a node whose outputs are unused. Its subgraphs no longer count as users of values."""
+    """Remove a node with unused outputs. Nodes in its subgraphs no longer count as consumers."""
     graph = node.graph
     del graph.nodes[node]
     graph.by_operator.get(node.operator, {}).pop(node, None)
@@ -214,7 +221,7 @@ def _remove(node: Node) -> None:
 
 
 def _replace_input(node: Node, old: Edge, new: Edge) -> None:
-    """Let `node` read `new` wherever it read `old`."""
+    """Replace all inputs `old` of `node` by `new`."""
     del old._uses[node]
     new._uses[node] = None
     replace_in(node, "inputs", old, new)
@@ -222,7 +229,7 @@ def _replace_input(node: Node, old: Edge, new: Edge) -> None:
 
 
 def _define(model: Model, function: onnx.FunctionProto) -> None:
-    """Give the model a function, and what it needs to hold one."""
+    """Add a function to the model, and raise the IR version if functions need that."""
     key = (operators.canonical_domain(function.domain), function.name, function.overload)
     if key not in model.functions:
         model.proto.functions.append(function)

@@ -1,4 +1,4 @@
-"""The tape: new nodes and constants of a rewrite. The graph does not see them before they are
+"""The tape: the new nodes and constants of a rewrite. They enter the graph only when the rewrite is
 committed.
 """
 
@@ -23,26 +23,28 @@ from fusionc.runtime.cpu_kernels import lack_of_kernel
 from fusionc.shapes.inference import infer_node
 
 _Inputs = Sequence[Edge | None]
-_ITS_OWN = object()  # keep the element type of the array
-_RAISED_FROM_IR = 4  # from this IR version on, a model may be raised to one with functions
+_ARRAY_TYPE = object()  # the default dtype of a constant: the element type of the array
+# From this IR version on, a model may be raised to an IR version with functions.
+_RAISABLE_IR = 4
 
 
 class Tape:
     """Builds the replacement of a match: `new.Conv(x, W, b, like=m.conv)`, `new.const(array,
     like=m.W)`.
 
-    It refuses an operator that the opset does not have or the target has no kernel for, so that no
-    pass needs to ask.
+    The tape refuses operators that the opset lacks, or for which the target has no kernel. Passes
+    do not need to check this.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes: list[Node] = []
-        self.constants: dict[Constant, str] = {}  # with the name that each prefers
+        self.constants: dict[Constant, str] = {}  # with the preferred name of each
         self.functions: list[onnx.FunctionProto] = []  # called by the new nodes
-        # with the values that their subgraphs read instead
+        # by new node: the old node whose subgraphs it gets, and the replaced values in them
         self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}
-        self._captured: dict[Node, tuple[Edge, ...]] = {}  # by moved node: what its subgraphs read
+        # by new node: the outer values that the moved subgraphs read
+        self._captured: dict[Node, tuple[Edge, ...]] = {}
 
     def __getattr__(self, op: str) -> Callable[..., Value]:
         if op.startswith("_"):
@@ -65,22 +67,23 @@ class Tape:
         outputs: int | Sequence[bool] = 0,
         **attributes: Any,
     ) -> Any:
-        """A new node; returns its one output, or a tuple of the outputs that `outputs` asks for.
+        """Add a node, and return its output, or a tuple if `outputs` is given.
 
-        `like` lends the attributes (and keeps unknown ones); `attributes` override them, and None
-        removes one. Trailing inputs that are None are left out. `outputs` is the number of outputs,
-        or says of each whether it is wanted; an unwanted one is None. Types and shapes of the
-        outputs are inferred at once. Refuses if `like` holds subgraphs; use `move` for those.
+        The node gets all attributes of `like`, including unknown ones. `attributes` override them;
+        None removes an attribute. Trailing inputs that are None are left out. `outputs` is the
+        number of outputs, or says for each output whether it exists; an output that does not exist
+        is None in the result. Types and shapes of the outputs are inferred at once. Refuses if
+        `like` has subgraphs; `move` is for such nodes.
         """
         self._require(op, domain, inputs, is_new=like is None or like.op != op)
         proto = onnx.NodeProto(op_type=op, domain=domain)
         if like is not None:
             if like.bodies:
-                refuse("the node whose attributes are taken holds subgraphs")
+                refuse("the node whose attributes are copied has subgraphs")
             proto.attribute.extend(a for a in like.proto.attribute if a.name not in attributes)
             proto.overload = like.proto.overload
-        written = {name: value for name, value in attributes.items() if value is not None}
-        proto.attribute.extend(map(onnx.helper.make_attribute, written, written.values()))
+        present = {name: value for name, value in attributes.items() if value is not None}
+        proto.attribute.extend(map(onnx.helper.make_attribute, present, present.values()))
         wanted = [True] * (outputs or 1) if isinstance(outputs, int) else outputs
         node = self._add(proto, _strip_trailing(inputs), wanted)
         proto.input.extend(map(_name_of, node.inputs))
@@ -94,10 +97,10 @@ class Tape:
     def move(
         self, node: Node, inputs: Sequence[Edge | None], values: Mapping[Edge, Edge]
     ) -> tuple[Value | None, ...]:
-        """A node with its subgraphs, moved from a graph that this rewrite removes; returns all its
-        outputs.
+        """Move a node with its subgraphs out of a graph that this rewrite removes. Return all
+        outputs of the moved node.
 
-        `values` says which values the subgraphs read instead of those of that graph.
+        `values` maps the values of the removed graph to the values that the subgraphs read instead.
         """
         moved = self._add(node.proto, inputs, [value is not None for value in node.outputs])
         self._captured[moved] = tuple(values.get(value, value) for value in node.captures())
@@ -108,7 +111,7 @@ class Tape:
         return moved.outputs
 
     def reads(self, node: Node) -> tuple[Edge | None, ...]:
-        """Everything that a new node will read, including its subgraphs."""
+        """All values that a new node and its subgraphs will read."""
         return (*node.inputs, *self._captured.get(node, ()))
 
     def _add(
@@ -122,10 +125,10 @@ class Tape:
         return node
 
     def call(self, function: onnx.FunctionProto, inputs: Sequence[Edge]) -> tuple[Value, ...]:
-        """A call of a model-local function, which is added to the model if necessary. Returns all
-        outputs.
+        """Add a call of a model-local function, and return all its outputs. The function is added
+        to the model if necessary.
         """
-        if self.graph.model.ir_version < _RAISED_FROM_IR:
+        if self.graph.model.ir_version < _RAISABLE_IR:
             refuse(
                 f"a model of IR version {self.graph.model.ir_version} lists its constants as inputs"
             )
@@ -134,12 +137,14 @@ class Tape:
             function.name, inputs, domain=function.domain, outputs=len(function.output)
         )
 
-    def const(self, array: Any, *, like: Edge | None = None, dtype: Any = _ITS_OWN) -> Constant:
-        """A new constant, in the element type of `like` unless `dtype` says otherwise.
+    def const(self, array: Any, *, like: Edge | None = None, dtype: Any = _ARRAY_TYPE) -> Constant:
+        """Add a constant. Its element type is `dtype`, or else that of `like`, or else that of the
+        array.
 
-        Compute it in a wider type: it is rounded here, once. Refuses if a finite number would
-        become infinite, if an integer would be rounded, and if the wanted type is unknown, as in
-        the body of a function. Integers of another integer type wrap around.
+        Callers compute the array in a wider type, and this method rounds it once. Refuses if a
+        finite number would become infinite, or if a fraction would be rounded to an integer. Also
+        refuses if the element type is unknown, which happens in function bodies. Integers that are
+        too large for another integer type wrap around.
         """
         values = np.asarray(array)
         wanted = _wanted_type(like, dtype)
@@ -174,7 +179,7 @@ class Tape:
 
 
 def _strip_trailing(inputs: _Inputs) -> _Inputs:
-    """The inputs without those at the end that are left out."""
+    """The inputs without trailing inputs that are None."""
     count = len(inputs)
     while count and inputs[count - 1] is None:
         count -= 1
@@ -186,9 +191,11 @@ def _name_of(value: Edge | None) -> str:
 
 
 def _wanted_type(like: Edge | None, dtype: Any) -> np.dtype[Any] | None:
-    """The element type of a new constant; None keeps that of the array. Refuses an unknown one."""
+    """The element type of a new constant; None keeps the type of the array. Refuses if the type is
+    unknown.
+    """
     wanted: np.dtype[Any] | None = None
-    if dtype is not _ITS_OWN and dtype is not None:
+    if dtype is not _ARRAY_TYPE and dtype is not None:
         wanted = np.dtype(dtype)
     elif like is not None:
         # in a function body, types are unknown
@@ -200,7 +207,9 @@ def _wanted_type(like: Edge | None, dtype: Any) -> np.dtype[Any] | None:
 
 
 def _rounded(values: Array, wanted: np.dtype[Any]) -> Array:
-    """The numbers in another type. Refuses infinities that were finite, and rounded integers."""
+    """The numbers in another type. Refuses if a finite number becomes infinite, or if a fraction is
+    rounded to an integer.
+    """
     rounded = values.astype(wanted)
     if wanted.kind not in "iubOSU" and not np.array_equal(_finite(rounded), _finite(values)):
         refuse(f"a constant would overflow in {wanted.name}")

@@ -1,3 +1,3 @@
-"""onnxruntime, in a process of its own: a crash, a hang or hunger there is an error message
-here.
+"""Run onnxruntime in a child process. If onnxruntime crashes, hangs or runs out of memory, that is
+only an error message in fusionc.
 """

@@ -1,8 +1,9 @@
-"""numpy's OpenBLAS starts its threads when it is imported, and they wait for work by spinning."""
+"""The number of threads of numpy's OpenBLAS. OpenBLAS starts its threads at import, and they spin
+while they wait for work.
+"""
 
-# With two threads numpy takes 0.14 s of processor time to import, with one 0.08 s, in the process
-# of a conversion and in that of onnxruntime. What few products of weights the command then computes
-# have the same bits
-# on any number of cores; who calls fusionc from Python has numpy's threads as they were when it was
-# imported.
+# With two threads the import of numpy takes 0.14 s of processor time, and with one thread 0.08 s.
+# Both the command and its child process import numpy. With one thread, the few matrix products that
+# the command computes also have the same bits on any number of cores. If fusionc is called from
+# Python, the user's numpy keeps its threads.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")

@@ -1,7 +1,8 @@
-"""Another Python program, as its caller sees it: it answers one request after the other.
+"""A child process that runs a Python program, from the view of its caller: it answers one request
+after the other.
 
-Requests and answers are messages of `wire`. What the program prints goes to a file, whose end tells
-why it has crashed.
+Requests and answers are messages of `wire`. The output of the program goes to a file. After a crash
+the end of this file often says why.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from fusionc.runtime.printed_file import forget, last_words, printed_file
 
 
 class ChildProcess:
-    """One such process. Raises OSError or ValueError if it cannot be started.
+    """A child process. Raises OSError or ValueError if it cannot be started.
 
-    Once this is not used any more, the process is killed if it `is_killed` then; otherwise its
-    requests end, which it notices.
+    When the object is garbage collected, the process is killed if `is_killed`. Otherwise only its
+    pipes are closed, and the process should end when its requests end.
     """
 
     def __init__(
@@ -37,9 +38,9 @@ class ChildProcess:
         is_killed: bool = True,
     ) -> None:
         pipe = subprocess.PIPE
-        with ExitStack() as failed:
+        with ExitStack() as cleanup:
             self._printed = printed_file()
-            failed.callback(os.close, self._printed)
+            cleanup.callback(os.close, self._printed)
             self._child = subprocess.Popen(
                 command,
                 stdin=pipe,
@@ -49,11 +50,11 @@ class ChildProcess:
                 bufsize=0,
                 env=environment,
             )
-            failed.pop_all()
+            cleanup.pop_all()
         assert self._child.stdin is not None and self._child.stdout is not None
         self._requests = self._child.stdin
         self._answers = self._child.stdout
-        # a process that does not read must not hold up its caller
+        # the caller must not block if the process does not read its requests
         os.set_blocking(self._requests.fileno(), False)
         wire.widen(self._requests.fileno(), self._answers.fileno())
         self._sending = threading.Lock()
@@ -61,42 +62,48 @@ class ChildProcess:
 
     @property
     def id(self) -> int:
-        """The system's number of the process."""
+        """The process id."""
         return self._child.pid
 
     @property
     def is_alive(self) -> bool:
-        """False once the caller has ended it; it may have ended by itself."""
+        """False after the caller has ended the process. True does not mean that the process is
+        still running.
+        """
         return self._end.alive
 
     @property
     def is_running(self) -> bool:
-        """False once it has ended, in whatever way."""
+        """Whether the process is still running."""
         return self._child.poll() is None
 
     @property
     def last_words(self) -> str:
-        """The end of its output, in one line."""
+        """The end of the output of the process, in one line."""
         return last_words(self._printed)
 
     def send(self, request: Any, deadline: float | None = None) -> None:
-        """Ask it. Raises TimeoutError, BrokenPipeError, or ValueError after `end_requests`."""
+        """Send a request. Raises TimeoutError, BrokenPipeError, or after `end_requests`
+        ValueError.
+        """
         with self._sending:
             forget(self._printed)
             wire.send(self._requests.fileno(), request, deadline)
 
     def receive(self, deadline: float | None = None) -> Any:
-        """Its next message: arrays and plain data. Raises TimeoutError, or EOFError if it ends."""
+        """Receive the next answer: arrays and plain data. Raises TimeoutError, or EOFError if the
+        process ends.
+        """
         return wire.receive(self._answers.fileno(), deadline, _loads)
 
     def end_requests(self) -> None:
-        """Let it know that there are no more requests."""
+        """Tell the process that no further requests follow."""
         with self._sending:
             self._requests.close()
 
     def exit_code(self, seconds: float = 10.0) -> int:
-        """How it ended, as subprocess has it: less than 0 is a signal. 0 if it has closed its
-        pipes, and goes on.
+        """The exit code of the process; a negative number means a signal. 0 if the process has
+        closed its pipes and is still running.
         """
         try:
             return self._child.wait(seconds)
@@ -104,11 +111,11 @@ class ChildProcess:
             return 0
 
     def kill(self) -> None:
-        """End it now. A thread that waits for an answer gets an EOFError."""
+        """Kill the process. A thread that waits for an answer gets an EOFError."""
         self._child.kill()
 
     def kill_at(self, deadline: float) -> None:
-        """Wait for its end until the deadline (time.monotonic), then kill it."""
+        """Wait until the process ends. Kill it at the deadline (time.monotonic)."""
         try:
             self._child.wait(max(0.0, deadline - monotonic()))
         except subprocess.TimeoutExpired:
@@ -116,11 +123,13 @@ class ChildProcess:
             self._child.wait()
 
     def close(self) -> None:
-        """End it, whatever it does, and close its pipes."""
+        """End the process and close its pipes."""
         self._end()
 
     def leave(self) -> None:
-        """Close the pipes in a process that was forked from the caller, whose process this is."""
+        """Close the pipes without ending the process. A fork of the caller does this, because the
+        process belongs to the original caller.
+        """
         if self._end.detach() is not None:
             self._requests.close()
             self._answers.close()
@@ -137,7 +146,7 @@ def _end(child: subprocess.Popen[bytes], printed: int, is_killed: bool) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes arrays and plain data, and nothing else."""
+    """Unpickles only arrays and plain data."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.split(".")[0] == "numpy" and name in (

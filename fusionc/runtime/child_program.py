@@ -1,4 +1,4 @@
-"""The start of every program that a ChildProcess runs. It needs the standard library only."""
+"""The first step of every program that a ChildProcess runs. It needs only the standard library."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from contextlib import suppress
 
 
 def take_pipes() -> tuple[int, int]:
-    """The descriptors of its requests and its answers; what it prints goes to standard error.
+    """The file descriptors of the requests and the answers. From now on, output to stdout goes to
+    stderr.
 
-    Ctrl-C reaches it too, but its caller decides what to do then. A crash leaves no core file.
+    Ctrl-C also reaches the program, and is ignored: the caller decides what to do. A crash does not
+    write a core file.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = os.dup(0)
     answers = os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
     with suppress(ImportError):
         import resource

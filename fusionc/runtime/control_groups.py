@@ -1,5 +1,5 @@
-"""The control groups around this process, which limit what it may take, in both versions of the
-interface.
+"""The control groups (cgroups) of this process, in both versions of the interface. They limit its
+memory and processor time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ OWN = Path("/proc/self/cgroup")
 
 
 def groups_around(controller: str) -> Iterator[tuple[int, Path]]:
-    """The folder of each group that may limit this ("memory", "cpu"), from the own one outwards,
-    with the version of its interface.
+    """The control groups that may limit this resource ("memory" or "cpu"), each as (version of the
+    interface, folder). The process's own group comes first, and then the groups around it.
     """
     for line in lines(OWN):
         _, controllers, name = line.split(":", 2)
@@ -33,7 +33,7 @@ def groups_around(controller: str) -> Iterator[tuple[int, Path]]:
 
 
 def lines(file: Path) -> Iterator[str]:
-    """The groups in a file; none if it cannot be read."""
+    """The lines of a file. Empty if it cannot be read."""
     try:
         yield from file.read_text().splitlines()
     except (OSError, ValueError):

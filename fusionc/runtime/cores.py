@@ -1,4 +1,4 @@
-"""The processors of this machine, and how much of them this process may take."""
+"""The number of processors that this process may use."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from fusionc.runtime.control_groups import groups_around, lines
 
 
 def cores() -> int:
-    """How many processors this process may use at a time: those that it may run on, and no more
-    than the time that its control groups have in each moment.
+    """The number of processors that this process may use at once. Its processor affinity and the
+    quotas of its control groups are respected.
     """
-    own = len(core_numbers()) or os.cpu_count() or 1
-    return max(1, min([own, *map(ceil, _quotas())]))
+    allowed = len(core_numbers()) or os.cpu_count() or 1
+    return max(1, min([allowed, *map(ceil, _quotas())]))
 
 
 def core_numbers() -> Set[int]:
-    """The numbers of the processors that this process may run on; empty on systems that do not
-    say.
+    """The numbers of the processors on which this process may run. Empty on systems without
+    processor affinity.
     """
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset()
 
 
 def _quotas() -> Iterator[float]:
-    """How many processors each of the groups around this process may keep busy, if that is
-    limited.
-    """
+    """For each control group with a quota: the number of processors that it may keep busy."""
     for version, group in groups_around("cpu"):
         if version == 2:
             words = next(lines(group / "cpu.max"), "").split()

@@ -1,4 +1,4 @@
-"""The kernels of the installed onnxruntime for a CPU: asked once, never assumed."""
+"""The CPU kernels of the installed onnxruntime. The tables are requested once from onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
 _Key = tuple[str, str]  # domain and operator
-# "until the operator changes": such a kernel runs the version that it is for, and no later one
+# The last version of a kernel that is valid until the operator changes. Such a kernel only runs the
+# version of the operator in which it begins.
 _OPEN = 2**31 - 1
 
 
@@ -23,8 +24,9 @@ def _tables() -> tuple[
     dict[_Key, list[tuple[int, int, dict[str, list[str]]]]],
     dict[_Key, list[tuple[int, tuple[str, ...]]]],
 ]:
-    """The kernels of each operator (the first and last version, and which types each type parameter
-    may be), and since which version its inputs have which type parameters.
+    """Two tables by operator. The first has the kernels: first version, last version, and the types
+    of each type parameter. The second has the type parameters of the inputs, with the version since
+    which they hold.
     """
     kernels: dict[_Key, list[tuple[int, int, dict[str, list[str]]]]] = {}
     parameters: dict[_Key, list[tuple[int, tuple[str, ...]]]] = {}
@@ -37,32 +39,32 @@ def _tables() -> tuple[
 
 
 def has_operator(op: str, domain: str, version: int) -> bool:
-    """Whether the installed onnxruntime knows the operator in that version of its domain, with a
-    kernel or without.
+    """Whether the installed onnxruntime knows the operator in this version of its domain. It may
+    know an operator without having a kernel.
     """
     return any(since <= version for since, _ in _tables()[1].get((domain, op), ()))
 
 
 @cache
 def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool:
-    """Whether the installed onnxruntime has a CPU kernel of this operator and version for these
-    elements.
+    """Whether the installed onnxruntime has a CPU kernel of this operator, version and element
+    types.
 
-    `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take
-    all of them.
+    `elem_types` are the types of the inputs in order; 0 for an input that is left out. A single
+    kernel must accept all of them.
     """
     kernels, known = _tables()
     versions = [entry for entry in known.get((domain, op), ()) if entry[0] <= version]
     if not versions:
         return False
     since, parameters = versions[-1]
-    parameters += parameters[-1:] * len(elem_types)  # the last input may be there several times
-    wanted = [
+    parameters += parameters[-1:] * len(elem_types)  # the last input may be variadic
+    required = [
         (p, f"tensor({type_name(t)})") for p, t in zip(parameters, elem_types, strict=False) if t
     ]
     return any(
         (first == since or first < since <= last < _OPEN)
-        and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
+        and all(name in constraints.get(parameter, (name,)) for parameter, name in required)
         for first, last, constraints in kernels.get((domain, op), ())
     )
 
@@ -70,11 +72,12 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
 def way_to_run(
     op: str, domain: str, version: int, elem_types: Sequence[int]
 ) -> Literal["kernel", "parts", "float32", "none"]:
-    """How the installed onnxruntime runs an operator on a CPU: with a kernel, as the operators that
-    define it, or between Casts to float32; "none" if it does not load a model that has it.
+    """How the installed onnxruntime runs an operator on a CPU: "kernel", "parts" (the operators
+    that define it), or "float32" (between Casts, only for float16). "none" if it does not load a
+    model with the operator.
 
-    `elem_types` are those of the inputs, 0 for one that is left out or unknown. Only float16 is
-    cast.
+    `elem_types` are the types of the inputs; 0 for an input that is left out or whose type is
+    unknown.
     """
     wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in elem_types]
     if has_cpu_kernel(op, domain, version, *elem_types):
@@ -86,8 +89,8 @@ def way_to_run(
 
 @cache
 def _runs_as_parts(op: str, domain: str, version: int) -> bool:
-    """Whether onnxruntime can take an operator apart: the parts of a definition must be the same at
-    that opset.
+    """Whether onnxruntime can run an operator as the operators of its definition. These must have
+    the same meaning at this opset.
     """
     operator: Any = schema(op, domain, version)
     if not is_composite(op, domain, version) or operator.has_context_dependent_function:
@@ -102,11 +105,11 @@ def _runs_as_parts(op: str, domain: str, version: int) -> bool:
 def lack_of_kernel(
     op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool
 ) -> str:
-    """What keeps onnxruntime from running an operator that a pass makes; "" if nothing does.
+    """Why onnxruntime cannot run an operator that a pass makes. "" if it can run the operator.
 
-    `elem_types` are those of the inputs, None for one that is left out, 0 for one that is unknown.
-    `is_new` if the operator takes the place of others: if it was there before, the pass need not
-    care for its kernel.
+    `elem_types` are the types of the inputs: None for an input that is left out, and 0 for an
+    unknown type. `is_new` says that the operator replaces other operators. If the replaced node has
+    the same operator, its kernel does not matter.
     """
     present = [type_ for type_ in elem_types if type_ is not None]
     is_known = bool(present) and all(present)
@@ -126,10 +129,11 @@ def _lack_of_known(op: str, domain: str, version: int, elem_types: Sequence[int]
 
 
 def _needs_kernel(op: str, domain: str, version: int, elem_types: Sequence[int]) -> bool:
-    """Whether an operator of no other domain is useless without a kernel; `elem_types` if known.
+    """Whether an operator, which is not of com.microsoft, is useless without a kernel. `elem_types`
+    is empty if types are unknown.
 
-    A composite operator is: its parts are in the model already. For other operators onnxruntime
-    computes float16 between two Casts.
+    A composite operator needs a kernel, because otherwise its parts could have stayed in the model.
+    Other operators need a kernel except for float16, which onnxruntime computes between two Casts.
     """
     is_strict = domain == "" and bool(elem_types) and TensorProto.FLOAT16 not in elem_types
     return is_strict or is_composite(op, domain, version)

@@ -1,6 +1,4 @@
-"""Libraries of custom operators that the user names: every session of a thread gets them while they
-are in use.
-"""
+"""The user's libraries of custom operators. All sessions of a thread get the libraries in use."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _state = _State()
 
 @contextmanager
 def custom_operators(libraries: Sequence[str | Path]) -> Iterator[None]:
-    """Every session that is made inside has the operators of these libraries."""
+    """A context manager that registers these libraries in all sessions created inside it."""
     before = _state.libraries
     _state.libraries = tuple(map(os.path.abspath, libraries))
     try:
@@ -34,16 +32,16 @@ def custom_operators(libraries: Sequence[str | Path]) -> Iterator[None]:
 
 
 def libraries_in_use() -> tuple[str, ...]:
-    """Their paths."""
+    """The paths of the libraries of this thread."""
     return _state.libraries
 
 
 def require_loadable(libraries: Sequence[Path]) -> None:
-    """Raise UsageError if one of these does not exist, or if onnxruntime cannot load it."""
+    """Raise UsageError if a library does not exist or if onnxruntime cannot load it."""
     for library in libraries:
         if not library.is_file():
             problem = "is not a file" if library.exists() else "does not exist"
-            hint = "give the path of the shared library that the model's operators are built into"
+            hint = "give the path of the shared library with the model's custom operators"
             raise UsageError(
                 f"the library of custom operators {problem}",
                 where=str(library),
@@ -57,8 +55,8 @@ def require_loadable(libraries: Sequence[Path]) -> None:
                 f"onnxruntime cannot load the library of custom operators: {error}",
                 where=str(library),
                 hint=(
-                    "build it for this machine and for the installed onnxruntime; it has to "
-                    "export RegisterCustomOps"
+                    "build the library for this machine and for the installed onnxruntime; it has "
+                    "to export RegisterCustomOps"
                 ),
                 code="E10001",
             ) from error

@@ -1,4 +1,4 @@
-"""Compute nodes whose inputs are constants, in as few runs of onnxruntime as possible."""
+"""Compute nodes with constant inputs, in as few runs of onnxruntime as possible."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 Array = np.ndarray[Any, Any]
 _LARGE = 16 * 1024  # bytes
-# of processor time for one run: what is folded must not depend on the load of the machine
+# The processor time for one run. It does not depend on the load of the machine, so the same nodes
+# are folded in every conversion.
 _SECONDS = 10.0
-_MOST_MEMORY = 2 << 30  # bytes that a run may take in addition to its constants
+_MAX_MEMORY = 2 << 30  # bytes that a run may take in addition to its constants
 _COSTLY = (Crashed, Overdue, OutOfMemory)
-_PATIENCE = 4  # nodes that may crash or block onnxruntime before the others are left as they are
+_MAX_COSTLY = 4  # after this many nodes that crash or block onnxruntime, no other node is tried
 
 
 def can_evaluate(node: Node) -> bool:
-    """Whether computing this node ahead is sound and onnxruntime may be able to do it."""
+    """Whether it is sound to compute this node before the model runs, and whether onnxruntime may
+    be able to.
+    """
     return (
         node.domain == ""
         and node.op not in QUANTIZATION
@@ -45,7 +48,9 @@ def can_evaluate(node: Node) -> bool:
 
 
 def _divides_safely(node: Node) -> bool:
-    """Whether no integer division here ends the process: by zero, or of the lowest number by −1."""
+    """Whether the node cannot crash the process by an integer division: by zero, or of the lowest
+    number by −1.
+    """
     if node.op not in names_with(Trait.DIVIDES) or node.inputs[1] is None:
         return True
     dtype = node.inputs[1].dtype
@@ -67,18 +72,19 @@ def needed_inputs(node: Node) -> tuple[Edge | None, ...]:
 
 @dataclass
 class Evaluated:
-    """What onnxruntime has computed, and why it cannot compute the rest."""
+    """The computed outputs, and the reasons why other nodes could not be computed."""
 
-    arrays: dict[Node, dict[Value, Array]] = field(default_factory=dict)  # used outputs
+    arrays: dict[Node, dict[Value, Array]] = field(default_factory=dict)  # the used outputs
     reasons: dict[Node, str] = field(default_factory=dict)  # of nodes that fail
-    costly: list[Node] = field(default_factory=list)  # those that end or block onnxruntime
+    costly: list[Node] = field(default_factory=list)  # nodes that crash or block onnxruntime
 
 
 def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> Evaluated:
-    """Compute the wanted nodes; `available` are the nodes that may be computed for that, in order.
+    """Compute the wanted nodes. `available` are all nodes that may be computed for this, in
+    topological order.
 
-    All run at once. If that fails, each runs by itself: this shows which of them fail, and gives a
-    reason for each of these. Wanted nodes that depend on one that fails are in neither table.
+    All nodes run at once. If that fails, each node runs separately, which gives a reason for each
+    node that fails. Wanted nodes that depend on a failing node are in neither table of the result.
     """
     nodes = _needed(wanted, available)
     if not nodes:
@@ -91,7 +97,7 @@ def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> Evaluated:
 
 
 def _needed(wanted: Sequence[Node], available: Sequence[Node]) -> list[Node]:
-    """The available nodes that the wanted ones depend on, and these, in order."""
+    """The wanted nodes and the available nodes on which they depend, in topological order."""
     needed = set(wanted)
     for node in reversed(available):
         if node in needed:
@@ -108,27 +114,27 @@ def _used(node: Node) -> list[Value]:
 
 
 class _OneByOne:
-    """Runs each node by itself."""
+    """Runs each node separately."""
 
     def __init__(self, wanted: Collection[Node], nodes: Sequence[Node]) -> None:
         self._wanted = wanted
         self._nodes = nodes
-        self._found = Evaluated()
-        self._known: dict[Edge, Array] = {}  # what nodes have given that others still read
+        self._results = Evaluated()
+        self._known: dict[Edge, Array] = {}  # computed values that later nodes read
         self._last_use = {v: node for node in nodes for v in _reads(node)}
 
     def evaluated(self) -> Evaluated:
         for node in self._nodes:
             if all(v.is_constant or v in self._known for v in _reads(node)):
                 self._run(node)
-            self._forget_after(node)
-        return self._found
+            self._drop_unneeded(node)
+        return self._results
 
     def _run(self, node: Node) -> None:
-        results = self._found
-        if len(results.costly) >= _PATIENCE:
+        results = self._results
+        if len(results.costly) >= _MAX_COSTLY:
             results.reasons[node] = (
-                "folding was given up here: too many others end or block onnxruntime"
+                "folding was given up here: too many other nodes crash or block onnxruntime"
             )
             return
         try:
@@ -141,7 +147,8 @@ class _OneByOne:
         if node in self._wanted:
             results.arrays[node] = outputs
 
-    def _forget_after(self, node: Node) -> None:
+    def _drop_unneeded(self, node: Node) -> None:
+        """Drop the arrays that no node after this one reads."""
         for value in _reads(node):
             if self._last_use[value] is node and value.producer not in self._wanted:
                 self._known.pop(value, None)
@@ -160,15 +167,15 @@ def _reason(error: RunError) -> str:
 def _run(
     nodes: Sequence[Node], targets: Sequence[Value], known: Mapping[Edge, Array]
 ) -> dict[Value, Array]:
-    """These values, by one run of exactly these nodes. Raises RunError."""
+    """Compute these values by one run of exactly these nodes. Raises RunError."""
     try:
         model, feeds = _model(nodes, targets, known)
         data = model.SerializeToString()
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
-    except Exception as error:  # protobuf cannot hold 2 GB of elements that numpy lacks, say
+    except Exception as error:  # for example, constants of more than 2 GB in protobuf
         raise RunError(str(error)) from error
-    most = _MOST_MEMORY + 3 * sum(array.nbytes for array in feeds.values())
+    most = _MAX_MEMORY + 3 * sum(array.nbytes for array in feeds.values())
     names = [value.name for value in targets]
     arrays = request("compute", data, names, feeds, most, _SECONDS)
     return dict(zip(targets, arrays, strict=True))
@@ -177,9 +184,8 @@ def _run(
 def _model(
     nodes: Sequence[Node], targets: Sequence[Value], known: Mapping[Edge, Array]
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """A model of these nodes, and its inputs: the large constants, which are not written into it.
-
-    What is `known` is a constant, too.
+    """A model of these nodes, and its inputs. Large constants are inputs; small constants are in
+    the model. The values in `known` also count as constants.
     """
     opsets = {d: v for d, v in nodes[0].graph.opsets.items() if d in ("", MICROSOFT)}
     inputs = list[Edge]()
@@ -190,15 +196,15 @@ def _model(
         if array is not None and _is_fed(array):
             inputs.append(value)
             feeds[value.name] = np.ascontiguousarray(array)
-        elif array is not None:  # otherwise one of the nodes makes it
+        elif array is not None:  # if the array is None, one of the nodes computes the value
             constants.append(to_proto(array, value.name))
     ends = map(_declared, inputs), map(_declared, targets)
     return part_model("constants", map(_alone, nodes), opsets, *ends, constants), feeds
 
 
 def _is_fed(array: Array) -> bool:
-    is_numpys = array.dtype.type.__module__ == "numpy" and array.dtype.kind in "biuf"
-    return array.nbytes > _LARGE and is_numpys
+    is_numpy_type = array.dtype.type.__module__ == "numpy" and array.dtype.kind in "biuf"
+    return array.nbytes > _LARGE and is_numpy_type
 
 
 def _declared(value: Edge) -> onnx.ValueInfoProto:
@@ -206,7 +212,7 @@ def _declared(value: Edge) -> onnx.ValueInfoProto:
 
 
 def _alone(node: Node) -> onnx.NodeProto:
-    """The node; for CastLike a Cast, which does not read the value whose type it takes."""
+    """A copy of the node. A CastLike becomes a Cast, which does not need the second input."""
     copy = onnx.NodeProto(op_type=node.op, attribute=node.proto.attribute)
     if node.op == "CastLike":
         copy.op_type = "Cast"

@@ -1,21 +1,21 @@
-"""How large a file the process that runs onnxruntime may write."""
+"""Limit the size of files that the process with onnxruntime may write."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SMALL = 64 << 20  # bytes; what somebody prints for ever ends there
+SMALL = 64 << 20  # bytes; the limit ends a custom operator that prints without end
 
 
 def limit_files() -> None:
-    """Nothing is written but what is printed."""
+    """Limit files to a small size. Only the output of the process is written."""
     _set(SMALL)
 
 
 @contextmanager
 def unlimited_files() -> Iterator[None]:
-    """A model is written here, of any size."""
+    """A context manager without a limit, for writing a model of any size."""
     _set(None)
     try:
         yield
@@ -24,7 +24,7 @@ def unlimited_files() -> Iterator[None]:
 
 
 def _set(most: int | None) -> None:
-    """Set the limit, if the system has one."""
+    """Set the limit, if the system supports one. None means the largest allowed limit."""
     try:
         import resource
     except ImportError:

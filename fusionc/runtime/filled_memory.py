@@ -1,4 +1,6 @@
-"""Sessions whose unwritten memory holds a known byte, so that outputs made of it can be told."""
+"""Fill uninitialized memory of sessions with a known byte. Outputs that read such memory can then
+be recognized.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from fusionc.runtime.run_errors import RunError
 
 @contextmanager
 def filled_memory(byte: int) -> Iterator[None]:
-    """Fill the memory of sessions that are opened inside, if the C library can."""
+    """A context manager that fills the uninitialized memory of sessions created inside it, if the C
+    library supports that.
+    """
     request("fill_memory", byte)
     try:
         yield

@@ -1,5 +1,5 @@
-"""One model in a process that has nothing else to do: how long it takes to load and to run, and how
-much memory.
+"""Measure one model in a process that does nothing else: the time to load and to run it, and its
+memory.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import onnxruntime as ort
 
 from fusionc.runtime.session_settings import settings_of
 
-# Threads that wait for the next run by spinning would take the processor from the model whose turn
-# it is: the same model differed by a quarter from process to process, instead of by a twentieth.
+# Threads must not spin between runs: spinning would take processor time from the model whose turn
+# it is. With spinning, times of the same model differed by 25 % between processes, and without it
+# by 5 %.
 _STOP_SPINNING = "session.force_spinning_stop"
-_SHORT = 0.2  # of the time of some runs; if one takes less, a first one does not count
+# If a run takes less than this part of a slice, each slice begins with a run that does not count.
+_SHORT = 0.2
 
 
 def deployed_options(
     libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool
 ) -> ort.SessionOptions:
-    """Options as a user of a model has them, with these settings; an optimized model is not
-    optimized again.
+    """The session options of a user of the model, with these settings. With `is_optimized`,
+    onnxruntime's optimizers are off.
     """
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -37,9 +39,9 @@ def deployed_options(
 
 
 class MeasuredSession:
-    """Loads a model when it is made: `load_seconds`, and the bytes of memory `before` and at the
-    peak of that. Its threads spin while a run goes on, as the settings have it, and not between two
-    runs.
+    """A session for measuring. The constructor loads the model and measures the loading:
+    `load_seconds`, and the peak memory in bytes `before` and after it (`loaded`). During a run its
+    threads spin or not, as the settings say. Between two runs they do not spin.
     """
 
     def __init__(
@@ -57,22 +59,22 @@ class MeasuredSession:
         self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self.load_seconds = perf_counter() - start
         self.loaded = peak_memory()
-        taken = {
+        names = {
             port.name
             for port in (*self._session.get_inputs(), *self._session.get_overridable_initializers())
         }
-        self._feeds = {name: value for name, value in feeds.items() if name in taken}
+        self._feeds = {name: value for name, value in feeds.items() if name in names}
         self._last = 0.0
 
     def runs(self, seconds: float) -> list[float]:
-        """How long each of the runs takes that this time allows, one at least."""
+        """Run the model repeatedly for `seconds`, at least once. Return the seconds of each run."""
         if self._last < seconds * _SHORT:
             self._run()
         end = perf_counter() + seconds
-        found = [self._run()]
+        times = [self._run()]
         while perf_counter() < end:
-            found.append(self._run())
-        return found
+            times.append(self._run())
+        return times
 
     def _run(self) -> float:
         start = perf_counter()
@@ -82,9 +84,9 @@ class MeasuredSession:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process has held at a time.
+    """The peak memory of this process in bytes.
 
-    On Linux `ru_maxrss` would begin with the peak of the parent process.
+    On Linux `ru_maxrss` is not used, because it would include the peak of the parent process.
     """
     try:
         status = Path("/proc/self/status").read_text()

@@ -1,5 +1,5 @@
-"""How much memory a process may take, so that hunger is an exception and not the end of some
-process.
+"""Limit the memory of a process: a lack of memory then raises an exception, and the system does not
+kill some process.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from time import monotonic
 
 from fusionc.runtime.control_groups import groups_around, lines
 
-_KEPT_FREE = 1 / 16  # of the available memory: for the process that waits, and for others
-_PERTURB = -6  # M_PERTURB of glibc's mallopt, which fills with the complement of a byte
-_FILES = {  # of a control group: its limit, what it uses, and what of that are files that may go
+_KEPT_FREE = 1 / 16  # the part of the available memory that is kept for other processes
+_PERTURB = -6  # M_PERTURB of glibc's mallopt, which fills memory with the complement of a byte
+# The files of a control group by version: its limit, its usage, and the entries of memory.stat for
+# cached files, which the system may drop.
+_FILES = {
     1: (
         "memory.limit_in_bytes",
         "memory.usage_in_bytes",
@@ -23,24 +25,24 @@ _FILES = {  # of a control group: its limit, what it uses, and what of that are 
     ),
     2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
 }
-_AGAIN = 1.0  # seconds after which the system is asked again
-_last: tuple[float, int | None] = (-_AGAIN, None)
+_MAX_AGE = 1.0  # seconds for which the available memory is cached
+_last: tuple[float, int | None] = (-_MAX_AGE, None)
 
 
 def available() -> int | None:
-    """Bytes that are still free on this machine and in the control groups of this process; None if
-    the system does not say.
+    """The available memory in bytes, on this machine and in the control groups of this process.
+    None if the system does not report it.
     """
     known = [*_machine_memory(), *_group_memory()]
     return int(max(min(known), 0) * (1 - _KEPT_FREE)) if known else None
 
 
 def limit_growth(most: int | None = None) -> int | None:
-    """Let this process take what is available from now on, at most `most` bytes; returns that
-    number.
+    """Limit the further memory of this process to the available memory, and to `most` bytes. Return
+    this limit.
 
-    Only memory of its own counts, no file that is mapped. Without effect (None) on systems that
-    have no such limit.
+    Mapped files do not count. On systems without such a limit nothing happens, and None is
+    returned.
     """
     try:
         import resource
@@ -58,19 +60,19 @@ def limit_growth(most: int | None = None) -> int | None:
 
 
 def fill_allocations(byte: int) -> None:
-    """Let all memory that the C library hands out hold this byte at first, if it can; 0 leaves it
-    as it is.
+    """Fill all memory that the C library allocates from now on with this byte, if it supports that.
+    0 ends the filling.
     """
     with suppress(OSError, AttributeError, TypeError):  # Windows, macOS and musl
         ctypes.CDLL(None).mallopt(_PERTURB, byte and byte ^ 0xFF)
 
 
 def _recently_available() -> int | None:
-    """The memory that was available within the last second: many steps are much shorter than the
-    question.
+    """The available memory, cached for a second. Many steps are much shorter than asking the
+    system.
     """
     global _last
-    if monotonic() - _last[0] >= _AGAIN:
+    if monotonic() - _last[0] >= _MAX_AGE:
         _last = monotonic(), available()
     return _last[1]
 
@@ -82,7 +84,7 @@ def _machine_memory() -> Iterator[int]:
 
 
 def _group_memory() -> Iterator[int]:
-    """The rest of the limit of each control group around this process."""
+    """The memory that each control group of this process may still use."""
     for version, group in groups_around("memory"):
         yield from _left(group, *_FILES[version])
 

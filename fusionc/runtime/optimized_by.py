@@ -1,5 +1,5 @@
-"""The model as onnxruntime's optimizers leave it, and which of them changed something: only its log
-says that.
+"""Write the model as optimized by onnxruntime, and find the optimizers that changed it. Only
+onnxruntime's log says which optimizers changed a model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import onnxruntime as ort
 from fusionc.runtime.file_limit import unlimited_files
 from fusionc.runtime.measured_session import deployed_options
 
-_INFORMATION = 1  # the level of its log at which an optimizer says that it ran
+_INFO_LEVEL = 1  # the level of onnxruntime's log at which it reports its optimizers
 _CHANGED = re.compile(rb"GraphTransformer (\S+) modified: 1")
 
 
@@ -27,11 +27,11 @@ def optimized_by(
     is_optimized: bool,
     target: str,
 ) -> list[str]:
-    """Write the optimized model to `target`, and its weights to a file next to it; returns the
-    optimizers that changed it.
+    """Write the optimized model to `target`, and its weights to a file next to it. Return the
+    optimizers that changed the model.
     """
     options = deployed_options(libraries, settings, is_optimized)
-    options.log_severity_level = _INFORMATION
+    options.log_severity_level = _INFO_LEVEL
     options.optimized_model_filepath = target
     name = f"{os.path.basename(target)}.data"
     options.add_session_config_entry(
@@ -41,13 +41,13 @@ def optimized_by(
         with _errors_to(printed.fileno()), unlimited_files():
             ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         printed.seek(0)
-        found = [match[1].decode() for match in _CHANGED.finditer(printed.read())]
-    return list(dict.fromkeys(found))
+        names = [match[1].decode() for match in _CHANGED.finditer(printed.read())]
+    return list(dict.fromkeys(names))
 
 
 @contextmanager
 def _errors_to(descriptor: int) -> Iterator[None]:
-    """Send what the process prints as errors to this file."""
+    """A context manager that redirects stderr of the process to this file descriptor."""
     before = os.dup(2)
     os.dup2(descriptor, 2)
     try:

@@ -1,18 +1,17 @@
-"""onnxruntime's own optimizers: the levels at which they run, and the names by which each can be
-switched off.
-"""
+"""onnxruntime's own optimizers: their levels, and the names with which they can be switched off."""
 
 from __future__ import annotations
 
 LEVELS = ("disabled", "basic", "extended", "all")
-DEFAULT_LEVELS = ("disabled", "all")  # to judge a model, and as it is deployed
-DISABLED = (
-    # an entry of the session's configuration: names, with semicolons
-    "optimization.disable_specified_optimizers"
-)
+DEFAULT_LEVELS = (
+    "disabled",
+    "all",
+)  # the first judges a model, the second is onnxruntime's default
+# the session configuration entry with the names of disabled optimizers, separated by semicolons
+DISABLED = "optimization.disable_specified_optimizers"
 
-# Whatever else is there is ignored without a word, so names of other versions do no harm. Rules
-# come before the transformers that run them, which are for rules that have no name here.
+# onnxruntime ignores unknown names without a warning, so names of other versions do no harm. Single
+# rules come before the rule-based transformers, which also run rules that are not in this list.
 _NAMES = """
 EliminateIdentity EliminateSlice UnsqueezeElimination EliminateDropout ExpandElimination
 CastElimination CastChainElimination PreShapeNodeElimination NoopElimination DivMulFusion

@@ -1,5 +1,5 @@
-"""A file without a name for the output of a process. Only its end is needed, and only after a
-crash.
+"""An unnamed file for the output of a process. Only the end of the output is needed, and only after
+a crash.
 """
 
 from __future__ import annotations
@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 import tempfile
 
-_LARGEST = 1 << 16  # bytes that are kept
+_MAX_SIZE = 1 << 16  # bytes; a longer output is dropped
 
 
 def printed_file() -> int:
-    """The descriptor of a new one, which its process inherits."""
+    """The file descriptor of a new unnamed file, which the child process inherits."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("fusionc")
     with tempfile.TemporaryFile() as file:
@@ -27,6 +27,6 @@ def last_words(printed: int) -> str:
 
 
 def forget(printed: int) -> None:
-    """Drop the output so far, if it is long."""
-    if os.fstat(printed).st_size > _LARGEST:
+    """Drop the output if it is long."""
+    if os.fstat(printed).st_size > _MAX_SIZE:
         os.ftruncate(printed, 0)

@@ -1,8 +1,9 @@
-"""The process that runs onnxruntime, as its caller sees it: one for each thread that needs one.
+"""The child process that runs onnxruntime, from the view of its caller. Each thread has its own
+process.
 
-It is started early, so that it imports onnxruntime while the caller loads a model, and serves all
-conversions of its thread. It ends with its caller. One that has crashed, or was ended because it
-took too long, is replaced.
+The process is started early: it imports onnxruntime while the caller loads a model. It serves all
+conversions of its thread, and ends with its caller. If it crashes, or if it is ended because it
+took too long, it is replaced by a new process.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from fusionc.runtime.processor_time import OUT_OF_TIME
 from fusionc.runtime.run_errors import Crashed, Killed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.system_limits import hint_for_limit
 
-STEP_SECONDS = 300.0  # for making a session, or running a model once
+STEP_SECONDS = 300.0  # the default limit of a step: creating a session, or running a model once
 _START_SECONDS = 120.0
 _Result = TypeVar("_Result")
 
 
 class _State(threading.local):
     process: Process | None = None
-    is_lent = False  # from another thread; this thread does not start one of its own
+    is_lent = False  # whether the process belongs to another thread; then no new one is started
     seconds = STEP_SECONDS
 
 
@@ -42,7 +43,7 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 def start() -> Process:
-    """The process of this thread; a new one if there is none, which starts in the background."""
+    """The process of this thread. If it does not exist, a new process starts in the background."""
     if _state.process is None or not _state.process.is_alive:
         if _state.is_lent:
             raise RunError("the process of another thread has ended")
@@ -51,14 +52,14 @@ def start() -> Process:
 
 
 def current() -> Process | None:
-    """The process of this thread; None if there is none or it has been ended."""
+    """The process of this thread. None if it does not exist or has been ended."""
     return _state.process if _state.process is not None and _state.process.is_alive else None
 
 
 @contextmanager
 def step_limit(seconds: float | None) -> Iterator[None]:
-    """Limit every step inside: making a session, or running a model once. None means the default, 0
-    no limit.
+    """A context manager that limits the seconds of each step: creating a session, or running a
+    model once. None means the default, and 0 means no limit.
     """
     before = _state.seconds
     _state.seconds = STEP_SECONDS if seconds is None else seconds
@@ -70,8 +71,8 @@ def step_limit(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def lent(process: Process) -> Iterator[None]:
-    """Let this thread take turns with another one in asking its process; if that ends, every
-    request is a RunError.
+    """A context manager in which this thread uses the process of another thread. If the process
+    ends, every request raises RunError.
     """
     _state.process = process
     _state.is_lent = True
@@ -83,51 +84,52 @@ def lent(process: Process) -> Iterator[None]:
 
 
 def longest_step() -> float | None:
-    """The limit of every step of this thread in seconds; None for no limit."""
+    """The limit of a step of this thread in seconds. None means no limit."""
     return _state.seconds or None
 
 
 def request(
     name: str, *arguments: Any, most: float | None = None, only: Process | None = None
 ) -> Any:
-    """What a method of `sessions.Sessions` returns in the process of this thread.
+    """Call a method of `sessions.Sessions` in the process of this thread, and return its result.
 
-    It takes at most `most` seconds, if that is less than the limit of a step. `only`: the process
-    that has what is asked for.
+    The call may take the limit of a step, and at most `most` seconds. `only` is the process that
+    must answer: if another process has replaced it, Crashed is raised.
 
-    Raises RunError if onnxruntime fails: Crashed if the process ends, Overdue if it takes too long,
-    OutOfMemory if there is not enough memory.
+    Raises RunError if onnxruntime fails. Its subclasses are Crashed if the process ends, Overdue if
+    the call takes too long, and OutOfMemory.
     """
     limits = [seconds for seconds in (most, longest_step()) if seconds]
     while True:
         with (process := start()).turn:
             if only is not None and only is not process:
                 raise Crashed("another thread has ended it")
-            if process.is_alive:  # another thread may have ended it until it is this one's turn
-                process.begins()  # one that is killed meanwhile is replaced, once
+            # while this thread waited for its turn, another thread may have ended the process
+            if process.is_alive:
+                process.begins()  # if it was killed during its start, start() replaces it once
                 return start().ask(name, arguments, min(limits, default=None))
 
 
 def insist(attempt: Callable[[], _Result]) -> _Result:
-    """What `attempt` returns. After a crash, or a lack of memory, it is tried once more in a new
-    process, which holds nothing of earlier requests.
+    """The result of `attempt`. After a crash or a lack of memory it is called once more with a new
+    process, which has no memory of earlier requests.
     """
     try:
         return attempt()
     except (Crashed, OutOfMemory):
         if (process := current()) is not None:
-            with process.turn:  # another thread may be waiting for an answer of it
+            with process.turn:  # another thread may be waiting for an answer of this process
                 process.end()
     return attempt()
 
 
 class Process(ChildProcess):
-    """One such process."""
+    """A process that runs onnxruntime."""
 
     def __init__(self) -> None:
         self._is_ready = False
-        self.turn = threading.RLock()  # to ask it: two threads may have requests
-        # It finds what the caller has found, after the standard modules.
+        self.turn = threading.RLock()  # held during a request: two threads may use the process
+        # The process finds the same modules as the caller, after the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
         program = str(Path(worker.__file__).resolve())
         command = [sys.executable or "", "-P", "-S", program, *map(os.path.abspath, paths)]
@@ -140,11 +142,11 @@ class Process(ChildProcess):
         _all.add(self)
 
     def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:
-        """The answer to a request, as in `request`."""
+        """Send a request and return the answer. Raises the errors of `request`."""
         try:
             if not self.begins():
                 raise _unstartable(
-                    "something kills it, as a system does that has run out of memory"
+                    "it is killed, probably because the system has run out of memory"
                 )
             deadline = None if seconds is None else monotonic() + seconds
             self.send((name, arguments), deadline)
@@ -156,7 +158,8 @@ class Process(ChildProcess):
             ) from error
         except (EOFError, BrokenPipeError) as error:
             raise self._what_ended_it() from error
-        except BaseException:  # after Ctrl-C, say, the answer would be taken for the next one
+        # After Ctrl-C, for example, the answer would be taken for the answer to the next request.
+        except BaseException:
             self.end()
             raise
         if kind == worker.DONE:
@@ -169,21 +172,21 @@ class Process(ChildProcess):
         )
 
     def begins(self) -> bool:
-        """Wait until it is ready; False if something has killed it meanwhile.
+        """Wait until the process is ready. False if it was killed in the meantime.
 
-        Raises FusioncError if it cannot be started.
+        Raises FusioncError if the process cannot be started.
         """
         if self._is_ready:
             return True
         try:
             kind, value = self.receive(monotonic() + _START_SECONDS)
         except (EOFError, TimeoutError) as error:
-            said = self.last_words or "it says nothing"
+            message = self.last_words or "it prints nothing"
             was_killed = isinstance(error, EOFError) and self.exit_code() < 0
             self.end()
             if was_killed:
                 return False
-            raise _unstartable(said) from error
+            raise _unstartable(message) from error
         if kind == worker.BROKEN:
             self.end()
             raise _unstartable(_one_line(value))
@@ -191,17 +194,17 @@ class Process(ChildProcess):
         return True
 
     def end(self) -> None:
-        """End it, whatever it does; the next request of this thread starts another one."""
+        """End the process. The next request of this thread starts a new process."""
         if _state.process is self:
             _state.process = None
         self.close()
 
     def _what_ended_it(self) -> RunError:
         code = self.exit_code()
-        said = self.last_words
+        message = self.last_words
         self.end()
-        if "bad_alloc" in said:
-            return OutOfMemory(said)
+        if "bad_alloc" in message:
+            return OutOfMemory(message)
         if -code == signal.SIGKILL:
             return Killed()
         if -code == OUT_OF_TIME:
@@ -210,14 +213,14 @@ class Process(ChildProcess):
             how = signal.Signals(-code).name
         except ValueError:
             how = f"exit code {code}"
-        return Crashed(", ".join(filter(None, (f"it ends the process ({how})", said))))
+        return Crashed(", ".join(filter(None, (f"it ends the process ({how})", message))))
 
 
-def _unstartable(said: str) -> FusioncError:
-    hint = hint_for_limit(said, is_start=True) or (
+def _unstartable(reason: str) -> FusioncError:
+    hint = hint_for_limit(reason, is_start=True) or (
         "check that this Python can import onnxruntime; install it again: pip install onnxruntime"
     )
-    what = f"the process that runs onnxruntime cannot be started: {said}"
+    what = f"the process that runs onnxruntime cannot be started: {reason}"
     return FusioncError(what, where=sys.executable, hint=hint)
 
 

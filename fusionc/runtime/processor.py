@@ -1,4 +1,4 @@
-"""Instructions of the processor that this process runs on."""
+"""The features of the processor on which this process runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def linux_flags() -> frozenset[str]:
-    """The names of the processor's features as Linux has them, in capitals; empty elsewhere."""
+    """Linux's names of the processor's features, in upper case. Empty on other systems."""
     with suppress(OSError):
         for line in _CPUINFO.read_text().splitlines():
             name, _, words = line.partition(":")
@@ -21,5 +21,7 @@ def linux_flags() -> frozenset[str]:
 
 @cache
 def has_vnni() -> bool:
-    """Whether products of 8-bit integers are summed in 32 bits, so that they cannot saturate."""
+    """Whether the processor sums products of 8-bit integers in 32 bits. Without VNNI the sums may
+    saturate at 16 bits.
+    """
     return not linux_flags().isdisjoint(("AVX512_VNNI", "AVX_VNNI"))

@@ -1,5 +1,5 @@
-"""How much processor time a process may take: unlike the time on a clock, other processes do not
-change it.
+"""Limit the processor time of a process. In contrast to elapsed time, it does not depend on other
+processes.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OUT_OF_TIME = signal.SIGPROF  # ends a process that has taken more than it may
+OUT_OF_TIME = signal.SIGPROF  # the signal that ends a process at its limit
 
 
 @contextmanager
 def processor_time(seconds: float) -> Iterator[None]:
-    """End this process, whatever it does, once the block has taken so many seconds, of all its
-    threads together.
+    """A context manager that ends this process if the block takes more than this processor time,
+    summed over all threads.
     """
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:

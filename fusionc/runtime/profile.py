@@ -1,4 +1,4 @@
-"""How long the operators of a model take in onnxruntime, as a user of the model runs it."""
+"""Measure the times of the operators of a model in onnxruntime, with a user's settings."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import request
 from fusionc.runtime.session_settings import SessionSettings
 
-_SECONDS = 1.0  # of measuring, unless the caller says how long
-_SHORT = 0.05  # the same if one run is short
-_MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
+_SECONDS = 1.0  # the default time of measuring
+_SHORT = 0.05  # the time of measuring for `seconds_of_run`
+_MOST_EVENTS = 20_000  # nodes in all runs; each takes a kilobyte in the profile
 _MOST_RUNS = 200
-_PATIENCE = 120.0  # seconds for all of it, if the user does not wait for that alone
+_PATIENCE = 120.0  # the default limit for the whole request, in seconds
 _DEFAULTS = SessionSettings()
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One run, on average of several."""
+    """The average of several runs."""
 
-    runs: int
-    seconds: float  # the whole run: those of the operators and `between`
-    between: float  # what onnxruntime itself takes
-    operators: dict[str, tuple[float, float]]  # nodes that ran, and seconds without inner nodes
+    runs: int  # the number of runs
+    seconds: float  # of a whole run: the operators and `between`
+    between: float  # the seconds of onnxruntime itself, between the operators
+    # by operator: the number of nodes that ran, and their seconds without nodes of subgraphs
+    operators: dict[str, tuple[float, float]]
 
 
 def profile(
@@ -41,14 +42,16 @@ def profile(
     seconds: float = _SECONDS,
     most: float | None = _PATIENCE,
 ) -> Profile:
-    """Run a model of that many nodes on these inputs for so many seconds, with a library of its own
-    operators. All of it takes at most `most` seconds; None means the limit of a step.
+    """Profile a model on these inputs for `seconds`. `nodes` is the number of its nodes, and
+    `kernels` the library of its generated kernels. The whole request takes at most `most` seconds;
+    None means the limit of a step.
 
-    Raises RunError if onnxruntime cannot, or if it takes too long.
+    Raises RunError if onnxruntime fails or takes too long.
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
-    with TemporaryDirectory() as folder:  # of this process, which outlives the one that measures
+    # The folder belongs to this process, because the child process may end before it is removed.
+    with TemporaryDirectory() as folder:
         arguments = (
             os.path.abspath(model),
             libraries,
@@ -63,10 +66,10 @@ def profile(
 
 
 def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:
-    """The time of one run of a small model on one thread, with nothing else noted: the least of
-    many such runs.
+    """The time of a run of a small model on one thread without profiling: the shortest of many
+    runs.
 
-    Raises RunError if onnxruntime cannot, or if it takes too long.
+    Raises RunError if onnxruntime fails or takes too long.
     """
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
     seconds: float = request(

@@ -1,4 +1,4 @@
-"""The events of onnxruntime's profile, summed by operator."""
+"""Sum the events of onnxruntime's profile by operator."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ Summary = tuple[int, float, float, dict[str, tuple[float, float]]]
 
 
 def summary_of(file: Path) -> Summary:
-    """The average of the faster half of the runs. The first run does not count."""
+    """The average of the faster half of all runs, without the first run."""
     # names may contain control characters and invalid UTF-8
     events = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
     runs = sorted((event for event in events if event["name"] == "model_run"), key=_start)[1:]
     runs = sorted(sorted(runs, key=_duration)[: (len(runs) + 1) // 2], key=_start)
     starts = [_start(run) for run in runs]
 
-    def counts(event: Mapping[str, Any]) -> bool:
+    def is_in_run(event: Mapping[str, Any]) -> bool:
         at = bisect_right(starts, _start(event)) - 1
         return at >= 0 and _start(event) <= starts[at] + _duration(runs[at])
 
     kernels = [
-        e for e in events if e["cat"] == "Node" and e["name"].endswith("_kernel_time") and counts(e)
+        event
+        for event in events
+        if event["cat"] == "Node" and event["name"].endswith("_kernel_time") and is_in_run(event)
     ]
     total = sum(map(_duration, runs))
     summed: dict[str, tuple[int, int]] = {}
@@ -39,10 +41,11 @@ def summary_of(file: Path) -> Summary:
 
 
 def _own_times(events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    """The operator of each event, and its microseconds without those of the events inside it. The
-    event of a Loop contains the events of its body.
+    """The operator of each event, and its microseconds without the events inside it. For example,
+    the event of a Loop contains the events of its body.
     """
-    open_events: list[tuple[int, int]] = []  # number and end of each event around the next one
+    # the number and the end of each event that contains the current event
+    open_events: list[tuple[int, int]] = []
     own = [_duration(event) for event in events]
     for number in sorted(range(len(events)), key=lambda at: (_start(events[at]), -own[at])):
         start = _start(events[number])

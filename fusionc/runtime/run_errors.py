@@ -1,32 +1,29 @@
-"""Errors of the process that runs onnxruntime."""
+"""The errors of the process that runs onnxruntime."""
 
 from __future__ import annotations
 
 
 class RunError(Exception):
-    """onnxruntime cannot load or run a model; the text is its reason on one line."""
+    """onnxruntime cannot load or run a model. The text is the reason in one line."""
 
 
 class Crashed(RunError):
-    """The process ended in the middle."""
+    """The process ended during a request."""
 
 
 class Overdue(RunError):
-    """One step took longer than the limit; the process was ended."""
+    """A step took longer than its limit, and the process was ended."""
 
 
 class OutOfMemory(RunError):
-    """There was not enough memory for it."""
+    """The memory was not sufficient."""
 
 
 class Killed(OutOfMemory):
-    """Something has killed the process in the middle, as systems do that have no memory left; so
-    the text says.
-    """
+    """The process was killed during a request, probably because the system ran out of memory."""
 
     def __init__(self) -> None:
         super().__init__(
-            "something kills the process that runs onnxruntime (SIGKILL), as a system does that "
-            "has run out of memory; "
-            "free some, or let smaller sizes be run (--verify_shape)"
+            "the process that runs onnxruntime is killed (SIGKILL), probably because the system "
+            "has run out of memory; free some memory, or run smaller sizes (--verify_shape)"
         )

@@ -1,4 +1,4 @@
-"""A model in onnxruntime, loaded once and run as often as one likes."""
+"""Load a model in onnxruntime once and run it repeatedly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fusionc.runtime.wire import Raw
 
 Feeds = Mapping[str, Any]
 
-# Types that numpy does not know; onnxruntime takes and gives them as bytes.
+# The types that numpy lacks. onnxruntime reads and returns tensors of these types as bytes.
 _RAW_TYPES = {
     f"tensor({name})": getattr(onnx.TensorProto, name.upper())
     for name in (
@@ -45,16 +45,16 @@ _Result = TypeVar("_Result")
 
 
 class _State(threading.local):
-    opened: list[Runner] | None = None
-    runs = 0
-    most: int | None = None  # bytes
+    opened: list[Runner] | None = None  # the runners that `closes_runners` will close
+    runs = 0  # the number of runs so far
+    most: int | None = None  # the memory limit of a run in bytes
 
 
 _state = _State()
 
 
 def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Close all runners that the function makes when it returns."""
+    """A decorator that closes all runners created in the function when the function returns."""
 
     @wraps(function)
     def closing(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -71,14 +71,14 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
 
 
 def runs_so_far() -> int:
-    """How many runs this thread has asked for, of whatever model."""
+    """The number of runs that this thread has requested, of any model."""
     return _state.runs
 
 
 @contextmanager
 def run_memory(most: int | None) -> Iterator[None]:
-    """Limit the bytes that each run inside takes, in addition to those that its process holds; more
-    is OutOfMemory.
+    """A context manager that limits the memory that each run may take in addition to the memory in
+    use. A run that exceeds the limit raises OutOfMemory.
     """
     before = _state.most
     _state.most = most
@@ -91,7 +91,9 @@ def run_memory(most: int | None) -> Iterator[None]:
 def fault_of_loading(
     path: Path, level: str = "disabled", kernels: Path | None = None
 ) -> str | None:
-    """Why onnxruntime cannot load a model; None if it can, or was too slow to tell."""
+    """Why onnxruntime cannot load a model. None if it can, or if loading takes longer than a step
+    may.
+    """
     try:
         Runner(path, level=level, kernels=kernels).close()
     except RunError as error:
@@ -102,15 +104,18 @@ def fault_of_loading(
 class Runner:
     """Runs one model, by default with onnxruntime's own optimizers off.
 
-    `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes
-    together with the `folder` of its external data. With `fresh`, every run gets a new session:
-    operators that draw random numbers then draw the same ones in every run. `kernels` is a library
-    with operators of the model, in addition to those that `custom_operators` has put in use. At a
-    `level` above "disabled", onnxruntime's own optimizers are on. `entries` are those of the
-    session's configuration.
+    source     the path of the model, or its bytes; only a path allows files larger than 2 GB
+    folder     the folder of external data, if `source` is bytes
+    fresh      create a new session for every run: random operators then draw the same numbers in
+               each run
+    kernels    the library with the generated kernels of the model, in addition to the libraries of
+               `custom_operators`
+    level      the level of onnxruntime's own optimizers
+    entries    entries of the session configuration
 
-    A crash, or a lack of memory, counts only if it happens again in a new process that holds just
-    this model. Other runners that were open in the old process open again by themselves.
+    After a crash or a lack of memory, the request is repeated in a new process that has only this
+    model. Only a second failure counts. Other runners of the old process are opened again when they
+    are used.
     """
 
     def __init__(
@@ -149,7 +154,7 @@ class Runner:
 
         def run() -> list[Any]:
             self._open()
-            found = request(
+            values_of_outputs = request(
                 "run",
                 self._number,
                 values,
@@ -158,15 +163,15 @@ class Runner:
                 _state.most,
                 only=self._home,
             )
-            return list(map(_received, found))
+            return list(map(_received, values_of_outputs))
 
         return insist(run)
 
     def run_each(self, several: Sequence[Feeds]) -> list[tuple[list[Any] | None, str]]:
-        """What `run` returns for each of several inputs, or None and why it fails; one message
-        instead of many.
+        """Run the model on several inputs with a single message. For each, return the result of
+        `run` and "", or None and the reason why the run failed.
 
-        Raises RunError if the process ends, or takes too long.
+        Raises RunError if the process ends or takes too long.
         """
         _state.runs += len(several)
         values = [
@@ -176,11 +181,12 @@ class Runner:
 
         def run() -> list[tuple[list[Any] | None, str]]:
             self._open()
-            ran = request(
+            results = request(
                 "run_each", self._number, values, self._raw(), _state.most, only=self._home
             )
             return [
-                (None if found is None else list(map(_received, found)), why) for found, why in ran
+                (None if outputs is None else list(map(_received, outputs)), why)
+                for outputs, why in results
             ]
 
         return insist(run)
@@ -189,9 +195,9 @@ class Runner:
         return {kind for kind in self.types.values() if kind in _RAW_TYPES}
 
     def close(self) -> None:
-        """Free the session, and with it the model; the next run would make another one."""
+        """Free the session with the model. The next run would create a new session."""
         if self._home is not None and self._home is current():
-            with suppress(Crashed):  # another thread has ended the process, and the session with it
+            with suppress(Crashed):  # another thread has ended the process with the session
                 request("close", self._number, only=self._home)
         self._home = None
         if _state.opened is not None and self in _state.opened:
@@ -217,7 +223,8 @@ def _received(value: Any) -> Any:
     if not isinstance(value, Raw):
         return value
     kind = str(value.elem_type)
-    # compared exactly, for which their bits do; the first element has the lowest
+    # Such types are only compared exactly, so their bits suffice. The first element is in the
+    # lowest bits of a byte.
     if kind in _SUB_BYTE:
         bits = int(kind[-2])
         places = value.data[:, None] >> np.array(range(0, 8, bits), np.uint8) & (1 << bits) - 1

@@ -1,4 +1,4 @@
-"""Settings of a session that change how fast a model runs, and not what it computes."""
+"""Session settings that change the speed of a model and not its results."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from typing import Any
 
 from fusionc.runtime.optimizers import DISABLED
 
-SPINNING = "session.intra_op.allow_spinning"  # an entry of the session's configuration: "0" or "1"
+SPINNING = "session.intra_op.allow_spinning"  # a session configuration entry: "0" or "1"
 _SWITCHES = ("spinning", "arena", "planned_memory")
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Settings that differ from onnxruntime's defaults: `threads` within an operator (0: as many as
-    it likes), whether threads spin while they wait, whether freed memory is kept in an arena, which
-    optimizers do not run, and whether onnxruntime plans in advance which values share memory.
-    Without that plan each value takes the memory that was freed last, which is more often in a
-    cache.
-    """
+    """Settings of a session. The default values are those of onnxruntime."""
 
-    threads: int = 0
-    spinning: bool = True
-    arena: bool = True
-    disabled_optimizers: tuple[str, ...] = ()
+    threads: int = 0  # the number of threads within an operator; 0 for onnxruntime's choice
+    spinning: bool = True  # whether threads spin while they wait for work
+    arena: bool = True  # whether freed memory is kept in an arena
+    disabled_optimizers: tuple[str, ...] = ()  # the names of optimizers that do not run
+    # Whether onnxruntime plans in advance which values share memory. Without a plan each value
+    # takes the memory that was freed last, which is more often in a cache.
     planned_memory: bool = True
 
     def apply(self, options: Any) -> None:
-        """Put them into an onnxruntime.SessionOptions, without changing what is already set
-        there.
+        """Set them in an onnxruntime.SessionOptions. Options that are already set are not
+        changed.
         """
         if self.threads and not options.intra_op_num_threads:
             options.intra_op_num_threads = self.threads
@@ -44,7 +41,7 @@ class SessionSettings:
             options.add_session_config_entry(DISABLED, ";".join(dict.fromkeys(names)))
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data that `settings_of` reads."""
+        """The settings as plain data, which `settings_of` reads."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -59,8 +56,8 @@ class SessionSettings:
 
 
 def settings_of(content: Mapping[str, Any]) -> SessionSettings:
-    """The settings in plain data; a switch that it does not name is as onnxruntime has it. Raises
-    ValueError if it holds something else.
+    """The settings from plain data. A missing switch has onnxruntime's default. Raises ValueError
+    for invalid data.
     """
     threads = content.get("threads")
     names = content.get("disabled_optimizers")

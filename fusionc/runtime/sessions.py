@@ -1,4 +1,6 @@
-"""The work of the other process with onnxruntime. Its answers are plain data and arrays."""
+"""The requests that the child process answers with onnxruntime. Answers are plain data and
+arrays.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ _LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 _PROVIDERS = ["CPUExecutionProvider"]
-# of a session that is compared: on machines with more, sums are not split into other parts
+# The number of threads of a session whose outputs are compared. It is limited because with more
+# threads sums are split differently.
 _MOST_THREADS = 2
 _WORTH_MAPPING = 1024  # bytes of a weight
 
@@ -48,7 +51,7 @@ class _Opened:
 
 
 class Sessions:
-    """The sessions that are open, by the numbers that the caller gives them."""
+    """The open sessions, by numbers that the caller chooses."""
 
     def __init__(self) -> None:
         self._opened: dict[int, _Opened] = {}
@@ -64,7 +67,9 @@ class Sessions:
         level: str,
         entries: Mapping[str, str],
     ) -> tuple[list[str], dict[str, str]]:
-        """Make a session; the names of its outputs, and the types of all ports."""
+        """Create a session. Return the names of its outputs, and the types of all inputs and
+        outputs by name.
+        """
         limit_growth()
         source = (model, folder, libraries, level, entries, self._has_arena)
         session = _session(*source)
@@ -81,13 +86,14 @@ class Sessions:
         is_fresh: bool,
         most: int | None = None,
     ) -> list[Any]:
-        """All outputs. `raw`: the types of ports that numpy does not know. `is_fresh`: in a new
-        session. `most`: bytes that it may take in addition to those that are held.
+        """Run a model and return all outputs. `raw` are the types of inputs and outputs that numpy
+        lacks. `is_fresh` asks for a new session. `most` is the memory in bytes that the run may
+        take in addition to the memory in use.
         """
         limit_growth(most)
         opened = self._opened[number]
         if opened.session is None or (is_fresh and opened.is_used):
-            opened.session = None  # first, so that there are not two
+            opened.session = None  # freed first, because two sessions would need more memory
             opened.session = _session(*opened.source)
         opened.is_used = True
         quiet = ort.RunOptions()
@@ -107,19 +113,19 @@ class Sessions:
         raw: Collection[str],
         most: int | None = None,
     ) -> list[tuple[list[Any] | None, str]]:
-        """All outputs for each of several inputs; if onnxruntime fails, None and its message.
-        `most`: as in run.
+        """Run a model on several inputs. For each, return all outputs and "", or None and the
+        message if onnxruntime fails. For `raw` and `most` see `run`.
         """
-        found: list[tuple[list[Any] | None, str]] = []
+        results: list[tuple[list[Any] | None, str]] = []
         for feeds in several:
             try:
-                found.append((self.run(number, feeds, raw, is_fresh=False, most=most), ""))
-            except Exception as error:  # onnxruntime's exceptions share no base class
-                found.append((None, str(error)))
-        return found
+                results.append((self.run(number, feeds, raw, is_fresh=False, most=most), ""))
+            except Exception as error:  # onnxruntime's exceptions have no common base class
+                results.append((None, str(error)))
+        return results
 
     def close(self, number: int) -> None:
-        """Free what the session holds."""
+        """Free a session."""
         self._opened.pop(number, None)
 
     def compute(
@@ -130,13 +136,13 @@ class Sessions:
         most: int,
         seconds: float,
     ) -> list[Any]:
-        """These outputs of a model that is needed once, in at most that many bytes of memory and
-        seconds of processor time, which the load of the machine does not change: what takes longer
-        ends the process.
+        """Run a model once and return these outputs. It may take at most `most` bytes of memory and
+        `seconds` of processor time, which does not depend on the load of the machine. If it takes
+        longer, the process ends.
         """
         limit_growth(most)
         options = _options()
-        options.intra_op_num_threads = 1  # the same sums in the same order every time
+        options.intra_op_num_threads = 1  # sums are always computed in the same order
         with processor_time(seconds):
             session = ort.InferenceSession(model, options, providers=_PROVIDERS)
             results = session.run(list(names), dict(feeds))
@@ -145,8 +151,8 @@ class Sessions:
         return list(results)
 
     def write_optimized(self, model: str, libraries: Sequence[str], target: str, data: str) -> None:
-        """Write the model as the optimizers leave it at their highest level, with its weights and
-        what kernels make of them in a file `data` next to it.
+        """Write the model as optimized at the highest level. The file `data` next to it gets the
+        weights and the packed copies that kernels make of weights.
         """
         limit_growth()
         options = _options()
@@ -174,14 +180,16 @@ class Sessions:
         is_optimized: bool,
         feeds: Mapping[str, Any],
     ) -> tuple[float, int, int]:
-        """Load a model to be measured; returns the seconds that it takes, and the most bytes before
-        and after it.
+        """Load a model for measuring. Return the seconds of loading, and the peak memory in bytes
+        before and after loading.
         """
         self._measured = MeasuredSession(model, libraries, settings, is_optimized, feeds)
         return self._measured.load_seconds, self._measured.before, self._measured.loaded
 
     def measure_runs(self, seconds: float) -> tuple[list[float], int]:
-        """The seconds of each of some runs of that model, and the most bytes until now."""
+        """Run the model of `measure_load` repeatedly for `seconds`. Return the seconds of each run,
+        and the peak memory in bytes.
+        """
         assert self._measured is not None
         return self._measured.runs(seconds), peak_memory()
 
@@ -193,8 +201,8 @@ class Sessions:
         is_optimized: bool,
         target: str,
     ) -> list[str]:
-        """Write what the optimizers make of a model, as a user has it; those that changed
-        something.
+        """Write the model as optimized with a user's settings. Return the optimizers that changed
+        it.
         """
         limit_growth()
         return optimized_by(model, libraries, settings, is_optimized, target)
@@ -210,8 +218,8 @@ class Sessions:
         seconds: float,
         folder: str,
     ) -> Summary:
-        """The times of a model as a user has it, in some runs after a first one that does not
-        count; its profile is written into a folder.
+        """The times of a model with a user's settings. The first run does not count. The profile is
+        written to `folder`.
         """
         limit_growth()
         options = deployed_options(libraries, settings, is_optimized)
@@ -224,14 +232,14 @@ class Sessions:
             session.run(None, dict(feeds))
             if perf_counter() - began > seconds:
                 break
-        with unlimited_files():  # a node in a loop is noted each time
+        with unlimited_files():  # a node in a Loop has an event for each iteration
             file = session.end_profiling()
         return summary_of(Path(file))
 
     def seconds_of_run(
         self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], seconds: float
     ) -> float:
-        """The shortest of as many runs on one thread as this time allows."""
+        """The time of the shortest run on one thread. The model runs repeatedly for `seconds`."""
         limit_growth()
         options = deployed_options(libraries, SessionSettings(threads=1).as_json(), False)
         session = ort.InferenceSession(model, options, providers=_PROVIDERS)
@@ -244,11 +252,10 @@ class Sessions:
         return shortest
 
     def fill_memory(self, byte: int) -> None:
-        """Fill the unwritten memory of sessions that are opened from now on with this byte, if the
-        system can.
+        """Fill the uninitialized memory of sessions that are created from now on with this byte, if
+        the system supports that. 0 ends the filling.
 
-        They have no arena, in which they would find what other values have left; 0 gives them one
-        again.
+        Such sessions do not have an arena, because its memory still contains earlier values.
         """
         self._has_arena = not byte
         fill_allocations(byte)
@@ -258,9 +265,10 @@ class Sessions:
         ort.SessionOptions().register_custom_ops_library(path)
 
     def operators(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """The kernels of the CPU, each with its domain, operator, first and last version and type
-        constraints; and the operators, each with its domain, name, first version and the type
-        parameters of its inputs.
+        """The CPU kernels and the operators of onnxruntime.
+
+        A kernel is (domain, operator, first version, last version, type constraints). An operator
+        is (domain, name, first version, type parameters of its inputs).
         """
         kernels = [
             (k.domain, k.op_name, *k.version_range, dict(k.type_constraints))
@@ -292,11 +300,10 @@ def _session(
     options.enable_cpu_mem_arena = has_arena
     options.graph_optimization_level = _LEVELS[level]
     options.intra_op_num_threads = min(_MOST_THREADS, cores())
-    # Planning the reuse of buffers takes quadratic time on graphs with dynamic shapes: 21 s instead
-    # of 0.2 s for 6,000 nodes. Freed buffers go back to the arena either way.
+    # Planning the reuse of buffers takes quadratic time for graphs with dynamic shapes: 21 s
+    # instead of 0.2 s for 6,000 nodes. Without a plan, freed buffers still return to the arena.
     options.enable_mem_reuse = False
-    # A thread that waits for work by spinning takes the processor from the caller, whose turn it is
-    # between two runs.
+    # Threads that spin between two runs would take processor time from the caller.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if folder is not None:
         options.add_session_config_entry(
@@ -310,7 +317,7 @@ def _session(
 
 
 def _plain(value: Any) -> Any:
-    """The value, if it is one of the kinds that can be handed over and compared."""
+    """The value, if it has a type that can be sent and compared. Raises TypeError otherwise."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

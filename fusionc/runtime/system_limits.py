@@ -1,4 +1,4 @@
-"""Limits of the system that an error message names, and what to do about them. Such an error is not
+"""Recognize limits of the system in error messages, and give advice. Such an error is not
 onnxruntime's fault.
 """
 
@@ -7,12 +7,14 @@ from __future__ import annotations
 import errno
 import os
 
-_OF_FILES = {  # in this order, as the text of the first one begins with that of the second
+# the text of the second error is the beginning of the text of the first, so the order matters
+_FILE_HINTS = {
     errno.ENFILE: (
         "too many files are open in the whole system: end other programs, or raise fs.file-max"
     ),
     errno.EMFILE: (
-        "this process may have {limit} files open at once: allow more, with ulimit -n 1024, say"
+        "this process may have {limit} files open at once: allow more, for example with "
+        "ulimit -n 1024"
     ),
 }
 OF_MEMORY = (
@@ -20,34 +22,37 @@ OF_MEMORY = (
     "a machine with more; "
     "smaller sizes in --verify_shape, or --no-verify, need less"
 )
-_HUNGER = (
+# parts of messages about a lack of memory
+_MEMORY_ERRORS = (
     os.strerror(errno.ENOMEM),
     "MemoryError",
     "bad_alloc",
     "out of memory",
     "Memory allocation",
 )
-# with nothing after it; or another reason why a library cannot be loaded
+# the end of a message about a lack of memory; if text follows, the library has another problem
 _UNMAPPED = "failed to map segment from shared object"
-_OF_PROCESSES = "this user may have no more processes: end others, or allow more with ulimit -u"
+_PROCESS_HINT = (
+    "this user may not start further processes: end others, or allow more with ulimit -u"
+)
 
 
-def hint_for_limit(said: str, *, is_start: bool = False) -> str:
-    """What to do about an error with this text; "" if it does not name a limit. `is_start`: the
-    error was one of starting a process.
+def hint_for_limit(message: str, *, is_start: bool = False) -> str:
+    """Advice for an error with this message. "" if the message does not name a limit. `is_start`
+    says that the error occurred when a process was started.
     """
-    for number, hint in _OF_FILES.items():
-        if os.strerror(number) in said:
+    for number, hint in _FILE_HINTS.items():
+        if os.strerror(number) in message:
             return hint.format(limit=_open_files())
-    if any(word in said for word in _HUNGER) or said.endswith(_UNMAPPED):
+    if any(word in message for word in _MEMORY_ERRORS) or message.endswith(_UNMAPPED):
         return OF_MEMORY
-    return _OF_PROCESSES if is_start and os.strerror(errno.EAGAIN) in said else ""
+    return _PROCESS_HINT if is_start and os.strerror(errno.EAGAIN) in message else ""
 
 
 def _open_files() -> str:
-    """The limit of open files, as far as the system has one."""
+    """The limit of open files in words."""
     try:
         import resource
     except ImportError:
-        return "only so many"
+        return "only a limited number of"
     return f"at most {resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}"

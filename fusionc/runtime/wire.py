@@ -1,5 +1,5 @@
-"""Messages between the two processes: pickles with a length before them, large arrays as they lie
-in memory.
+"""Messages between two processes: pickles with a length before them. Large arrays are sent as raw
+bytes.
 """
 
 from __future__ import annotations
@@ -15,37 +15,35 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 _COUNT = struct.Struct("<I")
-_PIPE = 1 << 20  # bytes, the most that Linux gives a user
+_PIPE_SIZE = 1 << 20  # bytes; the largest size that Linux allows users
 _LARGE = 16 * 1024  # bytes; smaller buffers are copied into the pickle
-_LONGEST = 2**31 - 1  # milliseconds that a system waits
+_MAX_WAIT = 2**31 - 1  # milliseconds; the longest timeout of poll
 
 
 class Raw(NamedTuple):
-    """A tensor of elements that numpy lacks: their type, by ONNX's number or onnxruntime's name,
-    and their bytes.
-    """
+    """A tensor with an element type that numpy lacks."""
 
-    elem_type: int | str
+    elem_type: int | str  # ONNX's number or onnxruntime's name of the type
     shape: tuple[int, ...]
-    data: Any
+    data: Any  # the bytes of the elements
 
 
 def widen(*descriptors: int) -> None:
-    """Let more fit into pipes. Each time that one is full or empty, a thread waits its turn among
-    the others of its program: with four others at work, 48 MiB there and back took 31 s through
-    pipes of 64 KiB, 1.7 s through these.
+    """Enlarge the buffers of pipes. Whenever a pipe is full or empty, a thread has to wait for its
+    turn among the other threads of its program. With four other busy threads, sending 48 MiB there
+    and back took 31 s through pipes of 64 KiB, and 1.7 s through enlarged pipes.
     """
     for descriptor in descriptors:
-        # not on Linux, or if this user has too many pipes
+        # fails on other systems than Linux, and if this user has too many pipes
         with contextlib.suppress(AttributeError, OSError):
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
 
 Loads = Callable[[bytes, Sequence[Any]], Any]
 
 
 def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
-    """Write a message. Raises TimeoutError if the other side does not read it before `deadline`
+    """Send a message. Raises TimeoutError if the receiver does not read it before `deadline`
     (time.monotonic).
     """
     buffers: list[memoryview] = []
@@ -64,14 +62,16 @@ def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
             _wait(descriptor, select.POLLOUT, deadline)
             try:
                 rest = rest[os.write(descriptor, rest) :]
-            except BlockingIOError:  # less room than poll counts as some
+            # poll has reported space, and it is less than the pipe needs for a write
+            except BlockingIOError:
                 continue
 
 
 def receive(descriptor: int, deadline: float | None = None, loads: Loads | None = None) -> Any:
-    """The next message. Raises EOFError if the other side is gone, TimeoutError at `deadline`.
+    """Receive the next message. Raises EOFError if the sender has ended, and TimeoutError at
+    `deadline`.
 
-    `loads` makes it from the pickle and its buffers, by default pickle itself.
+    `loads` unpickles the message from the pickle and its buffers; the default is `pickle.loads`.
     """
     (count,) = _COUNT.unpack(_read(descriptor, _COUNT.size, deadline))
     lengths = struct.unpack(f"<{count}Q", _read(descriptor, 8 * count, deadline))
@@ -80,9 +80,10 @@ def receive(descriptor: int, deadline: float | None = None, loads: Loads | None 
 
 
 def _read(descriptor: int, length: int, deadline: float | None) -> Any:
-    import numpy as np  # neither `fusionc --help` nor the start of the other process waits for it
+    # imported here because it would delay `fusionc --help` and the start of the child process
+    import numpy as np
 
-    buffer = np.empty(length, np.uint8)  # unlike a bytearray, not filled with zeros first
+    buffer = np.empty(length, np.uint8)  # a bytearray would first be filled with zeros
     rest = buffer.data
     while rest:
         _wait(descriptor, select.POLLIN, deadline)
@@ -99,5 +100,5 @@ def _wait(descriptor: int, event: int, deadline: float | None) -> None:
         raise TimeoutError
     ready = select.poll()
     ready.register(descriptor, event)
-    if not ready.poll(milliseconds if milliseconds is None else min(milliseconds, _LONGEST)):
+    if not ready.poll(milliseconds if milliseconds is None else min(milliseconds, _MAX_WAIT)):
         raise TimeoutError

@@ -1,8 +1,8 @@
-"""The program of the process that runs onnxruntime: it answers one request after the other until
+"""The program of the process that runs onnxruntime. It answers one request after the other until
 its caller ends.
 
-It is started as a file, with the caller's sys.path as arguments, so that it finds the same
-onnxruntime, and no module that only happens to lie in the current folder.
+The program is started as a file, with the caller's sys.path as arguments. It therefore finds the
+same onnxruntime as the caller, and does not import modules from the current folder by accident.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import threading
 from typing import Any
 
 READY = "ready"
-# what an answer starts with
+# the first part of each answer
 DONE = "done"
 FAILED = "failed"
 HUNGRY = "hungry"
 BROKEN = "broken"
-_HUNGER = ("bad_alloc", "bad allocation", "Failed to allocate memory", "Unable to allocate")
+# parts of messages about a lack of memory
+_MEMORY_ERRORS = ("bad_alloc", "bad allocation", "Failed to allocate memory", "Unable to allocate")
 
 
 def _main(requests: int, answers: int) -> None:
@@ -31,7 +32,7 @@ def _main(requests: int, answers: int) -> None:
         from fusionc.runtime.sessions import Sessions
 
         sessions = Sessions()
-    except Exception as error:  # onnxruntime, or what it needs, is not whole
+    except Exception as error:  # onnxruntime, or a package that it needs, cannot be imported
         wire.send(answers, (BROKEN, said(error)))
         return
     wire.send(answers, (READY, None))
@@ -42,20 +43,23 @@ def _main(requests: int, answers: int) -> None:
             answer = DONE, getattr(sessions, name)(*arguments)
         except MemoryError as error:
             answer = HUNGRY, str(error)
-        except Exception as error:  # onnxruntime's exceptions share no base class
-            answer = HUNGRY if any(word in str(error) for word in _HUNGER) else FAILED, str(error)
+        except Exception as error:  # onnxruntime's exceptions have no common base class
+            answer = (
+                HUNGRY if any(word in str(error) for word in _MEMORY_ERRORS) else FAILED,
+                str(error),
+            )
         del arguments
         wire.send(answers, answer)
         del answer
 
 
 def _end_with_the_caller(requests: int) -> None:
-    """End this process when the caller ends, however that happens: then the other end of the pipe
-    closes.
+    """End this process when the caller ends, even if the caller is killed: the pipe is then closed
+    at its other end.
     """
-    gone = select.poll()
-    gone.register(requests, 0)
-    gone.poll()
+    closed = select.poll()
+    closed.register(requests, 0)
+    closed.poll()
     os._exit(0)
 
 
@@ -70,7 +74,7 @@ def _start() -> None:
     threading.Thread(target=_end_with_the_caller, args=(requests,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
         _main(requests, answers)
-    os._exit(0)  # there is nothing to clean up, and no thread to wait for
+    os._exit(0)  # nothing to clean up, and no thread to wait for
 
 
 if __name__ == "__main__":

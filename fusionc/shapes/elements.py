@@ -1,7 +1,7 @@
-"""Elements of the tensors of shape arithmetic: numbers, and symbols for dimensions that are known
+"""The elements of tensors in shape arithmetic: numbers, and symbols for dimensions that are known
 only when the model runs.
 
-onnx propagates such values inside its inference but does not hand them out.
+onnx also propagates such elements inside its inference, but its API does not return them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fusionc.shapes.expressions import (
 __all__ = ["FAR", "SMALL", "Element", "dimension", "elements", "shape_made"]
 T = TypeVar("T")
 Dims = Sequence[Element | None]  # None for an unknown size
-FAR = 1 << 30  # exporters write the end of an axis as a number beyond
+FAR = 1 << 30  # exporters write a larger number to mean the end of an axis
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
     "Add": added,
     "Sub": subtracted,
@@ -41,7 +41,7 @@ _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
 
 
 def dimension(value: Edge, axis: int) -> Element:
-    """One dimension of a value, as an element that is equal to another one only if both are always
+    """One dimension of a value. Two such elements are equal only if the dimensions are always
     equal.
     """
     shape = value.shape
@@ -50,7 +50,7 @@ def dimension(value: Edge, axis: int) -> Element:
 
 
 def elements(value: Edge | None) -> list[Element] | None:
-    """The elements of a vector or scalar of integers in order; None if they are unknown."""
+    """The elements of an integer vector or scalar; None if they are unknown."""
     array = None if value is None else value.constant()
     if array is None:
         return None if value is None else value.graph.model.types.elements_of(value)
@@ -59,14 +59,14 @@ def elements(value: Edge | None) -> list[Element] | None:
 
 
 def elements_made(node: Node, elem_type: int) -> list[Element] | None:
-    """The elements of the first output of a node, which has this type, if they follow from
-    dimensions and other elements. None if one of them does not fit the type: it is another one when
-    the model runs.
+    """The elements of the first output of a node, whose element type is `elem_type`. None if they
+    do not follow from dimensions and other elements, or if an element overflows the type.
     """
     rule = None if node.domain != "" or node.has_references else _ELEMENTS.get(node.op)
-    made = None if rule is None else rule(node)
+    result = None if rule is None else rule(node)
     limit = 1 << (31 if elem_type == TensorProto.INT32 else 63)
-    return None if any(isinstance(e, int) and not -limit <= e < limit for e in made or ()) else made
+    overflows = any(isinstance(e, int) and not -limit <= e < limit for e in result or ())
+    return None if overflows else result
 
 
 def _shape(node: Node) -> list[Element] | None:
@@ -84,12 +84,14 @@ def _joined_elements(node: Node) -> list[Element] | None:
 
 
 def _computed_elements(node: Node) -> list[Element] | None:
-    """Integers after arithmetic; only divisions that leave nothing over."""
+    """The results of integer arithmetic. A division counts only if it has no remainder."""
     return None if has_legacy_axis(node) else _elementwise(_ARITHMETIC[node.op], node.inputs)
 
 
 def _chosen_elements(node: Node) -> list[Element] | None:
-    """Where(Equal(s, t), a, s): exporters write it to put 1 for −1, which no dimension is."""
+    """The elements of Where(Equal(s, t), a, s). Exporters write this to replace −1 by 1. A
+    dimension is never equal to −1.
+    """
     condition = None if node.inputs[0] is None else node.inputs[0].producer
     if condition is None or not condition.is_op("Equal"):
         return None
@@ -107,38 +109,35 @@ def _choice(left: Element, right: Element, then: Element, otherwise: Element) ->
 def _elementwise(
     rule: Callable[..., Element | None], values: Sequence[Edge | None]
 ) -> list[Element] | None:
-    """The results of a rule for the elements at the same place of each value. A single element
-    counts for all places.
-    """
-    known = [held for held in map(elements, values) if held is not None]
-    counts = {len(held) for held in known} - {1} or {1}
+    """The results of an elementwise rule. A value with a single element is broadcast."""
+    known = [vector for vector in map(elements, values) if vector is not None]
+    counts = {len(vector) for vector in known} - {1} or {1}
     if len(known) < len(values) or len(counts) > 1:
         return None
     (count,) = counts
-    rows = zip(*(held * count if len(held) == 1 else held for held in known), strict=True)
+    rows = zip(*(v * count if len(v) == 1 else v for v in known), strict=True)
     results = [result for row in rows if (result := rule(*row)) is not None]
     return results if len(results) == count else None
 
 
 def _gathered_elements(node: Node) -> list[Element] | None:
-    inner = elements(node.inputs[0])
-    at = node.inputs[1]
-    index = None if at is None else at.constant()
-    if inner is None or index is None or index.ndim > 1:
+    data = elements(node.inputs[0])
+    indices = None if node.inputs[1] is None else node.inputs[1].constant()
+    if data is None or indices is None or indices.ndim > 1:
         return None
-    places = [int(place) for place in index.reshape(-1)]
-    is_inside = all(-len(inner) <= place < len(inner) for place in places)
-    return [inner[place] for place in places] if is_inside else None
+    places = [int(place) for place in indices.reshape(-1)]
+    is_inside = all(-len(data) <= place < len(data) for place in places)
+    return [data[place] for place in places] if is_inside else None
 
 
 def _sliced_elements(node: Node) -> list[Element] | None:
-    inner = elements(node.inputs[0])
+    data = elements(node.inputs[0])
     numbers = [None if v is None else v.constant() for v in node.inputs[1:]]
-    if inner is None or node.graph.opset < 10 or any(g is None or g.size != 1 for g in numbers):
+    if data is None or node.graph.opset < 10 or any(g is None or g.size != 1 for g in numbers):
         return None
     start, end, *more = (int(g.item()) for g in numbers if g is not None)
     step = more[1] if len(more) > 1 else 1
-    return inner[start:end:step] if step > 0 else None
+    return data[start:end:step] if step > 0 else None
 
 
 _ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
@@ -156,8 +155,9 @@ _ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
 
 
 def shape_made(node: Node) -> Dims | None:
-    """The shape of the first output of a node as far as it follows from dimensions. onnx's
-    inference loses many symbols, and does not know the target's own operators.
+    """The shape of the first output of a node, as far as it follows from dimensions. None if the
+    node has no rule here. onnx's inference loses many symbols, and does not know the target's own
+    operators.
     """
     rule = None if node.has_references else _SHAPES.get(node.operator)
     return None if rule is None else rule(node)
@@ -192,7 +192,7 @@ def _reshape(node: Node) -> Dims | None:
 
 
 def _target(node: Node, own: Dims | None) -> Dims | None:
-    """What a Reshape is told to make, with the dimensions that it copies in the place of zeros."""
+    """The target shape of a Reshape. Each 0 becomes the dimension that the Reshape copies."""
     target = _parts(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
     if target is None or node.attr("allowzero"):
         return target
@@ -201,14 +201,16 @@ def _target(node: Node, own: Dims | None) -> Dims | None:
 
 
 def _rest(own: Sequence[Element], others: Sequence[Element]) -> Element | None:
-    """The dimension that is left to a Reshape for its −1."""
+    """The dimension that a Reshape computes for −1."""
     total = _combined(multiplied, [1, *own])
     known = _combined(multiplied, [1, *others])
     return None if total is None or known is None or known == 0 else divided(total, known)
 
 
 def _parts(value: Edge | None) -> Dims | None:
-    """The elements of a vector; None for those parts of a Concat that have a known length alone."""
+    """The elements of a vector. If only the length of an input of a Concat is known, each of its
+    elements is None.
+    """
     known = elements(value)
     if known is not None or value is None:
         return known
@@ -225,7 +227,7 @@ def _joined(parts: Sequence[Sequence[T] | None]) -> list[T] | None:
 
 
 def _slice(node: Node) -> Dims | None:
-    # below opset 10, all None
+    # before opset 10 a Slice has no such inputs: all operands are None
     dims = _dims(node.inputs[0])
     operands = [*node.inputs[1:], *[None] * 4][:4]
     starts, ends, axes, steps = map(elements, operands)
@@ -257,10 +259,10 @@ def _concat(node: Node) -> Dims | None:
     axis = node.attr("axis", 1)
     if len(shapes) < len(node.inputs) or len(ranks) != 1 or not -max(ranks) <= axis < max(ranks):
         return None
-    made = [dims[0] if len(set(dims)) == 1 else None for dims in zip(*shapes, strict=True)]
-    is_sum = joins_all(shapes, axis % len(made))
-    made[axis] = _combined(added, [dims[axis] for dims in shapes]) if is_sum else None
-    return made
+    joined = [dims[0] if len(set(dims)) == 1 else None for dims in zip(*shapes, strict=True)]
+    is_sum = joins_all(shapes, axis % len(joined))
+    joined[axis] = _combined(added, [dims[axis] for dims in shapes]) if is_sum else None
+    return joined
 
 
 def _combined(
@@ -274,14 +276,14 @@ def _combined(
 
 
 def broadcast_known(*shapes: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    """The shape that shapes become together; None if one is unknown."""
+    """The result of broadcasting these shapes; None if one of them is unknown."""
     known = [shape for shape in shapes if shape is not None]
     return broadcast(*known, rule=_widest) if len(known) == len(shapes) else None
 
 
 def _widest(sizes: Dims) -> Element | None:
-    """A minimum with a limit above 1 counts for nothing next to the dimension that it limits: if
-    the limit were smaller, they could not be broadcast.
+    """The broadcast size of these sizes. A size min(limit, d) with a limit above 1 is ignored if d
+    is one of the sizes: both can be broadcast only if min(limit, d) = d.
     """
     limits = [None if size is None else limited(size) for size in sizes]
     decisive = [
@@ -294,8 +296,8 @@ def _widest(sizes: Dims) -> Element | None:
 
 
 def _attention(node: Node) -> Dims | None:
-    """The shape of the query, with heads as large as those of the value, unless key and value are
-    packed with the query.
+    """The output shape of an attention operator: that of the query, with the last dimension of the
+    value. None if key and value are packed with the query.
     """
     dims = _dims(node.inputs[0])
     value = _dims(node.inputs[2]) if len(node.inputs) > 2 else None

@@ -1,4 +1,6 @@
-"""What is known to be equal of two shapes, whatever sizes the model runs with."""
+"""Comparisons of shapes. A comparison is true only if it holds for all sizes that the model may run
+with.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +10,31 @@ from fusionc.shapes.expressions import is_invented
 
 
 def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
-    """Whether two shapes are known to be equal: every dimension the same number or the same
-    symbol.
-    """
+    """Whether two shapes are known to be equal: each dimension is the same number or symbol."""
     return a is not None and b is not None and None not in a and tuple(a) == tuple(b)
 
 
 def same_after_reshape(
     a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None
 ) -> bool:
-    """Whether two shapes with equally many elements are known to be equal if they have elements at
-    all: one unknown dimension follows from the others.
+    """Whether two shapes with the same number of elements are known to be equal, unless this number
+    is 0. A single unknown dimension follows from the others.
 
-    Known dimensions that differ, such as 7 and "length", may do so if another dimension is 0.
+    False if known dimensions differ, such as 7 and "length": they may differ if another dimension
+    is 0.
     """
     if a is None or b is None or len(a) != len(b):
         return False
-    open_ = [pair for pair in zip(a, b, strict=True) if None in pair or pair[0] != pair[1]]
-    if len(open_) > 1 or 0 in (*a, *b):
+    differing = [pair for pair in zip(a, b, strict=True) if None in pair or pair[0] != pair[1]]
+    if len(differing) > 1 or 0 in (*a, *b):
         return False
-    return all(any(map(is_invented, pair)) for pair in open_)
+    return all(any(map(is_invented, pair)) for pair in differing)
 
 
 def broadcasts_into(
     small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None
 ) -> bool:
-    """Whether broadcasting the shape `small` is known to leave the shape `large` as it is."""
+    """Whether broadcasting `small` and `large` is known to give the shape `large`."""
     if small is None or large is None or len(small) > len(large):
         return small is not None and len(small) == 0
     pairs = zip(reversed(small), reversed(large), strict=False)

@@ -1,5 +1,5 @@
-"""Element types and shapes: every node is asked once, in order, and again if a node before it has
-changed.
+"""Inference of element types and shapes. Each node is inferred once, in topological order, and
+again if more becomes known about its inputs or outputs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from fusionc.shapes.expressions import INVENTED, certainty, is_invented
 from fusionc.shapes.onnx_inference import LIKE_STANDARD, ask
 from fusionc.shapes.overrides import is_fatal, trusted
 
-# what shape arithmetic computes with
-_OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
-# Since this opset Scan hands its inputs to its subgraph one by one; before, it did so in batches.
+# the element types of shape arithmetic
+_SHAPE_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+# Since this opset the subgraph of a Scan gets single elements along the scan axis. In opset 8 the
+# inputs also had a batch axis.
 _SCAN_OPSET = 9
 
 
 def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
-    """The model in memory for the target runtime. It infers types when it is asked for them.
+    """The model in memory for the target runtime. Types are inferred on demand.
 
-    Raises FusioncError for a model that is not in single assignment form or has a cycle.
+    Raises FusioncError for a model that is not in SSA form or has a cycle.
     """
     model = build(proto, folder, target)
     model.types = TypeInference(model)
@@ -39,8 +40,8 @@ def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-
 
 
 class TypeInference:
-    """What is known about the types of all values of a model. Each is kept with its value;
-    knowledge only grows.
+    """The inference of the types of all values of a model. Each type is stored in its value. Known
+    facts are never discarded.
     """
 
     def __init__(self, model: Model) -> None:
@@ -56,15 +57,15 @@ class TypeInference:
         )
 
     def of(self, value: Edge, *, rank_only: bool = False) -> ValueType:
-        """The type of a value as far as it can be known. With `rank_only` its dimensions do not
-        matter.
+        """The type of a value as far as it is known. With `rank_only` the sizes of its dimensions
+        may be missing.
         """
         if not self._is_inferred or not _is_complete(value.known_type.shape, rank_only):
             self._refresh_for(value)
         return value.known_type
 
     def elements_of(self, value: Edge) -> list[Element] | None:
-        """The elements of a vector or scalar of integers that is not constant, if known."""
+        """The elements of an integer vector or scalar that is not a constant, if they are known."""
         if value.elements is None or any(map(is_invented, value.elements)):
             self._refresh_for(value)
         return value.elements
@@ -78,7 +79,7 @@ class TypeInference:
             self._refresh(self._model.main, stale)
 
     def begin_pass(self) -> None:
-        """A pass starts: it may refresh the types once."""
+        """Note that a pass starts. A pass may refresh the types once."""
         self._may_refresh = True
 
     def new_symbol(self) -> str:
@@ -86,10 +87,11 @@ class TypeInference:
         return next(self._symbols)
 
     def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
-        """The graph has changed. More may be known after the new values, unless they are as well
-        known as the old ones.
+        """Note that the graph has changed. A new value becomes stale unless its type is as complete
+        as that of the replaced value.
 
-        A new value inherits the type of the old one if onnx does not know the new operator.
+        If onnx does not know the new operator, the new value inherits the type of the replaced
+        value.
         """
         for old, new in replaced:
             if new.producer in new_nodes and operators.is_foreign(new.producer):
@@ -97,19 +99,19 @@ class TypeInference:
             if old in self._stale or not _is_as_settled(new, old):
                 self._stale.add(new)
         for node in new_nodes:
-            made = (value for value in node.outputs if value is not None)
-            self._stale.update(value for value in made if not _is_settled(value))
+            outputs = (value for value in node.outputs if value is not None)
+            self._stale.update(value for value in outputs if not _is_settled(value))
             for body in node.subgraphs(recursive=True):
                 self._stale.update(body.values.values())
 
     def _refresh(self, graph: Graph, stale: set[Edge]) -> None:
-        """Ask about the nodes that read or make a stale value. A value that becomes better known is
-        stale, too.
+        """Infer the nodes that read or produce a stale value. If more becomes known about an
+        output, the output becomes stale, too.
         """
         for node in graph.ordered():
             for body in node.bodies:
-                if _hands_elements_in(node) and not stale.isdisjoint(node.inputs):
-                    stale.update(_handed_in(node, body))
+                if _is_slicing_scan(node) and not stale.isdisjoint(node.inputs):
+                    stale.update(_shaped_body_inputs(node, body))
                 self._refresh(body, stale)
             results = [value for body in node.bodies for value in body.outputs]
             if not stale.isdisjoint((*node.inputs, *node.outputs, *results)):
@@ -117,7 +119,7 @@ class TypeInference:
 
 
 def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
-    """The types that the model declares for the outputs of operators that onnx does not know."""
+    """The declared types of the outputs of operators that onnx does not know."""
     for graph in model.graphs:
         own = graph.proto.output if isinstance(graph.proto, onnx.GraphProto) else ()
         declared = {info.name: info.type for info in (*graph.proto.value_info, *own)}
@@ -140,13 +142,13 @@ def infer_node(node: Node) -> None:
 
 
 def _better_known(node: Node) -> Sequence[Edge]:
-    """Ask about a node in the graph. Return the outputs that are better known than before, or whose
-    elements may be.
+    """Infer a node of the graph. Return the outputs about which more is known than before, and
+    those whose elements may have become known.
     """
     before = [(value, value.known_type) for value in node.outputs if value is not None]
     try:
         _learn(node, _types_made(node, is_new=False))
-    except Exception:  # onnx or a rule gives up, for example for an attribute of another type
+    except Exception:  # onnx or a rule fails, for example for an attribute of a wrong type
         return ()
     return [
         value for value, type_ in before if value.known_type is not type_ or _makes_shapes(value)
@@ -154,12 +156,12 @@ def _better_known(node: Node) -> Sequence[Edge]:
 
 
 def _learn(node: Node, types: Sequence[ValueType]) -> None:
-    """Add these types to the knowledge of the outputs of a node."""
+    """Merge the inferred types into the types of the outputs of a node."""
     for output, type_ in zip(node.outputs, types, strict=False):
         if output is None or type_ == UNKNOWN:
             continue
-        # onnx says that a sequence in a Loop always has the element shapes that it began with, and
-        # that the parts of SplitToSequence keep the axis.
+        # onnx infers wrong shapes for the tensors of sequences: it assumes that a Loop never
+        # changes them, and that SplitToSequence keeps the axis.
         if node.is_op("Loop", "SplitToSequence") or node.function is not None:
             type_ = replace(type_, other=shapeless(type_.other))
         learned = replace(type_, shape=_shape_learned(node, output, trusted(node, type_.shape)))
@@ -170,8 +172,8 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
 
 
 def _shape_learned(node: Node, output: Edge, inferred: Shape | None) -> Shape | None:
-    """The best knowledge of each dimension: onnx's inference, shape arithmetic, or what was known
-    before.
+    """The shape with the most certain source for each dimension: onnx's inference, shape
+    arithmetic, or the type that was known before.
     """
     is_arithmetic = output is node.outputs[0] and not _is_complete(inferred)
     sources = (inferred, shape_made(node) if is_arithmetic else None, output.known_type.shape)
@@ -179,7 +181,9 @@ def _shape_learned(node: Node, output: Edge, inferred: Shape | None) -> Shape | 
 
 
 def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> Shape | None:
-    """For each dimension the first of its most certain names, or a new name if it is unknown."""
+    """The most certain of these shapes for each dimension. An unknown dimension gets a new
+    symbol.
+    """
     if not shapes:
         return None
     fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
@@ -190,22 +194,24 @@ def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> S
 
 
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
-    """The types of the outputs of a node that follow from its inputs; for a foreign node, those
-    that are declared.
+    """The output types of a node, inferred from its inputs. For an operator without a rule, the
+    types that are already known.
     """
     if is_fatal(node):
         return []
     is_ruled = operators.is_foreign(node) or len(node.outputs) == 1
-    made = runtime_types(node) if is_ruled else None
-    if not made and not _is_unknown(node):
+    ruled = runtime_types(node) if is_ruled else None
+    if not ruled and not _is_unknown(node):
         return ask(node, is_new=is_new)
-    ruled = [ValueType(elem_type, shape) for elem_type, shape in made or ()]
-    pairs = zip_longest(ruled, node.outputs)
-    return [rule if rule and rule.elem_type else _known_type(old) for rule, old in pairs]
+    types = [ValueType(elem_type, shape) for elem_type, shape in ruled or ()]
+    pairs = zip_longest(types, node.outputs)
+    return [new if new and new.elem_type else _known_type(old) for new, old in pairs]
 
 
 def _is_unknown(node: Node) -> bool:
-    """Whether onnx has no rule for an operator, nor a function."""
+    """Whether onnx cannot infer a node: it has no rule for the operator, and the node does not call
+    a function.
+    """
     is_foreign = operators.is_foreign(node) and node.operator not in LIKE_STANDARD
     return is_foreign and node.function is None
 
@@ -214,19 +220,19 @@ def _known_type(output: Edge | None) -> ValueType:
     return UNKNOWN if output is None else output.known_type
 
 
-def _hands_elements_in(node: Node) -> bool:
-    """Whether a node is a Scan that hands its inputs to its subgraph one by one."""
+def _is_slicing_scan(node: Node) -> bool:
+    """Whether a node is a Scan whose subgraph gets single elements along the scan axis."""
     return node.is_op("Scan") and node.graph.opset >= _SCAN_OPSET
 
 
-def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
-    """The inputs of the subgraph of a Scan, with the shapes that they get: the last inputs of the
-    Scan lose one axis.
+def _shaped_body_inputs(scan: Node, body: Graph) -> Sequence[Edge]:
+    """Set the shapes of the inputs of a Scan's subgraph, and return these inputs. The scan inputs,
+    which are the last inputs of the Scan, lose one axis.
     """
     count = scan.attr("num_scan_inputs")
     axes = [None] * (len(scan.inputs) - count) + scan.attr("scan_input_axes", [0] * count)
     for value, outer, axis in zip(body.inputs, scan.inputs, axes, strict=False):
-        # defaults come after all of these
+        # zip ends before body inputs that have default values
         if outer is not None and (shape := outer.shape) is not None:
             dims = (dim for at, dim in enumerate(shape) if axis is None or at != axis % len(shape))
             value.known_type = replace(value.known_type, shape=tuple(dims))
@@ -234,8 +240,8 @@ def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
 
 
 def _is_settled(value: Edge) -> bool:
-    """Whether no more can become known of a value: its shape is complete, and its elements make no
-    shape.
+    """Whether nothing more can become known about a value: its shape is complete, and its elements
+    do not determine shapes.
     """
     return _is_complete(value.known_type.shape) and not _makes_shapes(value)
 
@@ -250,13 +256,13 @@ def _is_as_settled(new: Edge, old: Edge) -> bool:
 
 
 def _makes_shapes(value: Edge) -> bool:
-    """Whether the shapes of other values may depend on the elements of this one, which may have
-    become known.
+    """Whether the shapes of other values may depend on the elements of this value: it is a small
+    integer vector or scalar, or a small constant.
     """
     shape = value.known_type.shape
     if shape is None or len(shape) > 1 or any(isinstance(n, int) and n > SMALL for n in shape):
         return False
-    return value.known_type.elem_type in _OF_SHAPES or value.is_constant
+    return value.known_type.elem_type in _SHAPE_TYPES or value.is_constant
 
 
 def _is_complete(shape: Shape | None, rank_only: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""onnx's shape inference, asked for one node."""
+"""onnx's type and shape inference for a single node."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from fusionc.protos import graphs_of, output_types
 from fusionc.shapes.elements import SMALL, elements
 
 _ANSWERS: dict[tuple[Any, ...], list[ValueType]] = {}
-_MOST_ANSWERS = 10_000
-# operators of onnxruntime whose outputs have the shapes of a standard one
+_MAX_ANSWERS = 10_000
+# operators of onnxruntime whose outputs have the same shapes as those of a standard operator
 LIKE_STANDARD = {(operators.MICROSOFT, f"Fused{op}"): ("", op) for op in ("Conv", "Gemm")}
 
 
 def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
-    """The types of the outputs of a node, as far as they follow from those of its inputs and from
-    small constants.
+    """The output types of a node, inferred from its input types and from small constants.
 
-    The node gets names of its own for its inputs and outputs. Its subgraphs have no nodes: onnx
-    only needs the types that they end in. Raises what onnx raises if the operator cannot take these
-    inputs; but a node that is not new may have input types that only onnxruntime supports. Answers
-    are remembered, since layers are alike.
+    onnx gets a copy of the node with new names for inputs and outputs. The subgraphs of the copy
+    have no nodes, because onnx only needs their output types. If the operator cannot take these
+    inputs, onnx's exceptions are raised. For a node that is not new they are suppressed, because
+    only onnxruntime may support its input types. Answers are cached, because the layers of a model
+    are often alike.
     """
-    held = {
+    arrays = {
         f"i{at}": array
         for at, value in enumerate(node.inputs)
         if value is not None and (array := _known_array(value)) is not None
     }
     if node.bodies or node.function is not None:
-        return _answer(node, held, is_new)
-    question = _question(node, held, is_new)
+        return _answer(node, arrays, is_new)
+    question = _question(node, arrays, is_new)
     answer = _ANSWERS.get(question)
     if answer is None:
-        answer = _answer(node, held, is_new)
-        if len(_ANSWERS) < _MOST_ANSWERS:
+        answer = _answer(node, arrays, is_new)
+        if len(_ANSWERS) < _MAX_ANSWERS:
             _ANSWERS[question] = answer
     return answer
 
 
-def _question(node: Node, held: Mapping[str, Array], is_new: bool) -> tuple[Any, ...]:
-    """All that the answer depends on."""
+def _question(node: Node, arrays: Mapping[str, Array], is_new: bool) -> tuple[Any, ...]:
+    """The key of an answer: everything that the answer depends on."""
     return (
         node.operator,
         tuple(attribute.SerializeToString() for attribute in node.proto.attribute),
         tuple(None if value is None else value.known_type for value in node.inputs),
         tuple(value is None for value in node.outputs),
-        tuple((name, array.shape, array.tobytes()) for name, array in held.items()),
+        tuple((name, array.shape, array.tobytes()) for name, array in arrays.items()),
         tuple(node.graph.opsets.items()),
         is_new,
     )
 
 
-def _answer(node: Node, held: Mapping[str, Array], is_new: bool) -> list[ValueType]:
+def _answer(node: Node, arrays: Mapping[str, Array], is_new: bool) -> list[ValueType]:
     proto = _lone_node(node)
     inputs = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
     protos = (called.proto for called in graphs_called(node))
@@ -68,13 +68,13 @@ def _answer(node: Node, held: Mapping[str, Array], is_new: bool) -> list[ValueTy
         proto,
         operators.schema(proto.op_type, proto.domain, node.graph.opset_of(proto.domain)),
         {name: value.known_type.proto for name, value in inputs.items()},
-        {name: tensors.to_proto(array, name) for name, array in held.items()},
+        {name: tensors.to_proto(array, name) for name, array in arrays.items()},
         {node.domain: 1} | node.graph.opsets,
         [called for called in protos if isinstance(called, FunctionProto)],
         is_new=is_new,
     )
     ends = (value for body in node.bodies for value in (*body.inputs, *body.outputs))
-    # a name that onnx invents is valid in its call only
+    # symbols that onnx invents are valid only in this call, and are removed
     known = _dimensions((*inputs.values(), *ends))
     answers = (ValueType.of(types.get(name, TypeProto())) for name in proto.output)
     return [answer.with_symbols(known) for answer in answers]
@@ -88,17 +88,17 @@ def _lone_node(node: Node) -> NodeProto:
     domain, op = LIKE_STANDARD.get(node.operator, node.operator)
     proto = NodeProto(op_type=op, domain=domain, overload=node.proto.overload)
     is_like = op != node.op
-    # the fourth of FusedConv has the shape of its output
+    # FusedConv has a fourth input, which Conv lacks and which does not change the output's shape
     inputs = node.inputs[:3] if is_like else node.inputs
     proto.input.extend("" if value is None else f"i{at}" for at, value in enumerate(inputs))
     proto.output.extend("" if value is None else f"o{at}" for at, value in enumerate(node.outputs))
     bodies = iter(node.bodies)
     for attribute in node.proto.attribute:
-        held = [_outline(next(bodies)) for _ in graphs_of(attribute)]
-        value = held[0] if attribute.type == AttributeProto.GRAPH else held
+        graphs = [_outline(next(bodies)) for _ in graphs_of(attribute)]
+        value = graphs[0] if attribute.type == AttributeProto.GRAPH else graphs
         if not is_like or not attribute.name.startswith("activation"):
             proto.attribute.append(
-                onnx.helper.make_attribute(attribute.name, value) if held else attribute
+                onnx.helper.make_attribute(attribute.name, value) if graphs else attribute
             )
     return proto
 
@@ -114,21 +114,23 @@ def _declarations(prefix: str, values: Iterable[Edge]) -> list[ValueInfoProto]:
 
 
 def _known_array(value: Edge) -> Array | None:
-    """The elements of a tensor that may be a shape, axes or sizes, as far as they are known."""
+    """The elements of a small tensor, which may be a shape, axes or sizes. None if they are
+    unknown.
+    """
     if prod(dim for dim in value.known_type.shape or () if isinstance(dim, int)) > SMALL:
         return None
-    # onnx's own propagation of elements ends at a Reshape: if they were known before folding, other
-    # rewrites would come first.
-    maker = None if value.is_constant else value.producer
-    held = elements(value) if maker is not None and maker.op != "Reshape" else None
-    if held is None or value.dtype is None or not all(isinstance(number, int) for number in held):
+    # onnx's own propagation of elements stops at a Reshape, and so does this one. Otherwise more
+    # shapes would be known before constant folding, and passes would fire in another order.
+    producer = None if value.is_constant else value.producer
+    known = elements(value) if producer is not None and producer.op != "Reshape" else None
+    if known is None or value.dtype is None or not all(isinstance(e, int) for e in known):
         return value.constant()
-    return np.array(held, value.dtype).reshape([len(held)][: value.rank])
+    return np.array(known, value.dtype).reshape([len(known)][: value.rank])
 
 
 def graphs_called(node: Node) -> list[Graph]:
-    """The body of the function that a node calls and of all that are called there, with their
-    subgraphs.
+    """The bodies of all functions that a node calls, directly or through other functions, with
+    their subgraphs.
     """
     reached: dict[Graph, None] = {}
     pending = [node]

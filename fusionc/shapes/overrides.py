@@ -1,8 +1,8 @@
-"""The certain part of shapes that onnx infers although onnxruntime may compute others.
+"""The certain part of inferred shapes, for operators whose shapes onnx and onnxruntime compute
+differently.
 
-A known shape must be the true one when the model runs. For the operators of
-`operators.disputed_shapes` it may be another one: a dimension of theirs counts as known only if
-onnx and onnxruntime agree on it.
+A known shape must be the true shape when the model runs. For the operators in
+`operators.disputed_shapes` a dimension counts as known only if onnx and onnxruntime agree on it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fusionc.operators.disputed_shapes import RULES, numbers
 from fusionc.shapes.onnx_inference import graphs_called
 
 _ANY: Shape = ("any",) * 8
-_FAR = 1 << 31  # steps beyond this overflow
+_FAR = 1 << 31  # larger steps overflow
 
 
 def trusted(node: Node, shape: Shape | None) -> Shape | None:
     """The part of the inferred shape of an output that is certain.
 
-    The output of a function is known only if all that onnx infers inside the function is certain
-    whatever the shapes are.
+    The output shape of a function call counts only if all shapes that onnx infers inside the
+    function are certain for any input shapes.
     """
     inside = (inner for graph in graphs_called(node) for inner in graph.nodes)
     if any(_certain_shape(inner, _ANY) != _ANY for inner in inside):
@@ -36,7 +36,7 @@ def _certain_shape(node: Node, shape: Shape | None) -> Shape | None:
     rule = RULES.get(node.op) if node.domain == "" else None
     if rule is None or shape is None or (x is None and node.op != "Loop"):
         return shape
-    # Of a function, onnx knows at a call what it is called with.
+    # Inside a function, onnx knows values at each call that are unknown here.
     is_open = node.has_references or any(
         value is not None and not value.is_constant for value in node.inputs[1:]
     )
@@ -44,6 +44,6 @@ def _certain_shape(node: Node, shape: Shape | None) -> Shape | None:
 
 
 def is_fatal(node: Node) -> bool:
-    """Whether inference may crash on a node: a Slice whose steps overflow."""
+    """Whether onnx's inference may crash the process on this node: a Slice whose steps overflow."""
     steps = numbers(node, 4) if node.is_op("Slice") and not node.has_references else None
     return any(abs(step) >= _FAR for step in steps or ())

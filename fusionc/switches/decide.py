@@ -1,5 +1,5 @@
-"""Decides which passes run, in CANN's order: --optimization_switch, must-stay-on, own entry,
-levels, ALL, default.
+"""Decides which passes run. The order of precedence is CANN's: --optimization_switch, passes that
+must stay on, the pass's own entry in the switch file, levels, "ALL", default.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fusionc.switches.switch_file import (
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
 
-# CANN's name for all the passes that a switch file cannot switch off
+# CANN's name for all passes that a switch file cannot switch off
 _ALL_MUST = "forbidden_close_pass"
-_EVERY_NAME = sys.maxsize  # more passes than any other name has
+_ALL_MUST_REACH = sys.maxsize  # larger than the number of passes of any alias
 
 
 @dataclass(frozen=True)
@@ -36,31 +36,31 @@ class Switches:
     """The decision."""
 
     enabled: frozenset[str]  # the names of the passes that run
-    notices: tuple[str, ...]  # what the user should know about how that came to be
+    notices: tuple[str, ...]  # for the user: the reasons
 
 
 @dataclass
 class _Wishes:
-    """What one source asks for."""
+    """The switches of one source: the switch file or --optimization_switch."""
 
-    # by the name of the pass: the entry, and how many passes its name belongs to
+    # by pass name: the entry, and the number of passes that the name in the entry means
     by_pass: dict[str, tuple[Entry, int]] = field(default_factory=dict)
-    every: dict[str, bool] = field(default_factory=dict)  # "ALL", by section
+    every: dict[str, bool] = field(default_factory=dict)  # the value of "ALL", by section
     ascend_only: list[str] = field(default_factory=list)  # names that only CANN has
     notices: list[str] = field(default_factory=list)
 
     @property
     def own(self) -> dict[str, bool]:
-        """What is asked for by the names of passes."""
+        """The switches of single passes, by pass name."""
         return {name: entry.on for name, (entry, _) in self.by_pass.items()}
 
-    def add(self, entry: Entry, found: Iterable[Pass], reach: int) -> None:
-        """Note an entry whose name belongs to all these passes, `reach` in number.
+    def add(self, entry: Entry, passes: Iterable[Pass], reach: int) -> None:
+        """Note an entry whose name means these passes. `reach` is their number.
 
-        If two names belong to one pass, the name with fewer passes counts. If both have equally
-        many, they are two passes in CANN, and the one that is off counts.
+        If two entries concern one pass, the entry whose name means fewer passes counts. If both
+        names mean the same number, they are two different passes in CANN, and "off" counts.
         """
-        for p in found:
+        for p in passes:
             known, known_reach = self.by_pass.setdefault(p.name, (entry, reach))
             if known_reach == reach and known.on != entry.on:
                 off, other = (known, entry) if entry.on else (entry, known)
@@ -81,8 +81,8 @@ def decide(
     pattern_fusion_pass: bool = True,
 ) -> Switches:
     """Which of `passes` run. `levels` switch off passes that neither the file nor the option
-    switches on by name. `pattern_fusion_pass` False switches off all pattern fusion passes,
-    whatever else says.
+    switches on by name. `pattern_fusion_pass=False` switches off all pattern fusion passes and
+    overrides everything else.
 
     Raises UsageError: E21001 if the switch file cannot be opened, E21002 if its content is wrong
     (all mistakes at once), E10001 if the value of --optimization_switch is wrong.
@@ -109,34 +109,34 @@ def decide(
 
 
 class _Choice:
-    """Which passes are on, and what the user should know about it; settled step by step."""
+    """Which passes are on, and the notices about that. Each method is one step of the decision."""
 
     def __init__(self, passes: Sequence[Pass], file: _Wishes, option: _Wishes) -> None:
         self.passes = passes
         self.file = file
         self.option = option
-        self.named = file.own | option.own  # what is asked for by the names of passes
+        self.named = file.own | option.own  # the switches of single passes, by pass name
         self.on = {p.name: self._is_asked(p) for p in passes}
         self.notices = [*file.notices, *option.notices]
         asked_all = [p for p in passes if p.default == "off" and file.every.get(p.kind)]
         if still_off := [p for p in asked_all if p.name not in self.named]:
-            what = f'"ALL": "on" leaves off what is off by default (passes: {len(still_off)})'
-            hint = 'an entry of its own switches one on, "fusionc passes" lists them'
-            self.notices.append(f"{what}; {hint}")
+            what = '"ALL": "on" does not switch on passes that are off by default'
+            hint = 'switch them on by name, "fusionc passes" lists them'
+            self.notices.append(f"{what} ({len(still_off)}); {hint}")
         ascend_only = dict.fromkeys([*file.ascend_only, *option.ascend_only])
         # names of passes, by the notice that lists them
         self.listed = {"Ascend only: no effect here": list(ascend_only)}
 
     def _is_asked(self, p: Pass) -> bool:
-        """Whether a pass is asked for by its name, by "ALL", or by default."""
+        """Whether a pass is switched on by its name, by "ALL", or by default."""
         by_default = p.default == "on" and self.file.every.get(p.kind) is not False
         return self.named.get(p.name, by_default)
 
     def settle_must(self) -> None:
         """Correct the decision for the passes that must stay on.
 
-        They serve the other passes. If all other passes are switched off, they are off as well, so
-        that a model can be written as it was read. An explicit "on" keeps one on by itself.
+        These passes serve the other passes. If all other passes are switched off, they are off as
+        well: the model is then written unchanged. An explicit "on" keeps such a pass on.
         """
         must = [p.name for p in self.passes if p.default == "must"]
         asked = {
@@ -147,15 +147,15 @@ class _Choice:
         dropped = self._needless(must) if False in asked.values() else []
         self.on |= {name: name not in (*forced, *dropped) for name in must}
         ignored = [name for name in must if self.on[name] and asked[name] is False]
-        as_read = "" if any(self.on.values()) else ", and the model is written as it was read"
+        unchanged = "" if any(self.on.values()) else ", and the model is written unchanged"
         self.listed |= {
             f"off by {OPTION}, although a switch file cannot switch them off": forced,
             'cannot be switched off in a switch file, "off" is ignored': ignored,
-            f"every other pass is off, so these are off too{as_read}": dropped,
+            f"every other pass is off, so these are off too{unchanged}": dropped,
         }
 
     def _needless(self, must: Sequence[str]) -> list[str]:
-        """The passes that must stay on, if no other pass is on that needs them."""
+        """The passes that must stay on, if all passes that need them are off."""
         if any(is_on for name, is_on in self.on.items() if name not in must):
             return []
         return [n for n in must if n not in self.option.own and not self.file.own.get(n)]
@@ -163,15 +163,15 @@ class _Choice:
     def apply_levels(self, levels: Levels) -> None:
         """Switch off what the levels exclude, except passes that are on by name."""
         reasons = levels.off(self.on)
-        below = {n: why for n, why in reasons.items() if self.on.get(n) and not self.named.get(n)}
-        self.on |= dict.fromkeys(below, False)
+        off = {n: why for n, why in reasons.items() if self.on.get(n) and not self.named.get(n)}
+        self.on |= dict.fromkeys(off, False)
         self.notices += [
             f"off by {why}: {count} pass{'es' * (count > 1)}"
-            for why, count in Counter(below.values()).items()
+            for why, count in Counter(off.values()).items()
         ]
 
     def name_idle(self) -> None:
-        """Say which passes are on and never match."""
+        """Add a notice about passes that are on and never match."""
         idle = [p for p in self.passes if p.never_matches and self.on[p.name]]
         if idle:
             texts = (f"{p.name}: {p.never_matches}" for p in idle)
@@ -185,20 +185,22 @@ class _Choice:
 
 
 def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> _Wishes:
-    """Translate entries into passes. `must` are the passes that a switch file cannot switch off."""
+    """The switches of one source, by pass. `must` are the passes that a switch file cannot switch
+    off.
+    """
     wishes = _Wishes()
     misplaced = []
     for entry in source.entries:
-        found = names.find(entry.key)
+        passes = names.find(entry.key)
         if entry.key == ALL:
             sections = SECTIONS if entry.section is None else (entry.section,)
             wishes.every |= dict.fromkeys(sections, entry.on)
-        elif found:
-            wishes.add(entry, found, len(found))
-            if entry.section not in (None, *(p.kind for p in found)):
-                misplaced.append(f"{entry.key} ({found[0].kind})")
+        elif passes:
+            wishes.add(entry, passes, len(passes))
+            if entry.section not in (None, *(p.kind for p in passes)):
+                misplaced.append(f"{entry.key} ({passes[0].kind})")
         elif entry.key == _ALL_MUST and source.path is None:
-            wishes.add(entry, must, _EVERY_NAME)
+            wishes.add(entry, must, _ALL_MUST_REACH)
         elif names.is_ascend_only(entry.key):
             wishes.ascend_only.append(entry.key)
         else:

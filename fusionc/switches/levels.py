@@ -1,9 +1,9 @@
-"""ATC's --oo_level, --oo_constant_folding and --oo_dead_code_elimination: which passes each of them
-switches off.
+"""ATC's --oo_level, --oo_constant_folding and --oo_dead_code_elimination: the passes that each
+option switches off.
 
-CANN has the levels O1 and O3. O3, the default, is all passes. O1 is what static sizes need:
-constant folding, known shapes, branches that are never taken, and the removal of dead nodes; no
-fusion, not even those that a switch file cannot switch off. A name in the switch file or in
+CANN has the levels O1 and O3. O3, the default, runs all passes. O1 runs only the passes that static
+sizes need: constant folding, known shapes, dead branches and dead nodes. O1 runs no fusion pass,
+including those that a switch file cannot switch off. The name of a pass in the switch file or in
 --optimization_switch overrides all three options; "ALL" does not.
 """
 

@@ -1,4 +1,4 @@
-"""The names that a switch may use: passes, their aliases, and the names in CANN and MindSpore."""
+"""The names that a switch may have: passes, their aliases, and pass names of CANN and MindSpore."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ class PassNames:
     """Looks up names in one registry. An alias may belong to several passes, in their order."""
 
     def __init__(self, passes: Sequence[Pass]) -> None:
-        # This imports all passes, for which `fusionc --help` must not wait.
+        # Imported here because it imports all passes, which would delay `fusionc --help`.
         from fusionc.passes.ascend_names import ASCEND_NAMES
 
         self._ascend_names = ASCEND_NAMES
-        found: dict[str, list[Pass]] = {}
+        by_name: dict[str, list[Pass]] = {}
         for p in passes:
             for name in (p.name, *p.aliases):
-                found.setdefault(name, []).append(p)
-        self._passes = {name: tuple(named) for name, named in found.items()}
-        # searches for the nearest name: they take long, and only the first are shown
+                by_name.setdefault(name, []).append(p)
+        self._passes = {name: tuple(named) for name, named in by_name.items()}
+        # The search for the nearest name is slow. An error shows only the first SHOWN mistakes, so
+        # only as many searches are made.
         self._searches = iter(range(SHOWN))
 
     def find(self, name: str) -> tuple[Pass, ...]:
@@ -32,11 +33,11 @@ class PassNames:
         return self._passes.get(name, ())
 
     def aliases(self) -> list[tuple[str, tuple[Pass, ...]]]:
-        """All names except the passes' own, in alphabetical order, with their passes."""
+        """All aliases in alphabetical order, with their passes."""
         return [
-            (name, found)
-            for name, found in sorted(self._passes.items())
-            if name not in {p.name for p in found}
+            (name, passes)
+            for name, passes in sorted(self._passes.items())
+            if name not in {p.name for p in passes}
         ]
 
     def is_ascend_only(self, name: str) -> bool:

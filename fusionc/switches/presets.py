@@ -1,4 +1,4 @@
-"""The switch files that come with fusionc, made from the registry."""
+"""The predefined switch files, generated from the registry of passes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 PRESETS = {
     "default": "every pass at its default, ready to be edited",
     "portable": "GraphFusion only: standard operators, for any runtime",
-    "exact": "only passes whose results are equal bit by bit, and those that must stay on",
-    "all_off": "nothing runs: the result equals the model, field by field",
+    "exact": "only passes with bitwise equal results, and passes that must stay on",
+    "all_off": "no pass runs: the result equals the model, field by field",
 }
 
 
@@ -36,5 +36,7 @@ def _entries(name: str, passes: Sequence[Pass]) -> dict[str, str]:
 
 
 def _is_exact(p: Pass) -> bool:
-    """Whether "exact" has a pass: it is bitwise and on by default, or must stay on."""
+    """Whether the preset "exact" has this pass: it is bitwise and on by default, or must stay
+    on.
+    """
     return p.default == "must" or (p.default == "on" and p.numerics == "bitwise")

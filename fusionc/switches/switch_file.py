@@ -1,11 +1,11 @@
-"""Reads switches: from a file in JSON as CANN documents it, from a file in the older text form, or
-from the option.
+"""Reads switches from a JSON file as CANN documents it, from a file in the older text form, or from
+--optimization_switch.
 
     {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {}}}
 
-The text form has one `Pass:on` or `Pass:off` a line; the option separates them by semicolons. Every
-mistake is collected with its position, so that a file can be corrected in one go. Whether a name is
-a pass is checked elsewhere.
+The text form has one `Pass:on` or `Pass:off` per line; the option separates them by semicolons. All
+mistakes are collected with their positions and reported together. `decide` checks whether a name is
+a pass.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class _Member:
 
 @dataclass
 class WrittenSwitches:
-    """What a switch file or the option says, and what is wrong with it."""
+    """The contents of a switch file or of --optimization_switch, and the mistakes in it."""
 
-    path: Path | None  # None: the option
+    path: Path | None  # None for the option
     text: str
     entries: list[Entry] = field(default_factory=list)
-    without_effect: list[str] = field(default_factory=list)
-    # offsets, and a sentence for each
+    without_effect: list[str] = field(default_factory=list)  # keys that fusionc ignores
+    # the offset of each mistake, and a sentence about it
     mistakes: list[tuple[int, str]] = field(default_factory=list)
 
     def complain(self, at: int, sentence: str) -> None:
@@ -66,22 +66,22 @@ class WrittenSwitches:
         self.mistakes.append((at, sentence))
 
     def line(self, at: int) -> int:
-        """The number of the line at an offset; the first is 1."""
+        """The number of the line at an offset. The first line has the number 1."""
         return bisect_left(self._ends, at) + 1
 
     @cached_property
     def _ends(self) -> list[int]:
-        return [found.start() for found in re.finditer("\n", self.text)]
+        return [line_end.start() for line_end in re.finditer("\n", self.text)]
 
     def advice(self, name: str, candidates: Sequence[str], otherwise: str) -> str:
-        """The candidate most like a name, or `otherwise`. The search takes long, so it is made only
-        for mistakes that are shown.
+        """A question about the candidate most similar to a name, or `otherwise`. The slow search is
+        made only for mistakes that will be shown.
         """
         return advice(name, candidates if len(self.mistakes) < SHOWN else (), otherwise)
 
     def refuse_mistakes(self) -> None:
-        """Raises UsageError if there are mistakes, with one line for each in the order of the text:
-        E21002 for a file, E10001 for the option.
+        """Raise UsageError if there are mistakes, with a line for each in the order of the text.
+        The code is E21002 for a file and E10001 for the option.
         """
         if not self.mistakes:
             return
@@ -125,7 +125,8 @@ def read_option(text: str) -> WrittenSwitches:
 def read_file(path: Path) -> WrittenSwitches:
     """Read a switch file of either form.
 
-    Raises UsageError E21001 if it cannot be opened; everything else that is wrong is in `mistakes`.
+    Raises UsageError E21001 if the file cannot be opened. All other mistakes are collected in
+    `mistakes`.
     """
     try:
         data = path.read_bytes()
@@ -142,9 +143,9 @@ def read_file(path: Path) -> WrittenSwitches:
         return file
     content = file.text.lstrip()
     if not content:
-        file.complain(0, 'the file is empty; the least that is allowed is "{}"')
+        file.complain(0, 'the file is empty; the smallest valid file is "{}"')
     elif content.startswith(("{", "[", "//", "/*", "#")):
-        # a comment belongs to JSON, too: the error says that JSON has none
+        # Text that begins with a comment is read as JSON: the error says that JSON has no comments.
         _read_json(file)
     else:
         _read_pairs(file, r"[^\r\n]+", " (and JSON begins with {)")
@@ -157,7 +158,7 @@ def switch_value(value: object) -> bool | None:
 
 
 def value_complaint(key: str, value: object) -> str:
-    """The message that `value` is not a switch value."""
+    """The message that `value` is neither "on" nor "off"."""
     detail = ""
     if not isinstance(value, str):
         detail = ", in quotes"
@@ -221,10 +222,8 @@ def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
 
 
 def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
-    """The members of the object that opens at or after `start`. A repeated key is a mistake and
-    left out.
-
-    The text must be valid JSON.
+    """The members of the JSON object that begins at `start`, after blanks. The text must be valid
+    JSON. A repeated key is noted as a mistake and left out.
     """
     text = file.text
     first_at: dict[str, int] = {}
@@ -241,22 +240,22 @@ def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _blanks.match(text, at)
-    return found.end() if found else at
+    blanks = _blanks.match(text, at)
+    return blanks.end() if blanks else at
 
 
 def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:
-    """Read `Pass:on` and `Pass:off` from the parts of the text that match the expression `each`."""
+    """Read `Pass:on` and `Pass:off` from the parts of the text that match the regular expression
+    `each`.
+    """
     first_at: dict[str, int] = {}
     for part in re.finditer(each, source.text):
         key, colon, value = (piece.strip() for piece in part.group().partition(":"))
         on = switch_value(value)
         at = part.start()
         if not key or not colon:
-            if written := part.group().strip():
-                source.complain(
-                    at, f"{quote(written)} is neither PassName:on nor PassName:off{hint}"
-                )
+            if text := part.group().strip():
+                source.complain(at, f"{quote(text)} is neither PassName:on nor PassName:off{hint}")
         elif on is None:
             source.complain(at, value_complaint(key, value))
         elif _is_new(source, key, at, first_at):
@@ -264,7 +263,7 @@ def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:
 
 
 def _is_new(source: WrittenSwitches, key: str, at: int, first_at: dict[str, int]) -> bool:
-    """Note the place of a key; a repeated one is a mistake."""
+    """Whether a key occurs for the first time. A repeated key is noted as a mistake."""
     if first_at.setdefault(key, at) == at:
         return True
     place = "" if source.path is None else f", first in line {source.line(first_at[key])}"

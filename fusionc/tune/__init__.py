@@ -1,3 +1,3 @@
-"""`fusionc tune`: find by measurement which passes, areas and settings pay for this model and these
-sizes.
+"""`fusionc tune`: find by measurement which passes, areas and settings make a model faster on this
+machine.
 """

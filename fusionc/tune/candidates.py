@@ -1,4 +1,4 @@
-"""What can be changed for this model: groups of changes that belong together, and their members."""
+"""The candidates of a tuning: changes that may make this model faster, in groups."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ _LAYOUT = (
 
 @dataclass(frozen=True)
 class Group:
-    """A change and the smaller changes that it consists of: none if it is a single change."""
+    """A change, and the smaller changes that it consists of. A single change has no members."""
 
     whole: TunedChange
     members: tuple[TunedChange, ...] = ()
 
     def changes(self) -> tuple[TunedChange, ...]:
-        """All of them."""
+        """The whole change, and then its members."""
         return self.whole, *self.members
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What took effect in the default conversion, and what else could."""
+    """The parts of the default conversion that had an effect, and passes that could have one."""
 
-    passes: Mapping[str, str]  # topics of passes by name
-    areas: Sequence[str]  # names
+    passes: Mapping[str, str]  # passes that took effect: the topic of each, by name
+    areas: Sequence[str]  # the names of the areas
     idle: Sequence[str]  # passes that are off by default and would take effect
-    optimizers: Sequence[str]  # those of onnxruntime that change what runs
+    optimizers: Sequence[str]  # optimizers of onnxruntime that changed the model
 
 
 def groups_of(facts: Facts, threads: Sequence[int]) -> list[Group]:
-    """The groups, those of the graph first; `threads` are numbers to try."""
+    """The groups of changes. Changes of the graph come first. `threads` are the numbers of threads
+    to try.
+    """
     return [
         *_pass_groups(facts),
         *_area_groups(facts.areas),
@@ -99,7 +101,7 @@ def _title(optimizer: str) -> str:
 
 
 def _group(whole: TunedChange, members: Sequence[TunedChange]) -> Group:
-    """A single member needs no whole."""
+    """A group. If there is only one member, the group is this single change."""
     return Group(members[0]) if len(members) == 1 else Group(whole, tuple(members))
 
 

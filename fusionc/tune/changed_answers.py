@@ -1,5 +1,5 @@
-"""Optimizers of onnxruntime should not change answers. Some do by a fault, and another one may hide
-that fault.
+"""Check that the outputs of a model stay right if optimizers of onnxruntime are switched off. A
+faulty optimizer changes outputs, and another optimizer may hide this fault.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def changed_answers(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """How the answers of a model change if the optimizers are off that its settings switch off, in
-    words; "" if they are right, or equally wrong with all optimizers.
+    """How the outputs of a model change if the optimizers in its settings are switched off. "" if
+    the outputs are right, or if they are equally wrong with all optimizers on.
 
     `shapes` and `inputs` are those of a verification. Raises FusioncError if memory is short.
     """

@@ -1,5 +1,5 @@
-"""A way to convert and run a model, as differences from the defaults; and one change of it that may
-pay.
+"""A configuration: how to convert and run a model, as differences from the defaults. Also a change
+of a configuration.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from fusionc.options import Options
 from fusionc.runtime.session_settings import SessionSettings
 
 Kind = Literal["passes", "areas", "optimizers", "settings"]
-_LEVEL = "--opt_level="
-_AREAS = "--disable_areas="
+_LEVEL_FLAG = "--opt_level="
+_AREAS_FLAG = "--disable_areas="
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A way to convert and run a model."""
+    """How to convert and run a model."""
 
-    off: frozenset[str] = frozenset()  # passes that are on by default
-    on: frozenset[str] = frozenset()  # passes that are off by default
+    off: frozenset[str] = frozenset()  # switched-off passes that are on by default
+    on: frozenset[str] = frozenset()  # switched-on passes that are off by default
     areas_off: frozenset[str] = frozenset()  # areas that are not made
-    kernels: bool = False  # whether areas are made at all
+    kernels: bool = False  # whether areas with kernels are made
     settings: SessionSettings = field(default_factory=SessionSettings)
-    is_original: bool = False  # the model itself, not converted
+    is_original: bool = False  # whether all passes are off
 
     def key(self) -> str:
-        """A name that equal configurations share."""
+        """A key that is the same for equal configurations."""
         return hashlib.sha256(
             f"{self.graph_key()} {json.dumps(self.settings.as_json())}".encode()
         ).hexdigest()[:16]
 
     def graph_key(self) -> str:
-        """A name that configurations share if the conversion makes the same model of them. Settings
-        have no part in it.
+        """A key that is the same for configurations with the same converted model. It does not
+        depend on the session settings.
         """
         parts = [
             sorted(self.off),
@@ -50,7 +50,7 @@ class Configuration:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def options(self, asked: Options, destination: Path) -> Options:
-        """The options of a conversion to it, otherwise as asked."""
+        """The options of a conversion to this configuration, based on the user's options."""
         switches = [asked.optimization_switch] if asked.optimization_switch else []
         switches += [f"{name}:off" for name in sorted(self.off)] + [
             f"{name}:on" for name in sorted(self.on)
@@ -64,34 +64,37 @@ class Configuration:
         )
 
     def flags(self, asked: str | None) -> str | None:
-        """The flags of graph kernel fusion that were asked for, and a flag that leaves out
-        `areas_off`. Without kernels, a level is dropped: it would make areas.
+        """The user's flags of graph kernel fusion, and a flag that leaves out `areas_off`. Without
+        kernels, --opt_level is dropped, because it would switch areas on.
         """
         words = [
             word
             for word in (asked or "").split(" ")
-            if word and (self.kernels or not word.startswith(_LEVEL))
+            if word and (self.kernels or not word.startswith(_LEVEL_FLAG))
         ]
         # if a flag is repeated, the first one counts
-        asked_areas = next((word for word in words if word.startswith(_AREAS)), _AREAS)
+        asked_areas = next((word for word in words if word.startswith(_AREAS_FLAG)), _AREAS_FLAG)
         if names := sorted(
-            self.areas_off | set(filter(None, asked_areas.removeprefix(_AREAS).split(",")))
+            self.areas_off | set(filter(None, asked_areas.removeprefix(_AREAS_FLAG).split(",")))
         ):
-            words = [*(word for word in words if word != asked_areas), f"{_AREAS}{','.join(names)}"]
+            words = [
+                *(word for word in words if word != asked_areas),
+                f"{_AREAS_FLAG}{','.join(names)}",
+            ]
         return " ".join(words) or None
 
 
 @dataclass(frozen=True)
 class TunedChange:
-    """One thing that may pay: its name, and what it does to a configuration."""
+    """A change of a configuration. Fields with their default values change nothing."""
 
     name: str
     kind: Kind
-    off: frozenset[str] = frozenset()
-    on: frozenset[str] = frozenset()
-    areas_off: frozenset[str] = frozenset()
-    optimizers_off: tuple[str, ...] = ()
-    kernels: bool | None = None
+    off: frozenset[str] = frozenset()  # passes to switch off
+    on: frozenset[str] = frozenset()  # passes to switch on
+    areas_off: frozenset[str] = frozenset()  # areas to leave out
+    optimizers_off: tuple[str, ...] = ()  # optimizers of onnxruntime to switch off
+    kernels: bool | None = None  # whether to make areas with kernels
     threads: int = 0
     no_spinning: bool = False
     no_arena: bool = False
@@ -99,7 +102,7 @@ class TunedChange:
 
     @property
     def is_of_threads(self) -> bool:
-        """Whether it decides how many threads work, or how they wait."""
+        """Whether the change concerns threads: their number, or how they wait."""
         return bool(self.threads) or self.no_spinning
 
     def apply_to(self, base: Configuration) -> Configuration:

@@ -1,5 +1,5 @@
-"""The last run: tuned, default and original in rounds of their own, and which form may be
-delivered.
+"""The last run: it measures the tuned, default and original forms in separate rounds, and decides
+which form is delivered.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from fusionc.bench.intervals import RatioInterval, interval_of, log_ratio, stude
 
 Form = Literal["tuned", "default", "original"]
 _COMPARISONS = 3
-MOST_ROUNDS = 20  # while the budget lasts
-# once the budget is spent: on an idle machine, and on a busy one
-_LEAST_ROUNDS = 6
-_LEAST_ROUNDS_OF_NOISE = 14
-_VAGUE = 1.1  # bounds are vague if the upper one is this many times the lower one
+MOST_ROUNDS = 20
+# The minimal number of rounds, even if the budget is spent: from an idle to a busy machine.
+_MIN_ROUNDS = 6
+_MIN_ROUNDS_IF_BUSY = 14
+_MAX_WIDTH = 1.1  # enough rounds were made if upper bound / lower bound is at most this
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What the last run says."""
+    """The result of the last run."""
 
     delivered: Form
-    # Seconds of a run of each form: those of the original times the ratios, so that other load of
-    # the machine in some rounds has no influence.
+    # The seconds of a run of each form. They are computed from the original's time and the ratios,
+    # because load in single rounds has less influence on ratios.
     seconds: dict[str, float]
     default: RatioInterval  # defaults / original
     against_original: RatioInterval  # tuned / original
     against_default: RatioInterval | None  # tuned / defaults; None if they are the same
-    noise: float  # standard deviation of the logarithm of defaults / original, from round to round
+    noise: float  # the standard deviation over the rounds of log(defaults / original)
 
     @property
     def ratio(self) -> RatioInterval | None:
@@ -44,28 +44,29 @@ class Confirmation:
 
 
 def least_rounds(noise: float, confidence: float) -> int:
-    """How many rounds the last run needs for bounds that are close enough.
+    """The number of rounds that the last run needs for sufficiently narrow bounds.
 
-    `noise` is the standard deviation of logarithms of ratios in earlier rounds. Rounds of the last
-    run itself must not decide how many there are: stopping when they happen to agree would make
-    bounds too close.
+    `noise` is the standard deviation of logarithms of ratios in earlier rounds. The rounds of the
+    last run itself must not decide when it ends: a run that stops when its rounds happen to agree
+    has bounds that are too narrow.
     """
-    for count in range(_LEAST_ROUNDS, _LEAST_ROUNDS_OF_NOISE):
+    for count in range(_MIN_ROUNDS, _MIN_ROUNDS_IF_BUSY):
         half = (
             student_quantile((1 + _single_confidence(confidence)) / 2, count - 1)
             * noise
             / math.sqrt(count)
         )
-        if 2 * half <= math.log(_VAGUE):
+        if 2 * half <= math.log(_MAX_WIDTH):
             return count
-    return _LEAST_ROUNDS_OF_NOISE
+    return _MIN_ROUNDS_IF_BUSY
 
 
 def confirmation_of(
     rounds: Sequence[dict[str, list[list[float]]]], confidence: float
 ) -> Confirmation:
-    """What is delivered after these rounds: tuned only if it is faster than both others, the
-    defaults only if they are faster than the original, each beyond doubt; otherwise the original.
+    """The result of these rounds. The tuned form is delivered if it is faster than both other forms
+    with the required confidence. Otherwise the default form is delivered if it is faster than the
+    original, and else the original.
     """
     each = _single_confidence(confidence)
 
@@ -91,5 +92,5 @@ def confirmation_of(
 
 
 def _single_confidence(confidence: float) -> float:
-    """The confidence of each comparison that gives all of them together this one."""
+    """The confidence that each comparison needs if all comparisons together need `confidence`."""
     return 1 - (1 - confidence) / _COMPARISONS

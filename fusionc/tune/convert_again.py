@@ -1,4 +1,4 @@
-"""The command that converts to what a tuning has delivered, without measuring again."""
+"""The command that reproduces the delivered model of a tuning without measuring."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fusionc.options.option import OptionGroup
 from fusionc.tune.configuration import Configuration
 from fusionc.tune.deliver import companion_file
 
-# whatever decides which model is written, and whether it is right
+# the groups of options that decide which model is written, and whether it is right
 _ALWAYS = (
     OptionGroup.REQUEST,
     OptionGroup.STORAGE,
@@ -22,13 +22,14 @@ _ALWAYS = (
 
 
 def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
-    """The words of a command that converts to the same model, with the switch file of the tuning.
+    """The arguments of a command that converts to the same model, with the switch file of the
+    tuning.
 
-    It writes another file than the tuned model: a conversion to that place would remove the
-    settings of its sessions, which are not part of the command.
+    The command writes another file than the tuned model. A conversion to the same file would remove
+    its session settings, which the command does not include.
     """
     again = delivered.options(options, companion_file(options.destination, "again.onnx"))
-    # kernels are off by default, unless there are flags
+    # kernels are off by default, except with flags
     asks_for_kernels = delivered.kernels or again.graph_kernel_flags is not None
     again = replace(
         again,

@@ -1,4 +1,4 @@
-"""A conversion to a configuration, to measure it or to deliver it."""
+"""Convert a model to a configuration, to measure it or to deliver it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fusionc.tune.configuration import Configuration
 
 
 def convert_to(options: Options, configuration: Configuration) -> Report:
-    """Convert to this configuration, otherwise as asked. The original has every pass off, but the
-    requested changes of the model: other sizes or outputs could not be compared.
+    """Convert to this configuration, based on the user's options. For the original every pass is
+    off. The requested sizes and outputs still apply, because other forms are compared with it.
     """
     if not configuration.is_original:
         return conversion_story.convert(configuration.options(options, options.destination))

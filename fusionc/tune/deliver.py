@@ -1,4 +1,4 @@
-"""Write the confirmed result to files next to the model: switches, settings and a plot."""
+"""Write the files of a tuning next to the model: switches, session settings and a plot."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 from fusionc.tune.worth_plot import worth_plot
 
-_MARK = "<!-- fusionc tune: switches"  # in the plot, before the hashes of the switch file
+_MARK = "<!-- fusionc tune: switches"  # in the plot; hashes of the switch file follow
 
 
 def companion_file(output: Path, ending: str) -> Path:
-    """A file of the tuning next to the model: out.onnx → out.<ending>."""
+    """The path of a file of the tuning next to the model: out.onnx → out.<ending>."""
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{ending}")
 
 
 def require_places(options: Options) -> None:
-    """Raise UsageError if the result would replace a file that is read. Raise FusioncError if it
-    would replace a file that no tuning has written.
+    """Raise UsageError if the result would replace a file that the tuning reads. Raise FusioncError
+    if it would replace a file that was not written by a tuning.
     """
     read = {
         os.path.realpath(path)
@@ -49,15 +49,15 @@ def require_places(options: Options) -> None:
             raise UsageError(what, where=str(place), hint=hint, code="E10001")
         if os.path.lexists(place) and not _is_own(place, options.destination):
             what = (
-                "the result would replace a file which no tuning has written, or somebody changed"
+                "the result would replace a file that was not written by a tuning, or was changed"
             )
             hint = "move it away, or give another --output"
             raise FusioncError(what, where=str(place), hint=hint, code="E13004")
 
 
 def _is_own(place: Path, output: Path) -> bool:
-    """Whether a tuning has written the file: the plot says so for itself and for the switch file
-    next to it.
+    """Whether a tuning wrote this file. The mark in the plot proves this for the plot itself, and
+    its hashes prove it for the switch file.
     """
     with suppress(OSError, ValueError):
         if stream_at(place) or stream_at(companion_file(output, "tune.svg")):
@@ -76,8 +76,8 @@ def write_files(
     last: Confirmation,
     confidence: float,
 ) -> tuple[Path, Path | None, Path]:
-    """Write the switch file, the session file if the settings are not onnxruntime's own, and the
-    plot. Return their paths.
+    """Write the switch file, the plot, and the session file if the settings differ from
+    onnxruntime's defaults. Return the paths of switches, session file and plot.
     """
     output = options.destination
     registry = load_passes(options.custom_passes)
@@ -93,7 +93,7 @@ def write_files(
         )
         text = changed_switches(options.fusion_switch_file, registry, off, on)
     # The plot has the hashes of the old and the new switch file. If the tuning is killed between
-    # the two writes, the switch file that is left still counts as its own.
+    # the two writes, the old switch file is still recognized as written by a tuning.
     contents = f"{hashlib.sha256(text.encode()).hexdigest()} {content_if_any(switches)}"
     picture = f"{worth_plot(options.source.name, worths, last, confidence)}{_MARK} {contents} -->\n"
     try:
@@ -103,7 +103,7 @@ def write_files(
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))
         elif is_session_file(session_file_of(output)):
-            # an earlier tuning wrote it, and its result had the same bytes
+            # an earlier tuning wrote this session file, and its model had the same bytes
             session_file_of(output).unlink()
     except OSError as error:
         raise cannot_be_written(error, output) from error

@@ -1,5 +1,5 @@
-"""What takes effect in a conversion and could be switched off, and what would take effect if
-switched on.
+"""Find the passes and areas that take effect in a conversion, and passes that would take effect if
+they were switched on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fusionc.report import Report
 from fusionc.rewrite import Pass
 from fusionc.tune.configuration import Configuration
 
-_OF_AREAS = "areas"  # the topic of passes that make areas; these have names
+_AREAS_TOPIC = "areas"  # the topic of passes that make areas
 
 
 def effects(
@@ -30,15 +30,14 @@ def effects(
     convert: Callable[[Configuration, Path], Report],
     folder: Path,
 ) -> dict[str, Any]:
-    """The passes with their topics, the areas, and the passes that are off by default, as
-    `candidates.Facts` has them.
+    """The fields of `candidates.Facts`, except `optimizers`.
 
     `convert` writes the model of a configuration to a file.
     """
     registry = {p.name: p for p in load_passes(asked.custom_passes)}
     effective = _effective(convert(base, folder / "base.onnx"))
     areas = _area_names(folder / "base.onnx")
-    # passes that the user has named stay as they are
+    # passes that the user named stay switched as they are
     named = named_by_option(asked.optimization_switch, list(registry.values()))
     free = {name: p for name, p in registry.items() if name not in named}
     off = [name for name, p in free.items() if name not in effective and _can_be_switched_on(p)]
@@ -47,8 +46,8 @@ def effects(
         return _effective(convert(replace(base, on=frozenset(names)), folder / "idle.onnx"))
 
     return {
-        # areas are switched off one by one
-        "passes": _topics(effective, free, without=_OF_AREAS if areas else None),
+        # areas are switched off one by one, and not by their passes
+        "passes": _topics(effective, free, without=_AREAS_TOPIC if areas else None),
         "areas": areas,
         "idle": _idle_passes(off, effective_with),
     }
@@ -62,7 +61,9 @@ def _area_names(model: Path) -> list[str]:
 def _topics(
     effective: Iterable[str], free: Mapping[str, Pass], without: str | None
 ) -> dict[str, str]:
-    """The topics of effective passes that can be switched off, in order."""
+    """The topics of effective passes that can be switched off, by pass name. The topic `without` is
+    left out.
+    """
     passes_in_order = [free[name] for name in effective if name in free]
     topics = {p.name: _topic(p) for p in passes_in_order if p.default != "must"}
     return {name: topic for name, topic in topics.items() if topic != without}
@@ -71,13 +72,13 @@ def _topics(
 def _idle_passes(
     off: Sequence[str], effective: Callable[[Sequence[str]], Collection[str]]
 ) -> list[str]:
-    """The passes among those that are off that would take effect. A pass that fails is left out: it
-    is off for a reason.
+    """The passes in `off` that would take effect if they were switched on. Passes that fail are
+    left out.
     """
     try:
         names = effective(off)
     except FusioncError as error:
-        if error.code == "E13004":  # there may be room the next time
+        if error.code == "E13004":  # the disk may have space the next time
             raise
         half = len(off) // 2
         if not half:

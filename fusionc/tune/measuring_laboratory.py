@@ -1,5 +1,5 @@
-"""The laboratory of a search on a real machine: converts to configurations, and measures them in
-fresh processes.
+"""The laboratory of a search on a real machine: it converts models to configurations, and measures
+them in fresh processes.
 """
 
 from __future__ import annotations
@@ -35,58 +35,60 @@ from fusionc.tune.effects import effects
 from fusionc.tune.search_changes import Stage
 from fusionc.tune.tuning_journal import TuningJournal
 
-# by form: the median of each slice of runs, each in a list of its own
+# by form: for each slice a list with one element, the median of the slice's runs
 Slices = dict[str, list[list[float]]]
-# a round should have so many runs of each model, and take so many seconds
-_RUNS = 10
-_LEAST = 0.3
-_MOST = 2.0
-_CHOOSING = 0.5  # rounds that choose what is tested take this part of that time
-_LARGEST_BATCH = 4
-_MOST_BYTES = 2 << 30  # results of this size are kept to be measured again
+# A round should have this many runs of each model, within these limits of seconds.
+_RUNS_PER_ROUND = 10
+_MIN_SECONDS = 0.3
+_MAX_SECONDS = 2.0
+_CHOOSING_PART = 0.5  # rounds before the choice take this part of the time of a test round
+_MAX_BATCH = 4
+_MAX_BYTES = 2 << 30  # converted models are kept for further rounds up to this total size
 
 
 @dataclass
 class MeasuringLaboratory:
-    """Measures configurations. What the journal knows is not measured again."""
+    """Measures configurations. Measurements that are in the journal are not repeated."""
 
-    asked: Options  # the conversion
+    asked: Options  # the options of the conversion
     feeds: Mapping[str, Any]
     journal: TuningJournal
     workshop: Path  # the folder for models
     budget: float  # seconds
-    # a stage goes on until this part of the budget is spent
+    # each stage continues until this part of the budget is spent
     shares: dict[str, float] = field(
         default_factory=lambda: {"settings": 0.35, "choose": 0.55, "test": 0.8}
     )
-    # models by graph key; the last used is at the end
-    _made: dict[str, Path] = field(default_factory=dict)
-    _in_use: set[str] = field(default_factory=set)
-    _runs: dict[str, WhatRuns] = field(default_factory=dict)
-    _seconds: float = 0.0
+    # the kept models by graph key, in the order of their last use
+    _models_by_key: dict[str, Path] = field(default_factory=dict)
+    _in_use: set[str] = field(default_factory=set)  # the graph keys of the current round
+    _runs: dict[str, WhatRuns] = field(default_factory=dict)  # by configuration key
+    _seconds: float = 0.0  # the time to measure each model in a test round; 0 if not yet known
 
     @cached_property
     def batch_size(self) -> int:
-        """How many models are measured together: few if they are large, as each needs a file and
-        memory.
+        """The number of models that are measured together. It is small for large models, because
+        each one needs disk space and memory.
         """
         size = bytes_on_disk(
             onnx.load(self.asked.source, load_external_data=False), self.asked.source
         )
-        return max(1, min(_LARGEST_BATCH, _MOST_BYTES // max(1, size) - 1))
+        return max(1, min(_MAX_BATCH, _MAX_BYTES // max(1, size) - 1))
 
     def has_time(self, stage: Stage) -> bool:
         """Whether the share of a stage is not yet spent."""
         return self.journal.spent < self.budget * self.shares[stage]
 
     def facts(self, base: Configuration) -> Facts:
-        """What takes effect in the conversion to `base`, and what else could."""
+        """The parts of the conversion to `base` that have an effect, and passes that could have
+        one.
+        """
         return Facts(**self.journal.step(f"facts of {base.key()}", lambda: self._facts(base)))
 
     def compare(self, base: Configuration, other: Configuration) -> str:
-        """As `search_changes.Laboratory` has it."""
+        """See `search_changes.Laboratory`."""
         if other.graph_key() == base.graph_key():
-            return "different"  # every setting makes a difference
+            return "different"  # only settings differ, and every setting counts as a difference
         return str(
             self.journal.step(
                 f"compare {base.key()} {other.key()}", lambda: self._compare(base, other)
@@ -96,13 +98,13 @@ class MeasuringLaboratory:
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float | str]:
-        """As `search_changes.Laboratory` has it. If a round of several fails, each is measured in a
-        round of its own.
+        """See `search_changes.Laboratory`. If a round of several models fails, each of them is
+        measured in a separate round.
         """
         self.asked.progress(
             f"measuring {', '.join(others)} ({self.journal.spent:.0f} of {self.budget:.0f} s)"
         )
-        part = 1.0 if stage == "test" else _CHOOSING
+        part = 1.0 if stage == "test" else _CHOOSING_PART
         name = _name(f"{stage} {number}", {"base": base, **others})
         logarithms: dict[str, float | str] = self.journal.step(
             name, lambda: self._observe(base, others, number, part)
@@ -110,7 +112,7 @@ class MeasuringLaboratory:
         return logarithms
 
     def round(self, name: str, forms: Mapping[str, Configuration], number: int) -> Slices:
-        """The slices of each form in a round of the usual time. Raises RunError."""
+        """The slices of each form in a round of the full time. Raises RunError."""
         slices: Slices = self.journal.step(
             _name(name, forms), lambda: self._round(forms, number, 1.0)
         )
@@ -119,8 +121,8 @@ class MeasuringLaboratory:
     def changed_answers(
         self, form: Configuration, shapes: Mapping[str, tuple[int, ...]] | None
     ) -> str:
-        """What `changed_answers` says of the model of a configuration, for these sizes of inputs.
-        This does not spend the budget.
+        """The result of `changed_answers.changed_answers` for a configuration and these input
+        sizes. This does not count as measuring time.
         """
         self.asked.progress(f"checking the answers: {form.settings}")
 
@@ -138,7 +140,7 @@ class MeasuringLaboratory:
             slices = insist(lambda: self._round({"base": base, **others}, number, part))
         except RunError as error:
             if len(others) == 1:
-                self._round({"base": base}, number, part)  # which is to blame if this one fails
+                self._round({"base": base}, number, part)  # raises if the base itself fails
                 return dict.fromkeys(others, f"it cannot be run: {error}")
             alone = [
                 self._observe(base, {name: other}, number, part) for name, other in others.items()
@@ -150,23 +152,27 @@ class MeasuringLaboratory:
         models = self._models(forms)
         if not self._seconds:
             first = next(iter(models))
-            trial = measure_round({first: models[first]}, {first: self.feeds}, _LEAST, 0)[first]
-            self._seconds = min(_MOST, max(_LEAST, _RUNS * median(trial.runs)))
+            trial = measure_round({first: models[first]}, {first: self.feeds}, _MIN_SECONDS, 0)[
+                first
+            ]
+            self._seconds = min(
+                _MAX_SECONDS, max(_MIN_SECONDS, _RUNS_PER_ROUND * median(trial.runs))
+            )
         feeds = dict.fromkeys(models, self.feeds)
         measured = measure_round(models, feeds, part * self._seconds, number)
         return {name: [[median(runs)] for runs in one.slices] for name, one in measured.items()}
 
     def _models(self, forms: Mapping[str, Configuration]) -> dict[str, DeployedModel]:
-        """The model of each configuration; it is converted unless it is still kept."""
+        """The model of each configuration. Models that are not kept are converted."""
         self._in_use = {form.graph_key() for form in forms.values()}
         models = {name: self._model(form) for name, form in forms.items()}
-        self._forget()
+        self._remove_unused()
         return models
 
     def _model(self, form: Configuration) -> DeployedModel:
         key = form.graph_key()
-        file = self._made.pop(key, None) or self._new_model(form)
-        self._made[key] = file
+        file = self._models_by_key.pop(key, None) or self._new_model(form)
+        self._models_by_key[key] = file
         library = library_of(file)
         return DeployedModel(file, library if library.is_file() else None, form.settings)
 
@@ -189,15 +195,17 @@ class MeasuringLaboratory:
             replace(quick, destination=file, dump_graph=None, progress=lambda _: None), form
         )
 
-    def _forget(self) -> None:
-        """While all kept models together are too large, remove the one that was unused for longest.
-        Those in use stay.
+    def _remove_unused(self) -> None:
+        """Remove the least recently used models until the kept models fit the size limit. Models in
+        use stay.
         """
-        for key in [key for key in self._made if key not in self._in_use]:
-            files = [file for path in self._made.values() for file in path.parent.iterdir()]
-            if sum(file.stat().st_size for file in files) < _MOST_BYTES:
+        for key in [key for key in self._models_by_key if key not in self._in_use]:
+            files = [
+                file for path in self._models_by_key.values() for file in path.parent.iterdir()
+            ]
+            if sum(file.stat().st_size for file in files) < _MAX_BYTES:
                 return
-            shutil.rmtree(self._made.pop(key).parent)
+            shutil.rmtree(self._models_by_key.pop(key).parent)
 
     def _what_runs(self, form: Configuration) -> WhatRuns:
         key = form.key()
@@ -213,7 +221,7 @@ class MeasuringLaboratory:
                 return "no area with a kernel is made"
             is_same = self._what_runs(base).operators == self._what_runs(other).operators
         except (FusioncError, RunError) as error:
-            # there may be room the next time
+            # the disk may have space the next time
             if isinstance(error, FusioncError) and error.code == "E13004":
                 raise
             return f"it cannot be made: {error.what if isinstance(error, FusioncError) else error}"

@@ -1,5 +1,5 @@
-"""The search: groups first, then single changes, a few rounds each; what seems to pay is tested in
-new rounds.
+"""The search for changes that pay. First groups and then single changes are measured in a few
+rounds. Changes that seem to pay are tested in new rounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fusionc.tune.decisions import (
 )
 
 CHOOSING_ROUNDS = 3
-# settings are chosen first, as they need no conversion
+# settings are measured first, because they do not need a conversion
 Stage = Literal["settings", "choose", "test"]
 
 
@@ -31,15 +31,15 @@ class Laboratory(Protocol):
         """How many changes are measured together with the base."""
 
     def compare(self, base: Configuration, other: Configuration) -> str:
-        """ "same" if onnxruntime runs the same for both, "different", or why the other cannot be
-        made.
+        """Compare what onnxruntime runs for two configurations: "same", "different", or the reason
+        why the other configuration fails.
         """
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float | str]:
-        """Measure a round in fresh processes: for each of the others the logarithm of its ratio to
-        the base, or why it cannot be run.
+        """Measure a round in fresh processes. For each of `others`, return the logarithm of its
+        time ratio to the base, or the reason why it cannot be run.
         """
 
     def has_time(self, stage: Stage) -> bool:
@@ -49,7 +49,7 @@ class Laboratory(Protocol):
 def search(
     base: Configuration, groups: Sequence[Group], laboratory: Laboratory, confidence: float
 ) -> dict[str, Worth]:
-    """What each change of the base is worth, by name."""
+    """Find the worth of each change of the base, by name."""
     worths = {change.name: Worth(change) for group in groups for change in group.changes()}
     _choose([group.whole for group in groups], base, worths, laboratory)
     for group in groups:
@@ -70,7 +70,7 @@ def _choose(
     worths: Mapping[str, Worth],
     laboratory: Laboratory,
 ) -> None:
-    """Measure a few rounds of each change that makes a difference, while time lasts."""
+    """Measure a few rounds of each change that makes a difference, as long as there is time."""
     stages: tuple[Stage, ...] = ("settings", "choose")
     for stage in stages:
         waiting = [
@@ -92,8 +92,8 @@ def _next_batch(
     worths: Mapping[str, Worth],
     laboratory: Laboratory,
 ) -> list[TunedChange]:
-    """Take changes from the front of the list that make a difference, as many as are measured
-    together. Changes that make none, or fail, are taken, too, and judged.
+    """Take changes from the front of `waiting` until a batch is full. Changes that make no
+    difference or fail are also taken; they get their state and do not enter the batch.
     """
     batch = list[TunedChange]()
     while waiting and len(batch) < laboratory.batch_size and laboratory.has_time(stage):
@@ -113,8 +113,8 @@ def _next_batch(
 def _test(
     chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, confidence: float
 ) -> None:
-    """Measure new rounds of the chosen changes, until each is decided or hopeless, or time runs
-    out.
+    """Measure new rounds of the chosen changes until each of them is decided or hopeless, or until
+    time runs out.
     """
     worths = {worth.change.name: worth for worth in chosen}
     open_worths = list(chosen)
@@ -126,12 +126,12 @@ def _test(
         number += 1
         if number in LOOKS:
             open_worths = _undecided_worths(open_worths, confidence, len(chosen))
-    if number not in LOOKS:  # one look in place of the remaining ones
+    if number not in LOOKS:  # time ran out: one look instead of the remaining looks
         _undecided_worths(open_worths, confidence, len(chosen))
 
 
 def _test_batches(worths: Sequence[Worth], size: int) -> Iterator[list[TunedChange]]:
-    """Batches of changes of the graph, then of settings."""
+    """Batches of changes of the graph, and then batches of settings."""
     for are_settings in (False, True):
         changes = [
             worth.change for worth in worths if (worth.change.kind == "settings") == are_settings

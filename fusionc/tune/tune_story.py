@@ -1,4 +1,4 @@
-"""The story of `fusionc tune`: what could be changed → search → confirmation → the model and its
+"""`fusionc tune` from begin to end: possible changes → search → confirmation → the model and its
 settings.
 """
 
@@ -53,20 +53,22 @@ from fusionc.tune.tuning_journal import TuningJournal
 from fusionc.verify.first_sample import first_sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
-_FOR_KERNELS = 0.2  # the question of kernels has this part of the probability of a wrong decision
-_BUSY = 0.03  # if a ratio differs by more than this from process to process, the machine is busy
-# what is decided early leaves the rest of the budget to the other decisions
+# The decision about kernels gets this part of the allowed probability of a wrong decision.
+_PART_FOR_KERNELS = 0.2
+_BUSY_NOISE = 0.03  # with a larger noise the machine counts as busy
+# The decision about kernels may use these shares of the budget.
 _SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}
-_Sizes = Mapping[str, tuple[int, ...]] | None  # that were chosen for inputs, by name
+_Sizes = Mapping[str, tuple[int, ...]] | None  # the sizes of inputs, by name
 
 
 @closes_runners
 def tune(options: Options, budget: float, confidence: float) -> Tuned:
-    """Find what pays in so many seconds, and write the model with it, a switch file and the
-    settings of its sessions.
+    """Find changes that pay, within `budget` seconds of measuring. Write the model with these
+    changes, a switch file and the session settings.
 
     Raises VerificationError if the result does not compute what the model computes, FusioncError if
-    the model cannot be run, UsageError as a conversion does, and for a useless budget.
+    the model cannot be run, and UsageError as a conversion does, or if the budget or the confidence
+    is out of range.
     """
     _require_usable(options, budget, confidence)
     _require_flags_to_change(options)
@@ -97,13 +99,15 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     forms = {"tuned": tuned, "default": default, "original": Configuration(is_original=True)}
     delivered = forms[last.delivered]
     outdated = lost_settings_notices(session_file_of(output))
-    # outside of the workshop, whose folder keeps older files from being removed
+    # The workshop is closed before: while its folder exists, the conversion could not remove older
+    # files.
     report = convert_to(options, delivered)
     ordered = sorted_by_worth(list(worths.values()))
     switches, settings, plot = write_files(options, delivered, ordered, last, confidence)
     journal.remove()
     notices = _notices(journal.is_continued, ordered, last, report, budget)
-    if not delivered.is_original:  # notices of the original are about the switches of all passes
+    # For the original all passes are switched off, and the notices of its conversion say only that.
+    if not delivered.is_original:
         notices += [notice for notice in report.notices if notice not in outdated]
     return Tuned(
         label=label,
@@ -134,7 +138,8 @@ def _require_usable(options: Options, budget: float, confidence: float) -> None:
         raise UsageError(what, where="confidence", hint=hint, code="E10001")
     if options.ready:
         hint = "convert with --ready and the switch file that the tuning writes"
-        raise UsageError("a tuning makes no ready form", where="ready", hint=hint, code="E10001")
+        what = "a tuning does not write a ready form"
+        raise UsageError(what, where="ready", hint=hint, code="E10001")
 
 
 def _notices(
@@ -144,31 +149,33 @@ def _notices(
     report: Report,
     budget: float,
 ) -> list[str]:
-    notices = ["a run that was interrupted was continued"] if is_continued else []
+    notices = ["an interrupted run was continued"] if is_continued else []
     undecided = sum(worth.state == "not measured" or is_untested(worth) for worth in worths)
     if undecided:
         what = f"{undecided} of {len(worths)} changes were not measured"
         what += ", or seemed to pay and were not tested"
         notices.append(f"{what}: {budget:g} s are too few; a larger --budget decides more")
-    if last.noise > _BUSY:
+    if last.noise > _BUSY_NOISE:
         what = "the machine was busy: from process to process"
         what += f", the same ratio differed by {100 * last.noise:.0f} %"
-        notices.append(f"{what}; on an idle machine more is decided")
+        notices.append(f"{what}; an idle machine allows more decisions")
     if report.left_out:
         what = f"{report.left_out} rewrites were left out of the model that was written"
-        what += ", which was measured with them: its time may be different"
+        what += ". It was measured with these rewrites, so its time may differ"
         notices.append(f"{what}; switch their passes off, and tune again")
     return notices
 
 
 def _require_flags_to_change(options: Options) -> None:
-    """Raise UsageError if the flags of areas come from a place to which a tuning cannot add any."""
+    """Raise UsageError if the flags of graph kernel fusion come from a place to which a tuning
+    cannot add flags.
+    """
     if os.environ.get(VARIABLE) is not None:
         what = f"the environment variable {VARIABLE} is set"
         hint = "give its flags with --graph_kernel_flags"
     elif "--path=" in (options.graph_kernel_flags or ""):
         what = "--graph_kernel_flags names a file"
-        hint = "give what it says as flags"
+        hint = "give the contents of the file as flags"
     else:
         return
     what = f"{what}: a tuning could not switch single areas off"
@@ -181,9 +188,7 @@ def _default(options: Options) -> Configuration:
 
 
 def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
-    """A description of the inputs to measure with, their values by name, and the sizes that were
-    chosen for inputs.
-    """
+    """The inputs for measuring: a description, the values by name, and the sizes by name."""
     options = model.plan.options
     with model.reference(model.change(model.load())) as reference:
         try:
@@ -197,7 +202,7 @@ def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
 
 
 def _identity(options: Options, confidence: float) -> str:
-    """A hash of the model, the options and the machine: a journal belongs to these."""
+    """The identity of a tuning in its journal: a hash of the model, the options and the machine."""
     asked = {
         name: value for name, value in vars(options).items() if name not in ("progress", "source")
     }
@@ -212,7 +217,9 @@ def _identity(options: Options, confidence: float) -> str:
 def _search(
     options: Options, laboratory: MeasuringLaboratory, confidence: float
 ) -> tuple[dict[str, Worth], Configuration]:
-    """Find the worth of every change, and the defaults with those that pay."""
+    """Find the worth of every change. Also return the default configuration with all changes that
+    pay.
+    """
     base = _default(options)
     worths = dict[str, Worth]()
     shares = laboratory.shares
@@ -223,14 +230,16 @@ def _search(
     ):
         options.progress("areas with kernels")
         laboratory.shares = _SHARES_FOR_KERNELS
-        worths = search(base, [Group(_KERNELS)], laboratory, 1 - (1 - confidence) * _FOR_KERNELS)
+        worths = search(
+            base, [Group(_KERNELS)], laboratory, 1 - (1 - confidence) * _PART_FOR_KERNELS
+        )
         base = apply_all(paying_changes(worths.values()), base)
         remaining = 1 - laboratory.journal.spent / laboratory.budget
         laboratory.shares = {stage: 1 - remaining * (1 - share) for stage, share in shares.items()}
     options.progress("what could be changed")
     groups = groups_of(laboratory.facts(base), _threads())
     options.progress("measuring")
-    others = search(base, groups, laboratory, 1 - (1 - confidence) * (1 - _FOR_KERNELS))
+    others = search(base, groups, laboratory, 1 - (1 - confidence) * (1 - _PART_FOR_KERNELS))
     return {**worths, **others}, apply_all(paying_changes(others.values()), base)
 
 
@@ -241,13 +250,13 @@ def _last_candidates(
     sizes: _Sizes,
     confidence: float,
 ) -> tuple[list[TunedChange], Configuration]:
-    """The changes to confirm, and the defaults with these. Changes of the answers count as failures
-    and are left out.
+    """The changes to confirm, and the default configuration with these changes. A change that makes
+    outputs wrong counts as a failure and is left out.
     """
     default = _default(laboratory.asked)
     changes = paying_changes(worths.values())
     while True:
-        if tuned == default:  # nothing pays beyond doubt, but the last run may decide more
+        if tuned == default:  # no change pays so far; the last run may decide about another one
             changes = most_promising_changes(worths.values(), confidence)
             tuned = apply_all(changes, default)
         wrong = _wrong_changes(changes, tuned, laboratory, sizes)
@@ -266,8 +275,8 @@ def _wrong_changes(
     laboratory: MeasuringLaboratory,
     sizes: _Sizes,
 ) -> list[tuple[TunedChange, str]]:
-    """The changes that switch optimizers off and thereby change answers, and how. If only several
-    together do, this is the one that pays least.
+    """The changes that make outputs wrong by switching optimizers off, each with a description. If
+    only a combination of changes makes them wrong, the change that pays least is returned.
     """
     off = [change for change in changes if change.optimizers_off]
     why = laboratory.changed_answers(tuned, sizes) if off and laboratory.asked.verify else ""
@@ -281,13 +290,13 @@ def _wrong_changes(
 
 
 def _restrict_optimizers(tuned: Configuration, changes: Sequence[TunedChange]) -> Configuration:
-    """The same configuration, but with only those optimizers off that these changes switch off."""
+    """The same configuration with only the optimizers off that these changes switch off."""
     names = tuple(dict.fromkeys(name for change in changes for name in change.optimizers_off))
     return replace(tuned, settings=replace(tuned.settings, disabled_optimizers=names))
 
 
 def _threads() -> list[int]:
-    """Numbers of threads to try. onnxruntime itself takes the number of cores."""
+    """The numbers of threads to try. onnxruntime's default is the number of cores."""
     count = cores()
     return [number for number in dict.fromkeys((1, count // 2, count)) if number]
 
@@ -300,7 +309,7 @@ def _last_run(
     noise: float,
     confidence: float,
 ) -> Confirmation:
-    """Measure rounds of the last run while the budget lasts, and at least those that are needed."""
+    """Measure the rounds of the last run: the necessary number, and more while the budget lasts."""
     forms = {"original": Configuration(is_original=True), "default": default}
     if tuned != default:
         forms["tuned"] = tuned

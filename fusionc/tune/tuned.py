@@ -17,35 +17,35 @@ from fusionc.tune.decisions import Worth
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was found and written."""
+    """The result of a tuning."""
 
-    label: str  # describes the inputs
+    label: str  # a description of the inputs
     worths: Sequence[Worth]  # of all changes
     confirmation: Confirmation
-    configuration: Configuration  # what was delivered
-    report: Report  # of the conversion to that
-    switches: Path
-    settings: Path | None  # None if the settings are onnxruntime's own
+    configuration: Configuration  # the delivered configuration
+    report: Report  # of the conversion to the delivered configuration
+    switches: Path  # the switch file
+    settings: Path | None  # the session file; None if the settings are onnxruntime's defaults
     plot: Path
-    changes: Collection[str]  # names of those that were confirmed and written
-    # the words of a command that converts to the same model, without the settings of its sessions
+    changes: Collection[str]  # the names of the confirmed and delivered changes
+    # the arguments of a command that converts to the same model, without its session settings
     again: Sequence[str]
-    seconds: float  # of measuring
+    seconds: float  # the time spent on measuring
     confidence: float
     notices: Sequence[str]
 
     def added_seconds(self, worth: Worth) -> float:
-        """The seconds that a measured change adds to a run, less than 0 if it saves time."""
+        """The seconds that a measured change adds to a run. Negative if the change saves time."""
         base = self.confirmation.seconds["default"]
         kernels = next(
             (one for one in self.worths if one.change.kernels and one.state == "pays"), worth
         )
-        if kernels is not worth:  # all others were measured together with kernels
+        if kernels is not worth:  # all other changes were measured with kernels on
             base *= exp(fmean(kernels.logarithms))
         return base * (exp(fmean(worth.logarithms)) - 1)
 
     def is_delivered(self, worth: Worth) -> bool:
-        """Whether a change was confirmed and written."""
+        """Whether a change was confirmed and is part of the written model."""
         return worth.change.name in self.changes
 
     def as_json(self) -> dict[str, Any]:

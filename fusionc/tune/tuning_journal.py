@@ -1,9 +1,9 @@
-"""The steps of a tuning, in a file: an interrupted run continues, with the same decisions.
+"""The journal of a tuning: a file with its steps, from which an interrupted run continues.
 
 Each completed step adds a line: the identity of the run, the name of the step, its result, and the
-seconds that it took. Whatever follows from these is computed again, so that a continued run decides
-as an uninterrupted one. Several tunings may write to one journal; each removes only its own steps
-when it ends.
+seconds that it took. A continued run computes everything else again from these results. Therefore
+it makes the same decisions as an uninterrupted run. Several tunings may write to one journal; each
+removes only its own steps when it ends.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from fusionc.disk.paths import require_no_stream
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError
 
-_Steps = dict[str, tuple[Any, float]]  # by name the result, and the seconds that it took
+_Steps = dict[str, tuple[Any, float]]  # by name: the result, and the seconds that it took
 
 
 class TuningJournal:
-    """The journal at `path` of the run with this `identity`; it may also have steps of other
-    interrupted runs.
+    """The steps of the run `identity` in the journal at `path`. The file may also have steps of
+    other interrupted runs.
 
-    `spent` is the number of seconds of measuring, including the interrupted run's; `is_continued`
-    says whether there was one. The file appears with the first step. Raises FusioncError if the
-    file is not a journal, or cannot be written.
+    `spent` is the measuring time in seconds, including the interrupted run. `is_continued` says
+    whether there was an interrupted run. The file is created with the first step. Raises
+    FusioncError if the file is not a journal or cannot be written.
     """
 
     def __init__(self, path: Path, identity: str, clock: Callable[[], float] = monotonic) -> None:
@@ -41,8 +41,8 @@ class TuningJournal:
         self.spent = 0.0
 
     def step(self, name: str, compute: Callable[[], Any], is_measuring: bool = True) -> Any:
-        """The plain data that `compute` returns, or returned when the step was done before. Only
-        measuring spends time of the budget.
+        """The result of a step: from the journal if the step is there, otherwise from `compute`,
+        which returns plain data. The time counts as spent only if `is_measuring`.
         """
         if name in self._known:
             value, seconds = self._known[name]
@@ -56,7 +56,7 @@ class TuningJournal:
         line = f"{json.dumps(entry, ensure_ascii=False)}\n"
         try:
             if not self._path.exists():
-                # a file that begins with a part of a line would have no owner
+                # written atomically: a file that begins with half a line would not be recognized
                 replace_text(self._path, line)
             else:
                 with self._path.open("a", encoding="utf-8") as file:
@@ -69,7 +69,7 @@ class TuningJournal:
         return value
 
     def remove(self) -> None:
-        """Remove the steps of this run once the model is tuned. Those of other runs stay."""
+        """Remove the steps of this run after the model is tuned. Steps of other runs stay."""
         try:
             lines = (
                 self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
@@ -84,20 +84,22 @@ class TuningJournal:
 
 
 def _owner(line: str) -> str | None:
-    """The identity of the run of a line; None if the run ended while it was writing the line."""
+    """The identity of the run that wrote a line. None for an incomplete line of an interrupted
+    run.
+    """
     with suppress(ValueError, KeyError, TypeError):
         return str(json.loads(line)["tune"])
     return None
 
 
 def _separator(path: Path) -> str:
-    """The end of a line that is incomplete because a run ended."""
+    """A line break if the last line of the journal is incomplete."""
     content = path.read_bytes()[-1:]
     return "" if content in (b"", b"\n") else "\n"
 
 
 def _read(path: Path) -> dict[str, _Steps]:
-    """The steps of each run in a journal. An incomplete line does not count."""
+    """The steps of each run in a journal, by identity. An incomplete line is ignored."""
     runs: dict[str, _Steps] = {}
     try:
         require_no_stream(path)
@@ -122,7 +124,7 @@ def _read(path: Path) -> dict[str, _Steps]:
 
 
 def _unwritable(path: Path, error: OSError) -> FusioncError:
-    hint = "give an --output in a folder that exists, can be written and has room"
+    hint = "give an --output in a folder that exists, can be written and has free space"
     return FusioncError(
         f"the journal cannot be written: {error.strerror}",
         where=str(path),

@@ -1,5 +1,5 @@
-"""What each change is worth as a picture: an SVG file with a line from bound to bound and a dot at
-the ratio.
+"""A plot of the worth of each change: an SVG file with a line between the bounds and a dot at the
+ratio.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from fusionc.report.page.html_text import html_text
 from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 
-# pixels
+# all in pixels
 _WIDTH = 900
-_LABELS = 380
-_RIGHT = 30
-_ROW = 20
+_LABEL_WIDTH = 380
+_RIGHT_MARGIN = 30
+_ROW_HEIGHT = 20
 _TOP = 64
-_MOST_ROWS = 60
-# the largest distance of a ratio from 1; a line that leaves the picture has a mark at its end
-_WIDEST = 1.0
+_MAX_ROWS = 60
+# The axis shows ratios up to this distance from 1. A line that ends outside has a mark.
+_MAX_REACH = 1.0
 _COLOURS = {"pays": "#1a7f37", "costs": "#cf222e", "undecided": "#8c959f"}
 _STYLE = (
     "text{font:12px sans-serif;fill:#1f2328}.t{font-size:14px;font-weight:bold}.n{fill:#656d76}"
@@ -36,11 +36,11 @@ class _Row:
 
 
 def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confidence: float) -> str:
-    """The text of an SVG file: the last run at the top, then every measured change."""
+    """The text of the SVG file: the last run at the top, and below all measured changes."""
     rows = [_Row(label, interval, _colour(interval)) for label, interval in _last_run(last)]
     for worth in worths:
         interval = worth.interval(confidence)
-        if interval is not None and len(rows) < _MOST_ROWS:
+        if interval is not None and len(rows) < _MAX_ROWS:
             rows.append(
                 _Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
             )
@@ -70,13 +70,13 @@ def _svg(title: str, note: str, rows: Sequence[_Row]) -> str:
         edge for row in rows for edge in (row.interval.low, row.interval.high, row.interval.ratio)
     ]
     reach = max((abs(edge - 1) for edge in bounds if isfinite(edge) and edge), default=0.0)
-    reach = min(_WIDEST, max(0.02, 1.1 * reach))
+    reach = min(_MAX_REACH, max(0.02, 1.1 * reach))
 
     def place(ratio: float) -> float:
         part = (min(max(ratio, 1 - reach), 1 + reach) - 1 + reach) / (2 * reach)
-        return _LABELS + part * (_WIDTH - _LABELS - _RIGHT)
+        return _LABEL_WIDTH + part * (_WIDTH - _LABEL_WIDTH - _RIGHT_MARGIN)
 
-    height = _TOP + _ROW * len(rows) + 16
+    height = _TOP + _ROW_HEIGHT * len(rows) + 16
     parts = [
         f'<text class="t" x="12" y="20">{html_text(title)}</text>',
         f'<text class="n" x="12" y="36">{html_text(note)}</text>',
@@ -91,18 +91,18 @@ def _svg(title: str, note: str, rows: Sequence[_Row]) -> str:
             f'<text class="n" x="{x:.1f}" y="{_TOP - 16}" text-anchor="middle">{ratio:.3f}</text>',
         ]
     for number, row in enumerate(rows):
-        y = _TOP + _ROW * number + 8
+        y = _TOP + _ROW_HEIGHT * number + 8
         one = row.interval
         label = html_text(_short(row.label))
         ends = f'x1="{place(one.low):.1f}" y1="{y}" x2="{place(one.high):.1f}" y2="{y}"'
         parts += [
-            f'<text x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{label}</text>',
+            f'<text x="{_LABEL_WIDTH - 12}" y="{y + 4}" text-anchor="end">{label}</text>',
             f'<line {ends} stroke="{row.colour}" stroke-width="2"/>'
             f'<circle cx="{place(one.ratio):.1f}" cy="{y}" r="4" fill="{row.colour}">'
             f"<title>{html_text(row.label)}: {one}</title></circle>",
         ]
         if one.high > 1 + reach:
-            parts.append(f'<text x="{_WIDTH - _RIGHT + 4}" y="{y + 4}">›</text>')
+            parts.append(f'<text x="{_WIDTH - _RIGHT_MARGIN + 4}" y="{y + 4}">›</text>')
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     label = f'role="img" aria-label="{html_text(title)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {label} {size}>'

@@ -173,7 +173,7 @@ def test_what_the_program_has_registered_took_no_part(
     )
     summary = converted(models / "relu.onnx", verify=False, jobs=1)
     assert any(
-        notice.startswith("Mine, which this program has registered, took no part")
+        notice.startswith("Mine, which this program has registered, did not run")
         for notice in summary.notices
     )
 
@@ -211,6 +211,6 @@ def test_nothing_large_is_imported_before_the_processes_are_started() -> None:
 @pytest.mark.parametrize("place", ["/dev/null", "page.html"])
 def test_pages_and_dumps_go_into_folders_alone(models: Path, name: str, place: str) -> None:
     Path("page.html").write_text("")
-    with pytest.raises(UsageError, match=f"--{name} of many models is a folder"):
+    with pytest.raises(UsageError, match=f"--{name} of many models must be a folder"):
         converted(models, **{name: Path(place)})
     assert not OUTPUT.exists()

@@ -167,7 +167,7 @@ def test_records_that_cannot_be_written(task: ConversionTask) -> None:
     answer = convert_one(task)
     assert (
         answer["state"] == "failed"
-        and "what is noted down of the model cannot be written: " in answer["error"]
+        and "the records of the model cannot be written: " in answer["error"]
     )
 
 
@@ -204,7 +204,7 @@ def test_a_model_that_is_newer_than_the_opset_for_all_keeps_its_own(task: Conver
         answer = convert_one(replace(task, arguments={"target_opset": 20}, run=str(opset)))
         assert answer["state"] == "converted" and answer["verification"].startswith("equal")
         assert onnx.load(task.destination).opset_import[0].version == kept
-        said = "the model's opset is 23 already, and can be raised, not lowered: --target_opset 20 leaves it as it is"
+        said = "the model's opset is already 23, and can be raised, not lowered: --target_opset 20 does not change it"
         assert list(answer["notices"]) == ([said] if opset == 23 else [])
         # nothing is logged where no pass matches
         assert not list(task.records.glob("debug/plog/*.log"))

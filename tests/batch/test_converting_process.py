@@ -21,7 +21,7 @@ def test_one_that_is_killed(tmp_path: Path) -> None:
     file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     with pytest.raises(
         FusioncError,
-        match="a converting process ends at once: something has killed it, as systems do",
+        match="a converting process ends at once: it was killed, probably",
     ):
         check({"custom_passes": (file,)}, "run")
 

@@ -144,7 +144,7 @@ def test_models_in_the_folder_of_the_results_are_models() -> None:
         (
             ["records"],
             "out",
-            "E10001: the folder fusionc_records of the output is for what",
+            "E10001: the folder fusionc_records of the output is reserved",
             "records/fusionc_records",
         ),
     ],

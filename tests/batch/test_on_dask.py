@@ -114,7 +114,7 @@ def test_a_cluster_that_is_not_fit(
         f"has other versions, or flags: fusionc {versions()['fusionc']}, onnx {versions()['onnx']}"
         in attempt(cluster, tmp_path)
     )
-    monkeypatch.setattr(on_dask, "_PATIENCE", 0.5)
+    monkeypatch.setattr(on_dask, "_TIMEOUT", 0.5)
     assert "no scheduler answers: " in attempt("tcp://127.0.0.1:9", tmp_path)
     assert "no scheduler answers: " in attempt("nonsense://", tmp_path)
 

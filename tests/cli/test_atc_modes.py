@@ -121,9 +121,9 @@ def test_a_model_that_atc_has_compiled(run: Any, tmp_path: Path, words: list[str
     result = run("convert", *words, "--om=in.om")
     assert (result.exit_code, os.listdir(tmp_path)) == (2, ["in.om"])
     assert result.stderr.splitlines() == [
-        "E10001: the model is one that ATC has compiled",
+        "E10001: the model is a compiled model of ATC",
         "  where: in.om",
-        "  to do: give the ONNX model that it was made from",
+        "  to do: give the ONNX model from which ATC compiled it",
     ]
 
 

@@ -296,7 +296,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "it changes the graph by itself": (
         RELU
         + "def r(x):\n  x.graph.nodes.clear()\n  return op.Relu(x)\nfusionc.register_replacement(s, r, name='Own')",
-        "Own failed: TypeError: a pass changes no NodesOfGraph: what a rewrite returns takes the place",
+        "Own failed: TypeError: a pass cannot change a NodesOfGraph: the values that a rewrite returns",
     ),
     "an argument of no use": (
         "def s(x, w): return op.Relu(x)\ndef r(x, w): return op.Mul(x, w)\nfusionc.register_replacement(s, r)",

@@ -306,7 +306,7 @@ CONNECTIONS = {
         {"(b, a)": "(b, x)"}, "reads another value as input 1",
     ),
     "what an input is that is not given": (
-        GIVEN, {"{1, 2}": "{1, 3}"}, "w: this input has another value where it is not given"
+        GIVEN, {"{1, 2}": "{1, 3}"}, "w: this input has another default value"
     ),
 }  # fmt: skip
 

@@ -83,7 +83,7 @@ def test_the_folder_of_the_model_is_not_left(tmp_path: Path, location: str) -> N
 @pytest.mark.parametrize("entries", [{"offset": "x"}, {"length": "1.5"}, {"offset": ""}])
 def test_places_are_whole_numbers(tmp_path: Path, entries: dict[str, str]) -> None:
     NUMBERS.tofile(tmp_path / "w.bin")
-    with pytest.raises(FusioncError, match="whole numbers"):
+    with pytest.raises(FusioncError, match="must be integers"):
         external_range(external(5, **entries), str(tmp_path))
 
 
@@ -109,7 +109,7 @@ def test_a_path_that_leads_through_what_is_not_there_is_not_followed(
     tensor = external(5, location=location)
     with pytest.raises(UsageError, match="does not exist") as caught:
         external_range(tensor, str(tmp_path))
-    assert location in caught.value.where and "write 'w.bin' in its place" in caught.value.hint
+    assert location in caught.value.where and "write 'w.bin' instead" in caught.value.hint
     with pytest.raises(OSError):
         to_array(tensor, str(tmp_path))
 

@@ -39,7 +39,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_a_file_that_is_no_model_stays(content: bytes) -> None:
     Path("notes.onnx").write_bytes(content)
-    with pytest.raises(fusionc.FusioncError, match="a file that is no ONNX model") as caught:
+    with pytest.raises(fusionc.FusioncError, match="a file that is not an ONNX model") as caught:
         fusionc.convert("in.onnx", output="notes.onnx")
     assert caught.value.exit_code == 1 and "give another --output" in caught.value.hint
     assert Path("notes.onnx").read_bytes() == content

@@ -298,7 +298,7 @@ def test_a_place_that_cannot_be_taken_leaves_all_as_it_was(tmp_path: Path) -> No
     foreign = tmp_path / "out" / "out.kernels.so"
     with ready(tmp_path, 2, "New_split_2") as publish:
         foreign.write_bytes(b"somebody's")
-        with pytest.raises(FusioncError, match="which fusionc did not make") as caught:
+        with pytest.raises(FusioncError, match="that fusionc did not write") as caught:
             publish()
     assert caught.value.where == str(foreign) and caught.value.exit_code == 1
     assert content(tmp_path / "out") == former | {str(foreign): b"somebody's"}
@@ -417,10 +417,10 @@ def test_the_file_of_another_user_in_a_sticky_folder(
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     place = tmp_path / "out.kernels.so"
     place.write_bytes(MARK)
-    with pytest.raises(FusioncError, match="nobody may replace the files of others"):
+    with pytest.raises(FusioncError, match="a user may not replace files of other users"):
         published(library(tmp_path, "New_split_2"), output, tmp_path / "in.onnx")
     place.unlink()
-    with pytest.raises(FusioncError, match="nobody may replace the files of others"):
+    with pytest.raises(FusioncError, match="a user may not replace files of other users"):
         require_place(output)
     assert {path.name for path in tmp_path.iterdir()} == {"out.onnx", "New_split_2"}
 
@@ -462,7 +462,7 @@ def test_weights_that_are_called_as_the_library(tmp_path: Path) -> None:
     proto = onnx.load(source, load_external_data=False)
     with (
         save(proto, source.parent, output) as saved,
-        pytest.raises(FusioncError, match="over another one"),
+        pytest.raises(FusioncError, match="over a file that fusionc did not write"),
     ):
         saved.publish(published(library(tmp_path, "A_1"), output, source))
     assert not list((tmp_path / "out").iterdir())

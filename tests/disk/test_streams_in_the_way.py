@@ -139,7 +139,7 @@ def test_a_pipe_among_the_files_of_a_search_or_a_dump() -> None:
 def test_a_pipe_among_the_files_of_a_tuning(ending: str) -> None:
     os.mkfifo(f"out.{ending}")
     options = options_of(MODEL, output="out.onnx")
-    with pytest.raises(fusionc.FusioncError, match="no tuning has written"):
+    with pytest.raises(fusionc.FusioncError, match="was not written by a tuning"):
         require_places(options)
     os.mkfifo("out.tune.jsonl")
     with pytest.raises(fusionc.FusioncError, match="would replace a file"):

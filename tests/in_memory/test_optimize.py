@@ -122,8 +122,8 @@ def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
         fusionc.optimize(model)
     assert (
         caught.value.hint
-        == "load the model with its external data, give its path instead, or the folder of that "
-        "data with "
+        == "load the model with its external data, or give its path instead, or give the folder of the "
+        "external data as "
         "base_dir of fusionc.optimize"
     )
     assert is_clean(empty)
@@ -160,7 +160,7 @@ def test_an_output_is_written_as_well(empty: Path, tmp_path: Path) -> None:
     assert report.output == Path("out.onnx") and report.log_file is not None
     assert onnx.load("out.onnx").graph.node == result.graph.node
     assert [path.name.split(".")[-1] for path in sorted(empty.iterdir())] == ["onnx", "data"]
-    with pytest.raises(fusionc.UsageError, match="no file next to which"):
+    with pytest.raises(fusionc.UsageError, match="without an output file"):
         fusionc.optimize(model, external_weight=1)
 
 

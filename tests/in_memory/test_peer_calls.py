@@ -205,7 +205,7 @@ def test_a_check_that_cannot_be_made_is_no_success() -> None:
         ("simplify", {"inline_functions": True}, "inline_functions"),
         ("simplify", {"custom_rewriter": print}, "custom_rewriter"),
         ("simplify", {"check_rtol": 0.1}, "check_rtol"),
-        ("simplify", {"providers": ["CUDAExecutionProvider"]}, "other providers"),
+        ("simplify", {"providers": ["CUDAExecutionProvider"]}, "on the CPU only"),
         ("simplify", {"skipped_optimizers": ["fuse_bn"]}, "no fuse_bn"),
         ("simplify", {"unused_output": ["z"]}, "no output z"),
         ("simplify", {"overwrite_input_shapes": {"z": [1]}}, "no input z"),
@@ -356,5 +356,5 @@ def test_external_data_that_is_not_loaded_is_told_with_what_to_do(call: Callable
     with pytest.raises(fusionc.FusioncError) as raised:
         call(onnx.load("m.onnx", load_external_data=False))
     assert raised.value.hint.startswith(
-        "load the model with its external data, give its path instead, or"
+        "load the model with its external data, or give its path instead, or"
     )

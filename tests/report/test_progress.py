@@ -28,7 +28,7 @@ def test_only_what_takes_long_in_a_terminal_is_shown(
 ) -> None:
     screen = Screen(terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "_PATIENCE", patience)
+    monkeypatch.setattr(progress, "_DELAY", patience)
     monkeypatch.setenv("TERM", "xterm")
     with Progress() as report:
         assert (
@@ -49,4 +49,4 @@ def test_only_what_takes_long_in_a_terminal_is_shown(
 
 
 def test_two_seconds_of_patience() -> None:
-    assert progress._PATIENCE == 2.0
+    assert progress._DELAY == 2.0

@@ -107,7 +107,7 @@ def test_on_the_command_line(
     [
         (["--input_shape", "a;b:0:3,x;k:3,4"], '"a;b:0:3,x" is not of the form'),
         (["--input_shape", "k:3,4;a;b:0:3,4;a;b:0:3,4"], '"a;b:0" is given twice'),
-        (["--out_nodes", "out;put:1"], "no node of the model makes out"),
+        (["--out_nodes", "out;put:1"], "no node of the model computes out"),
         (["--output_type", "out;put:0:FP17"], "'FP17' is not a type"),
     ],
 )
@@ -149,7 +149,7 @@ def test_lists_and_dicts_stay_what_they_are(model: Path) -> None:
         model, output="out.onnx", out_nodes=["out;put:0", "p:0"], output_type={"out;put:0": "FP16"}
     )
     assert outputs_of(onnx.load("out.onnx")) == {"out;put:0": HALF, "two": FLOAT}
-    with pytest.raises(fusionc.UsageError, match="no node of the model makes two;out;put:0"):
+    with pytest.raises(fusionc.UsageError, match="no node of the model computes two;out;put:0"):
         fusionc.convert(model, output="out.onnx", out_nodes=["two;out;put:0"])
 
 

@@ -225,12 +225,12 @@ HELD = {
             "Resize (x, , , s) }"
         ),
         {"x": {0: ""}},
-        ["Resize y: it takes all of the size, and no more"],
+        ["Resize y: it selects the whole axis, and with another size it would select a part"],
     ),
     "the largest, as many as there are": (
         "agraph (float[2,4] x) => (float[2,4] y) <int64[1] k = {4}> { y, i = TopK (x, k) }",
         {"x": {1: ""}},
-        ["TopK y: it takes all of the size, and no more"],
+        ["TopK y: it selects the whole axis, and with another size it would select a part"],
     ),
     "a Reshape that may be a Transpose": (
         "agraph (float[1,6,4] x) => (float[6,1,4] y) <int64[3] s = {6,1,4}> { y = Reshape (x, s) }",
@@ -331,7 +331,7 @@ HELD = {
         "= {1}>"
         "{ y = Slice (x, b, e, a) }",
         {"x": {1: ""}},
-        ["Slice y: it takes all of the size, and no more"],
+        ["Slice y: it selects the whole axis, and with another size it would select a part"],
     ),
     "a Gather of all": (
         (
@@ -339,7 +339,7 @@ HELD = {
             "1> (x, i) }"
         ),
         {"x": {1: ""}},
-        ["Gather y: it takes all of the size, and no more"],
+        ["Gather y: it selects the whole axis, and with another size it would select a part"],
     ),
     "a Squeeze": (
         "agraph (float[1,3] x) => (float[3] y) <int64[1] a = {0}> { y = Squeeze (x, a) }",
@@ -367,7 +367,7 @@ def test_what_holds_a_size_is_named(name: str) -> None:
         ({"x": {1: ""}}, r"x\[1\] is not fixed"),
         (
             {"x": {0: "rows"}, "z": {0: "rows"}},
-            r"rows cannot stand for 2 and for 3, which is z\[0\]",
+            r"rows cannot mean both 2 and 3, the size of z\[0\]",
         ),
         ({"x": {0: "3"}}, r"x\[0\] cannot be called 3"),
         ({"x": {0: "n*2"}}, r"x\[0\] cannot be called n\*2"),
@@ -452,5 +452,5 @@ def test_a_holder_beside_a_node_without_outputs_and_a_value_with_the_name_of_its
     model.graph.node[1].output[0] = model.graph.output[1].name = "y/shape"
     model.graph.node.add(op_type="Print", domain="my", input=["x"])
     model.opset_import.add(domain="my", version=1)
-    with pytest.raises(UsageError, match="the model holds it in one place"):
+    with pytest.raises(UsageError, match="the model needs this size in one place"):
         free_sizes(model, {"x": {1: ""}})

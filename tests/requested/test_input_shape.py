@@ -151,7 +151,7 @@ def test_branches_and_loops() -> None:
 @pytest.mark.parametrize(
     ("shapes", "what", "hint"),
     [
-        ({"a": (1, 4)}, "the model has no input a", "its inputs are: x, z"),
+        ({"a": (1, 4)}, "the model has no input a", "the inputs of the model are: x, z"),
         ({"x": (1, 4, 1)}, "x has 2 dimensions in the model, not 3", "the model declares x:N,4"),
         ({"x": ()}, "x has 2 dimensions in the model, not 0", "the model declares x:N,4"),
         ({"x": (-2, 4)}, "x[0] cannot be -2", "0 or more"),
@@ -160,7 +160,7 @@ def test_branches_and_loops() -> None:
         (
             {"x": (1, 4), "z": (2, -1)},
             "x[0] and z[0] are both N in the model, and it would be 1 and 2",
-            "equal names mean equal sizes",
+            "equal symbols mean equal sizes",
         ),
         (
             {"x": (9, 4), "z": ((1, 8), -1)},
@@ -289,7 +289,7 @@ def test_sizes_that_the_model_does_not_take() -> None:
         "in.onnx",
     )
     with pytest.raises(
-        fusionc.UsageError, match="does not work with what was asked to change"
+        fusionc.UsageError, match="does not work with the requested changes"
     ) as caught:
         fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (25,)})
     assert caught.value.where == "--input_shape"
@@ -351,8 +351,8 @@ def test_sizes_that_the_model_fixes_are_not_opened() -> None:
     onnx.save(parse("agraph (float[2,M,4] x) => (float[2,M,4] y) { y = Neg (x) }"), "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (-1, -1, (1, 8))})
     told = [
-        '--input_shape opens no dimension: x[0] stays 2, as the model has it; --free_dim "x:0" makes it symbolic; '
-        'x[2] stays 4, as the model has it; --free_dim "x:2" makes it symbolic'
+        '--input_shape opens no dimension: x[0] stays 2, the size in the model;  --free_dim "x:0" makes it symbolic; '
+        'x[2] stays 4, the size in the model;  --free_dim "x:2" makes it symbolic'
     ]
     assert [notice for notice in report.notices if "--input_shape" in notice] == told
     report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (2, -1, 4)})
@@ -421,7 +421,7 @@ def test_other_sizes_as_peers_are_called() -> None:
                 "<axis = 1> (x, k) }"
             ),
             {"x": (2, 4)},
-            "x[0] = 1 cannot become another size: the model holds it in one place",
+            "x[0] = 1 cannot become another size: the model needs this size in one place",
         ),
         (
             "agraph (float[0,4] x) => (float[0,4] y) { y = Neg (x) }",
@@ -432,7 +432,7 @@ def test_other_sizes_as_peers_are_called() -> None:
             "agraph (float[2,3] x) => (float[4,3] y) <int64[2,1] i = {0,1}, int64[2] s = {4,3}>"
             "{ c = ConstantOfShape (s) y = ScatterND (c, i, x) }",
             {"x": (5, 3)},
-            "the model does not work with what was asked to change of it",
+            "the model does not work with the requested changes",
         ),
     ],
 )

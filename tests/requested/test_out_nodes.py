@@ -125,16 +125,16 @@ def test_unused_weights_that_were_there_stay() -> None:
         ("b;relu:0", "b is named twice", "name each value once"),
         (
             "relo:0",
-            "no node of the model makes relo:0",
+            "no node of the model computes relo:0",
             'did you mean "relu:0"? Give node:index or',
         ),
-        ("relu:1", "the node relu has no output 1", "its outputs are: b"),
-        ("x", "no node of the model makes x", ""),
-        ("k", "no node of the model makes k", ""),
+        ("relu:1", "the node relu has no output 1", "the outputs of the node are: b"),
+        ("x", "no node of the model computes x", ""),
+        ("k", "no node of the model computes k", ""),
         (
             "zzzzzz",
-            "no node of the model makes zzzzzz",
-            "its outputs are: right, y. Give node:index or the name",
+            "no node of the model computes zzzzzz",
+            "the outputs of the model are: right, y. Give node:index or the name",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_value_of_which_nothing_is_known() -> None:
 def test_a_model_that_is_trained_keeps_its_outputs() -> None:
     model = chain()
     model.training_info.add()
-    with pytest.raises(UsageError, match="information for training"):
+    with pytest.raises(UsageError, match="training information"):
         after_cut(model, "b")
 
 

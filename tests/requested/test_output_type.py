@@ -122,8 +122,8 @@ def test_new_names_are_free() -> None:
         ("", "no type is given"),
         ("relu:0:FLOAT", "'FLOAT' is not a type of outputs"),
         ("a:FP16", "a is not an output of the model"),
-        ("relo:0:FP16", "no node of the model makes relo:0"),
-        ("y:FP16;relu:0:FP32", "y is to have two types"),
+        ("relo:0:FP16", "no node of the model computes relo:0"),
+        ("y:FP16;relu:0:FP32", "y has two types"),
         ("FP16;FP32", "FP16 names no output"),
     ],
 )
@@ -140,7 +140,7 @@ def test_what_makes_no_sense(given: str, what: str) -> None:
         (
             "agraph (float[N] x) => (float[N] x) {}",
             18,
-            "the output x is an input, or a weight, itself",
+            "the output x is itself an input or a weight",
         ),
         (
             "agraph (string[N] x) => (string[N] y) { y = Identity (x) }",
@@ -152,7 +152,7 @@ def test_what_makes_no_sense(given: str, what: str) -> None:
             18,
             "is not a tensor of numbers",
         ),
-        ("agraph (float[N] x) => (float[N] y) { y = Relu (x) }", 5, "a Cast needs version 6"),
+        ("agraph (float[N] x) => (float[N] y) { y = Relu (x) }", 5, "a Cast needs opset 6"),
     ],
 )
 def test_what_cannot_be_converted(text: str, opset: int, what: str) -> None:

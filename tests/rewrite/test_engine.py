@@ -443,7 +443,7 @@ def test_a_match_that_is_gone_is_not_refused_any_more() -> None:
 
 
 def test_a_pass_that_never_ends() -> None:
-    with pytest.raises(FusioncError, match="EndlessPass does not come to an end"):
+    with pytest.raises(FusioncError, match="EndlessPass does not end"):
         optimize(parse(MODEL), [make(op.Relu(x), lambda m, new: new.Relu(m.x), "EndlessPass")])
 
 
@@ -554,7 +554,7 @@ def test_a_node_with_subgraphs_lends_nothing() -> None:
     own = make(op.If(op.Not(var("c")), _as="choice"), lambda m, new: new.If(m.c, like=m.choice))
     result, counts = optimize(model, [own])
     assert (
-        only(counts) == (0, {"the node whose attributes are taken holds subgraphs": 1})
+        only(counts) == (0, {"the node whose attributes are copied has subgraphs": 1})
         and result == model
     )
 

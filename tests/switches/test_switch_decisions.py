@@ -19,7 +19,7 @@ DEFAULT = MUST | {
 }
 KEPT = 'cannot be switched off in a switch file, "off" is ignored: '
 OFF_TOO = (
-    "every other pass is off, so these are off too, and the model is written as it was read: "
+    "every other pass is off, so these are off too, and the model is written unchanged: "
     "PrunePass, AABiasaddConvFusion"
 )
 
@@ -99,7 +99,7 @@ def test_all_on_does_not_switch_on_what_is_off_by_default(
     )
     assert switches.enabled == DEFAULT | {"FastGeluFusionPass"}
     assert switches.notices == (
-        '"ALL": "on" leaves off what is off by default (passes: 1); an entry of its own switches one on, '
+        '"ALL": "on" does not switch on passes that are off by default (1); switch them on by name, '
         '"fusionc passes" lists them',
     )
 

@@ -30,8 +30,8 @@ def mistakes_of(registry: Sequence[Pass], file: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", '1:1: the file is empty; the least that is allowed is "{}"'),
-        (" \n\t", '1:1: the file is empty; the least that is allowed is "{}"'),
+        ("", '1:1: the file is empty; the smallest valid file is "{}"'),
+        (" \n\t", '1:1: the file is empty; the smallest valid file is "{}"'),
         ('{"Switch": {"GraphFusion": {"ALL": "on"},}', None),
         ('{\n  "Switch" {}\n}', "2:12: not valid JSON: Expecting ':' delimiter"),
         ("[]", '1:1: the file must be an object: {"Switch": {…}}'),

@@ -179,7 +179,7 @@ def test_a_change_that_cannot_be_run_is_one_that_fails(tuned: Callable[..., Any]
 def test_results_that_are_too_large_to_be_kept_are_made_again(
     tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring_laboratory, "_MOST_BYTES", 1)
+    monkeypatch.setattr(measuring_laboratory, "_MAX_BYTES", 1)
     found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"])
     assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"SlowPass off"}
 
@@ -435,7 +435,7 @@ def test_a_slow_area_is_switched_off_by_name(model: Path, tuned: Callable[..., A
 )
 def test_files_of_others_stay(tuned: Callable[..., Any], name: str, content: str) -> None:
     Path(name).write_text(content)
-    with pytest.raises(FusioncError, match="which no tuning has written, or somebody changed"):
+    with pytest.raises(FusioncError, match="that was not written by a tuning, or was changed"):
         tuned(FakeClock())
     assert Path(name).read_text() == content and not Path("out.tune.jsonl").exists()
 
@@ -450,7 +450,7 @@ def test_its_own_files_are_written_again_and_not_what_somebody_made_of_them(
         "it had all the time that it wanted"
     )
     Path("out.switches.json").write_text('{"Switch": {"GraphFusion": {"SlowPass": "on"}}}')
-    with pytest.raises(FusioncError, match="somebody changed"):
+    with pytest.raises(FusioncError, match="or was changed"):
         tuned(FakeClock())
 
 
@@ -501,7 +501,7 @@ def test_a_switch_file_that_is_read_is_not_written(tuned: Callable[..., Any]) ->
     Path("out.switches.json").write_text('{"Switch": {}}')
     with pytest.raises(UsageError, match="a file that the tuning reads"):
         tuned(FakeClock(), fusion_switch_file="out.switches.json")
-    with pytest.raises(UsageError, match="no ready form"):
+    with pytest.raises(UsageError, match="not write a ready form"):
         tuned(FakeClock(), ready=True)
 
 
@@ -593,7 +593,7 @@ def test_the_default_has_areas_where_flags_ask_for_them(tuned: Callable[..., Any
 
 def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_story, "least_rounds", lambda *_: 2)
-    monkeypatch.setattr(measuring_laboratory, "_LEAST", 0.02)
+    monkeypatch.setattr(measuring_laboratory, "_MIN_SECONDS", 0.02)
     found = tune(model, output="out.onnx", budget=0.5, enable_graph_kernel=False, log="null")
     x = np.ones((2, 8), np.float32)
     before, after = (

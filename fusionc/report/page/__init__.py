@@ -1,3 +1,1 @@
-"""`--report`: a page for people on one conversion: what ran, what each rewrite did, and what that
-gained.
-"""
+"""`--report`: an HTML page about one conversion, with its passes, rewrites and measured times."""

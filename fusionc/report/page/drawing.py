@@ -1,4 +1,4 @@
-"""A sketch as SVG text, laid out by grandalf: layer by layer, with few crossings."""
+"""Draw a sketch as SVG. grandalf computes the layout: layers with few crossings of lines."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from fusionc.report.page.html_text import html_text
 from fusionc.report.page.sketch import CONSTANT, OPERATOR, VALUE, Item, Sketch
 
 _PACKAGES = {"grandalf": "lays its drawings out", "jinja2": "fills its template in"}
-_CHARACTER = {OPERATOR: 7.4, VALUE: 6.1, CONSTANT: 6.1}  # pixels, on average
-_SMALL_CHARACTER = 6.0
-_LINE = 13.0
-_LONGEST = {OPERATOR: 34, VALUE: 24, CONSTANT: 24}  # characters
+# lengths are in pixels
+_CHARACTER_WIDTH = {OPERATOR: 7.4, VALUE: 6.1, CONSTANT: 6.1}  # on average
+_SMALL_CHARACTER_WIDTH = 6.0
+_LINE_HEIGHT = 13.0
+_MAX_LENGTH = {OPERATOR: 34, VALUE: 24, CONSTANT: 24}  # characters
 _MARGIN = 8.0
 _GAP = 26.0  # between components, and between layers
-_KINDS = {  # what operators are for, by their traits; what has traits of several kinds is the last
+# the colour of operators by their traits; if several colours fit, the last one counts
+_KINDS = {
     "movement": (Trait.MOVES, Trait.CASTS, Trait.READS_SHAPE),
     "product": (Trait.CONVOLUTION, Trait.MATRIX_PRODUCT, Trait.WEIGHTED_SUMS, Trait.ATTENTION),
     "activation": (Trait.ACTIVATION, Trait.SOFTMAX),
@@ -46,8 +48,8 @@ def require_packages() -> None:
 
 
 def svg(sketch: Sketch, label: str) -> tuple[str, float]:
-    """The drawing as an element of a page, and its width in pixels; `label` describes it for
-    readers who cannot see it.
+    """The drawing as an SVG element, and its width in pixels. `label` describes the drawing for
+    screen readers.
     """
     boxes = [_Box(item) for item in sketch.items]
     paths, width, height = _laid_out(boxes, sketch.links)
@@ -65,20 +67,20 @@ def svg(sketch: Sketch, label: str) -> tuple[str, float]:
 
 
 class _Box:
-    """An item with its place: the layout moves its centre, `xy`."""
+    """An item with its size and its place. The layout sets its centre `xy`."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
-        self.title = _shortened(item.text, _LONGEST[item.kind])
+        self.title = _shortened(item.text, _MAX_LENGTH[item.kind])
         self.details = [_shortened(text, 30) for text in item.details if text]
         longest = max(
             [
-                len(self.title) * _CHARACTER[item.kind],
-                *(len(d) * _SMALL_CHARACTER for d in self.details),
+                len(self.title) * _CHARACTER_WIDTH[item.kind],
+                *(len(d) * _SMALL_CHARACTER_WIDTH for d in self.details),
             ]
         )
         self.w = longest + (20 if item.kind == OPERATOR else 10)
-        self.h = _LINE * (1 + len(self.details)) + (11 if item.kind == OPERATOR else 3)
+        self.h = _LINE_HEIGHT * (1 + len(self.details)) + (11 if item.kind == OPERATOR else 3)
         self.xy = (0.0, 0.0)
 
     def drawn(self) -> Iterator[str]:
@@ -98,22 +100,22 @@ class _Box:
         style = "t" if kind == OPERATOR else "v"
         yield f'<text class="{style}" x="{x:.1f}" y="{first:.1f}">{html_text(self.title)}</text>'
         for number, text in enumerate(self.details, 1):
-            line = first + number * _LINE
+            line = first + number * _LINE_HEIGHT
             yield f'<text class="d" x="{x:.1f}" y="{line:.1f}">{html_text(text)}</text>'
         yield "</g>"
 
 
 class _Path:
     def setpath(self, points: list[tuple[float, float]]) -> None:
-        """Take the points of a link, as the layout calls it."""
+        """Store the points of a link. The layout calls this method."""
         self.points = points
 
 
 def _laid_out(
     boxes: Sequence[_Box], links: Sequence[tuple[int, int]]
 ) -> tuple[list[_Path], float, float]:
-    """Place the boxes, component next to component; return the paths of the links, and the width
-    and height of the drawing.
+    """Place the boxes, with components next to each other. Return the paths of the links, and the
+    width and height of the drawing.
     """
     from grandalf.graphs import Edge, Graph, Vertex
     from grandalf.layouts import SugiyamaLayout
@@ -141,7 +143,7 @@ def _laid_out(
 
 
 def _move_to(boxes: Sequence[_Box], paths: Sequence[_Path], x: float) -> tuple[float, float]:
-    """Move a component so that it begins at `x` and at the top; return its width and height."""
+    """Move a component to the left edge `x` and to the top. Return its width and height."""
     crooked = [at for path in paths for at, _ in path.points[1:-1]]
     left = min([box.xy[0] - box.w / 2 for box in boxes] + crooked)
     right = max(
@@ -163,8 +165,8 @@ def _shift(item: _Box | _Path, x: float, y: float) -> None:
 
 
 def _line(path: _Path, start: _Box, end: _Box) -> str:
-    """A link from the lower edge of a box through the points of the layout to the upper edge of
-    another.
+    """The line of a link: from the lower edge of a box, through the points of the layout, to the
+    upper edge of another box.
     """
     points = [
         (start.xy[0], start.xy[1] + start.h / 2),
@@ -179,7 +181,7 @@ def _line(path: _Path, start: _Box, end: _Box) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """The end of a text that is too long: names of values differ at their ends, after the names of
-    modules.
+    """The text, or its end if it is too long. Names of values begin with the names of modules and
+    differ at their ends.
     """
     return text if len(text) <= most else f"…{text[1 - most :]}"

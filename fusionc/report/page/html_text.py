@@ -1,4 +1,4 @@
-"""Text that others wrote, as text of a page."""
+"""Escape text from models and users for HTML."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from fusionc.errors import printable
 
 
 def html_text(text: object) -> str:
-    """The text with everything escaped that a browser could take for markup, also in attributes."""
+    """The text with all markup escaped. It is safe in HTML text and in attributes."""
     return escape(printable(str(text)))

@@ -1,4 +1,4 @@
-"""The times of the operators before and after the conversion."""
+"""Measure the times of the operators before and after the conversion."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify.first_sample import first_sample
 
-_ROUNDS = 2  # in turn; the faster one counts, as other programs only make a run slower
-_ENOUGH = 15.0  # seconds; after that, one round is enough
+# The models are profiled in turn. The faster round counts, because other programs only make a
+# round slower.
+_ROUNDS = 2
+_TIME_LIMIT = 15.0  # seconds; after that no further round begins
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,9 @@ class MeasuredTimes:
 
     before: Profile | None = None
     after: Profile | None = None
-    label: str = ""  # of the inputs
+    label: str = ""  # a description of the inputs
     failure: str = ""  # the reason if profiles are missing
-    # the relative difference of two measurements of one model; 0 if there was one measurement
+    # the relative difference between two rounds of the same model; 0 after a single round
     noise: float = 0.0
 
 
@@ -41,8 +43,8 @@ def measured_times(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> MeasuredTimes:
-    """Run both model files, the second with its library of kernels, on the first of `inputs`, or on
-    random ones.
+    """Profile both model files on the first sample of `inputs`, or on random inputs. The second
+    model uses the library `kernels`.
     """
     model, other = (onnx.load(path, load_external_data=False) for path in (before, after))
     try:
@@ -50,16 +52,14 @@ def measured_times(
         sizes = [sum(1 for _ in nodes_of(proto)) for proto in (model, other)]
         rounds: list[tuple[Profile, Profile]] = []
         began = perf_counter()
-        while len(rounds) < _ROUNDS and (not rounds or perf_counter() - began < _ENOUGH):
+        while len(rounds) < _ROUNDS and (not rounds or perf_counter() - began < _TIME_LIMIT):
             first = insist(lambda: profile(before, sample.feeds, sizes[0]))
             rounds.append((first, insist(lambda: profile(after, sample.feeds, sizes[1], kernels))))
-    except (
-        RunError,
-        UsageError,
-    ) as error:  # given inputs that do not fit, if nothing was verified
+    # UsageError: inputs of the user do not fit; without verification this was not noticed before
+    except (RunError, UsageError) as error:
         return MeasuredTimes(failure=error.what if isinstance(error, UsageError) else str(error))
-    ours, theirs = (
-        sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True)
+    old, new = (
+        sorted(profiles, key=lambda one: one.seconds) for profiles in zip(*rounds, strict=True)
     )
-    noise = max(found[-1].seconds / found[0].seconds - 1 for found in (ours, theirs))
-    return MeasuredTimes(ours[0], theirs[0], sample.label, noise=noise)
+    noise = max(profiles[-1].seconds / profiles[0].seconds - 1 for profiles in (old, new))
+    return MeasuredTimes(old[0], new[0], sample.label, noise=noise)

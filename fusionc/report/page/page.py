@@ -1,5 +1,5 @@
-"""The page as text: the content of the template. The template escapes all text that others wrote,
-as names of nodes may hold anything.
+"""The text of the page: the data for the template. The template escapes all text, because names of
+nodes may contain markup.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fusionc.report.table import OUTPUT_HEADERS, output_rows, size_text
 from fusionc.rewrite.definition import Pass
 from fusionc.version import __version__
 
-_MOST_DRAWN = 900_000  # characters of drawings; a page that is larger opens slowly
-_MOST_NAMES = 500_000  # characters of names of nodes
-_MOST_PLACES = 200  # of a form
-_MARKUP_OF_PLACE = 48  # characters that a place needs in addition to its names
-_COLUMN = 430  # pixels of drawings that fit into one of two columns
-_NOISE = 0.03  # of a time, at least
+_MAX_DRAWINGS = 900_000  # characters of drawings; a larger page opens slowly
+_MAX_NAMES = 500_000  # characters of names of nodes
+_MAX_PLACES = 200  # places of a form
+_MARKUP_OF_PLACE = 48  # characters of markup of a place
+_COLUMN_WIDTH = 430  # pixels; wider drawings span both columns
+_MIN_NOISE = 0.03  # smaller relative changes of a time count as noise
 
 
 def page_text(
@@ -38,7 +38,7 @@ def page_text(
     times: MeasuredTimes,
     failure: str = "",
 ) -> str:
-    """The page on one conversion: the passes that ran, the forms of rewrites, and the times;
+    """The text of the page about one conversion. `groups` are the groups of similar rewrites.
     `failure` is the error if the result is wrong.
     """
     from jinja2 import Environment, StrictUndefined  # an extra, as `require_packages` says
@@ -80,7 +80,7 @@ def _file(name: str) -> str:
 
 
 def _printable_text(value: Any) -> Any:
-    """What the template shows of a value."""
+    """The value as the template shows it: text without control characters."""
     return printable(value) if type(value) is str else value
 
 
@@ -95,9 +95,9 @@ class _Card:
     """A number at the top of the page."""
 
     title: str
-    values: tuple[str, ...]  # one, or those before and after
+    values: tuple[str, ...]  # one value, or the values before and after
     note: str
-    tone: str = ""  # of the note: "down" is good, "up" is not
+    tone: str = ""  # the style of the note: "down" for an improvement, "up" for the opposite
 
 
 def _cards(report: Report, times: MeasuredTimes) -> Iterator[_Card]:
@@ -107,7 +107,7 @@ def _cards(report: Report, times: MeasuredTimes) -> Iterator[_Card]:
     if times.before is not None and times.after is not None:
         seconds = (times.before.seconds, times.after.seconds)
         values = (_milliseconds(seconds[0]), f"{_milliseconds(seconds[1])} ms")
-        noise = max(_NOISE, times.noise)
+        noise = max(_MIN_NOISE, times.noise)
         yield _Card("One run in onnxruntime", values, *_speed(*seconds, noise))
     if sizes[1]:
         yield _Card("Size on disk", tuple(map(size_text, sizes)), *_change(*sizes))
@@ -161,33 +161,33 @@ def _pass_rows(
 
 @dataclass(frozen=True)
 class _Form:
-    """Rewrites that look alike."""
+    """A group of similar rewrites, as the page shows it."""
 
     group: Alike
-    numbers: str  # of the rewrites
-    before: str  # the operators, in words
-    after: str
-    drawings: tuple[str, ...]  # SVG, before and after; none if the page has too many
-    is_wide: bool
-    places: list[tuple[int, str]]  # the number of a rewrite, and the nodes by name
-    more: int | None  # places that are left out; None if all of them are
+    numbers: str  # the numbers of the rewrites
+    before: str  # the names of the operators before
+    after: str  # the names of the operators after
+    drawings: tuple[str, ...]  # SVG before and after; empty if the page has too many drawings
+    is_wide: bool  # whether the drawings span both columns
+    places: list[tuple[int, str]]  # the number of each rewrite, and the names of its nodes
+    more: int | None  # the number of places that are left out; None if all are left out
 
 
 def _forms(groups: Sequence[Alike]) -> Iterator[_Form]:
-    """The forms, with drawings and places while the page has room for them."""
+    """The forms. They have drawings and places until the page has reached its limits."""
     drawn = named = 0
     for group in groups:
         before = _operators_of(group.before)
         after = _operators_of(group.after)
         drawings: tuple[str, ...] = ()
         width = 0.0
-        if drawn < _MOST_DRAWN:
+        if drawn < _MAX_DRAWINGS:
             one, one_width = svg(group.before, f"before: {before}")
             other, other_width = svg(group.after, f"after: {after}")
             drawings = (one, other)
             width = one_width + other_width
             drawn += len(one) + len(other)
-        has_places = named < _MOST_NAMES
+        has_places = named < _MAX_NAMES
         places = list(_places(group)) if has_places else []
         named += sum(len(names) + _MARKUP_OF_PLACE for _, names in places)
         yield _Form(
@@ -196,7 +196,7 @@ def _forms(groups: Sequence[Alike]) -> Iterator[_Form]:
             before,
             after,
             drawings,
-            is_wide=width > _COLUMN,
+            is_wide=width > _COLUMN_WIDTH,
             places=places,
             more=len(group.commits) - len(places) if has_places else None,
         )
@@ -207,7 +207,7 @@ def _operators_of(sketch: Sketch) -> str:
 
 
 def _numbers(group: Alike) -> str:
-    """The numbers of the rewrites, consecutive ones as 3–7."""
+    """The numbers of the rewrites, with consecutive numbers as 3–7."""
     runs = []
     for _, run in groupby(
         enumerate(commit.number for commit in group.commits), lambda pair: pair[1] - pair[0]
@@ -218,7 +218,7 @@ def _numbers(group: Alike) -> str:
 
 
 def _places(group: Alike) -> Iterator[tuple[int, str]]:
-    for commit, made in list(zip(group.commits, group.made, strict=True))[:_MOST_PLACES]:
+    for commit, made in list(zip(group.commits, group.made, strict=True))[:_MAX_PLACES]:
         before = ", ".join(commit.nodes) or "nothing"
         after = ", ".join(node.label() for node in made) or "nothing"
         yield commit.number, f"{before} → {after}"
@@ -226,11 +226,11 @@ def _places(group: Alike) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class _BarRow:
-    """An operator before and after, with bars."""
+    """An operator with two bars: before and after."""
 
     name: str
     counts: tuple[float, float]
-    values: tuple[float, float]  # shown as bars
+    values: tuple[float, float]  # the values of the bars
     most: float  # the value of a full bar
 
     @property
@@ -252,7 +252,7 @@ def _operator_rows(report: Report) -> list[_BarRow]:
 
 
 def _time_rows(times: MeasuredTimes) -> list[_BarRow]:
-    """The operators of both models by their time, and then the time between operators."""
+    """The operators of both models, sorted by their time, and then the time between operators."""
     if times.before is None or times.after is None:
         return []
     nothing = (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""`--report`: the steps of a page in a conversion."""
+"""`--report` during a conversion: note the rewrites, measure, and write the page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fusionc.report.page.rewrites import RewriteNotes
 from fusionc.report.report import Report
 from fusionc.rewrite.definition import Pass
 
-# in the first bytes of every page
+# The first _HEAD_BYTES bytes of every page contain this mark.
 _MARK = b'<meta name="generator" content="fusionc'
-_HEAD = 300
+_HEAD_BYTES = 300
 
 
 class ReportPage:
-    """The page that is written to `file`. Raises UsageError if it could not be written."""
+    """The page of a conversion. Raises UsageError if `file` cannot become a page."""
 
     def __init__(self, file: Path) -> None:
         require_packages()
@@ -36,7 +36,7 @@ class ReportPage:
             )
         stream = stream_at(file)
         if file.exists() and stream not in (PIPE, DEVICE) and (stream or not _is_page(file)):
-            what = "a file is in the way that is not a page of fusionc"
+            what = "the file exists and is not a page of fusionc"
             hint = "remove it, or give another name"
             raise UsageError(what, where=f"--report {file}", hint=hint, code="E10001")
         self.file = file
@@ -44,7 +44,7 @@ class ReportPage:
         self.times = MeasuredTimes(failure="nothing was written")
 
     def begin(self) -> RewriteNotes:
-        """Forget the rewrites of a conversion that begins again."""
+        """Begin an attempt: discard the rewrites of the attempt before, and return new notes."""
         self.notes = RewriteNotes()
         return self.notes
 
@@ -56,14 +56,14 @@ class ReportPage:
         input_shape: Mapping[str, tuple[int, ...]] | None,
         inputs: Path | None,
     ) -> None:
-        """Measure the time of the operators of both model files; the second uses the library
+        """Measure the times of the operators of both model files. The second model uses the library
         `kernels`.
         """
         self.times = measured_times(before, after, kernels, input_shape, inputs)
 
     def write(self, report: Report, passes: Sequence[Pass], failure: str = "") -> None:
-        """Write the page on a conversion that is done, or whose result is wrong because of
-        `failure`. If the page cannot be written, that is a notice, as the model exists.
+        """Write the page. `failure` is the error if the result is wrong. If the page cannot be
+        written, that is only a notice, because the model has been written.
         """
         text = page_text(report, passes, self.notes.groups, self.times, failure)
         try:
@@ -75,10 +75,10 @@ class ReportPage:
 
 
 def _is_page(file: Path) -> bool:
-    """Whether a file may be replaced: it is empty or such a page."""
+    """Whether a file may be replaced: it is empty or a page of fusionc."""
     try:
         with file.open("rb") as stream:
-            head = stream.read(_HEAD)
+            head = stream.read(_HEAD_BYTES)
     except OSError:
         return False
     return not head or _MARK in head

@@ -1,5 +1,5 @@
-"""What each rewrite did, grouped by form: noted before it takes effect, shown after the
-conversion.
+"""Notes about each rewrite for the page, grouped by similarity. A rewrite is noted before it takes
+effect.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from fusionc.rewrite.tape import Tape
 
 @dataclass
 class Alike:
-    """Rewrites of one pass and pattern that look alike; the sketches are those of the first one."""
+    """Similar rewrites of one pattern: they differ only in names, sizes and attributes."""
 
     pass_: Pass
     pattern: str
-    before: Sketch
-    after: Sketch
+    before: Sketch  # of the first rewrite
+    after: Sketch  # of the first rewrite
     commits: list[Commit] = field(default_factory=list)
-    made: list[list[Node]] = field(default_factory=list)  # the nodes of each
+    made: list[list[Node]] = field(default_factory=list)  # the new nodes of each rewrite
 
 
 class RewriteNotes:
-    """Notes each rewrite; `groups` are in the order of their first rewrites."""
+    """Notes about all rewrites of an attempt."""
 
     def __init__(self) -> None:
         self._groups: dict[object, Alike] = {}
 
     @property
     def groups(self) -> list[Alike]:
-        """The rewrites so far."""
+        """The groups of similar rewrites, in the order of their first rewrites."""
         return list(self._groups.values())
 
     def examine(
         self, commit: Commit, pass_: Pass, match: Match, new: Replacement, _tape: Tape
     ) -> None:
-        """Note a rewrite that is about to take effect; `RewriteLog.examine` calls it."""
+        """Note a rewrite that is about to take effect. `RewriteLog.examine` calls this method."""
         before = sketch_of(
             sorted(match.nodes, key=lambda node: node.position),
             [(value, value.name) for value in match.outputs],

@@ -1,5 +1,5 @@
-"""A few operators as a graph that can be drawn: boxes for operators, names for the values that go
-in and come out.
+"""A sketch of a few nodes: a graph of items to draw. Items are operators and their inputs and
+outputs.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fusionc.shapes.expressions import Element, atoms, is_invented
 OPERATOR = "operator"
 VALUE = "value"
 CONSTANT = "constant"
-_MOST_NODES = 28
-_MOST_DETAILS = 3  # lines below an operator
-_LONGEST_DETAIL = 26  # characters
+_MAX_NODES = 28
+_MAX_DETAILS = 3  # lines below an operator
+_MAX_DETAIL_LENGTH = 26  # characters
 
 
 @dataclass(frozen=True)
 class Item:
-    """An item of a drawing: an operator with its constants and attributes as `details`, a value, or
-    a constant.
+    """An item of a drawing: an operator, a value or a constant. The details of an operator are its
+    attributes and constants.
     """
 
     kind: str
@@ -34,7 +34,9 @@ class Item:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Items, and links between their numbers. `left_out` nodes are too many to be drawn."""
+    """Items, and links between the indices of items. `left_out` is the number of nodes that are not
+    drawn because there are too many.
+    """
 
     items: tuple[Item, ...]
     links: tuple[tuple[int, int], ...]
@@ -42,7 +44,7 @@ class Sketch:
 
     @property
     def form(self) -> object:
-        """The form of a sketch, without names, sizes and attributes."""
+        """A key that is equal for sketches that differ only in names, sizes and attributes."""
         kinds = tuple(
             (item.kind, item.text if item.kind == OPERATOR else "") for item in self.items
         )
@@ -50,8 +52,8 @@ class Sketch:
 
 
 def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Sketch:
-    """Draw nodes, and the values that come out of them under the given names. It reads only what
-    the graph knows already, so that drawing changes nothing.
+    """The sketch of these nodes. `results` are their output values with the names to show. Shapes
+    are shown if they are already known: this function must not start shape inference.
     """
     sketcher = _Sketcher(nodes)
     for at, node in enumerate(sketcher.drawn):
@@ -65,14 +67,14 @@ def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Ske
 
 
 class _Sketcher:
-    """Puts a sketch together."""
+    """Builds a sketch."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.drawn = nodes[:_MOST_NODES]
+        self.drawn = nodes[:_MAX_NODES]
         self.items = list(map(_operator, self.drawn))
         self.links = list[tuple[int, int]]()
-        self._hidden = {value for node in nodes[_MOST_NODES:] for value in node.outputs}
-        self._place: dict[Edge, int] = {  # the number of the item that shows a value
+        self._hidden = {value for node in nodes[_MAX_NODES:] for value in node.outputs}
+        self._place: dict[Edge, int] = {  # the index of the item that shows each value
             value: at
             for at, node in enumerate(self.drawn)
             for value in node.outputs
@@ -80,13 +82,13 @@ class _Sketcher:
         }
 
     def link_input(self, value: Edge, reader: int) -> None:
-        """Draw a value that goes into the operator of this number."""
+        """Draw an input value of the operator with the index `reader`."""
         if value not in self._hidden:
             self._add(value, Item(VALUE, value.name, (_shape_text(value),)))
             self.links.append((self._place[value], reader))
 
     def add_result(self, value: Edge, name: str) -> None:
-        """Draw a value that comes out."""
+        """Draw an output value under this name."""
         if value in self._hidden:
             return
         shape = _shape_text(value)
@@ -97,7 +99,7 @@ class _Sketcher:
         self.items.append(Item(VALUE, name, (shape,)))
 
     def _add(self, value: Edge, item: Item) -> None:
-        """Draw a value, unless an item shows it already."""
+        """Add an item for a value, unless another item already shows the value."""
         if value not in self._place:
             self._place[value] = len(self.items)
             self.items.append(item)
@@ -105,9 +107,9 @@ class _Sketcher:
 
 def _operator(node: Node) -> Item:
     details = [*_attributes(node), *_constants(node)]
-    more = [f"and {len(details) - _MOST_DETAILS + 1} more"] if len(details) > _MOST_DETAILS else []
+    more = [f"and {len(details) - _MAX_DETAILS + 1} more"] if len(details) > _MAX_DETAILS else []
     return Item(
-        OPERATOR, short_name(node.op, node.domain), (*details[: _MOST_DETAILS - len(more)], *more)
+        OPERATOR, short_name(node.op, node.domain), (*details[: _MAX_DETAILS - len(more)], *more)
     )
 
 
@@ -119,23 +121,23 @@ def _constants(node: Node) -> Iterator[str]:
 
 def _attributes(node: Node) -> Iterator[str]:
     for attribute in node.proto.attribute:
-        if attribute.ref_attr_name or attribute.type not in _SHOWN:
+        if attribute.ref_attr_name or attribute.type not in _SIMPLE_TYPES:
             continue
-        shown = decode_attribute(attribute)
-        if shown == attribute_default(
+        value = decode_attribute(attribute)
+        if value == attribute_default(
             node.op, node.domain, node.graph.opset_of(node.domain), attribute.name
         ):
             continue
-        if isinstance(shown, float):
-            shown = f"{shown:.4g}"
-        elif isinstance(shown, list):
-            shown = ",".join(map(str, shown))
-        text = f"{attribute.name}={shown}"
-        if len(text) <= _LONGEST_DETAIL:
+        if isinstance(value, float):
+            value = f"{value:.4g}"
+        elif isinstance(value, list):
+            value = ",".join(map(str, value))
+        text = f"{attribute.name}={value}"
+        if len(text) <= _MAX_DETAIL_LENGTH:
             yield text
 
 
-_SHOWN = (
+_SIMPLE_TYPES = (
     onnx.AttributeProto.FLOAT,
     onnx.AttributeProto.INT,
     onnx.AttributeProto.INTS,
@@ -144,7 +146,7 @@ _SHOWN = (
 
 
 def _shape_text(value: Edge) -> str:
-    """The shape as far as it is known already: 1×3×224×224."""
+    """The known shape as text: 1×3×224×224."""
     shape = value.known_type.shape
     if shape is None:
         return ""
@@ -152,7 +154,7 @@ def _shape_text(value: Edge) -> str:
 
 
 def _dimension_text(dim: Element | None) -> str:
-    """A number, or a name that comes from the model."""
+    """A size, or a symbol of the model, or "?"."""
     if dim is None or is_invented(dim) or (isinstance(dim, str) and list(atoms(dim)) != [dim]):
         return "?"
     return str(dim)

@@ -1,5 +1,5 @@
-"""A model at a newer opset: onnx's own version converter, its mistakes corrected, and nothing else
-changed.
+"""Raise a model to a newer opset with onnx's version converter. Its mistakes are corrected, and
+everything that it need not change stays unchanged.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def raise_opset(
     folder: str = "",
     tell: Callable[[LostKernel], None] = lambda _: None,
 ) -> ModelProto:
-    """The model at this version of the standard operator set; the model itself if it has that
+    """The model at this version of the standard opset; the model itself if it already has this
     version.
 
-    Its external data lies in `folder`. Calls of model-local functions are inlined. `tell` is called
-    with each kernel of onnxruntime that this costs. Raises UsageError if the version is older than
-    the model's, newer than onnxruntime accepts, or one at which onnxruntime cannot run an operator;
-    FusioncError if onnx cannot convert one.
+    The external data of the model is in `folder`. Calls of model-local functions are inlined.
+    `tell` is called with each kernel that onnxruntime lacks at this version. Raises UsageError if
+    the version is older than the model's or newer than onnxruntime accepts, or if onnxruntime
+    cannot run an operator at this version. Raises FusioncError if onnx cannot convert an operator.
     """
     current = opsets_of(model).get("", 0)
     if version == current or not current:
@@ -81,12 +81,12 @@ def raise_opset(
 
 
 def _require_raisable(model: ModelProto, current: int, version: int) -> None:
-    """Raise UsageError if no model of the `current` version can be raised to this one, FusioncError
-    if the model is for training.
+    """Raise UsageError if the `current` version cannot be raised to this version, and FusioncError
+    if the model has training information.
     """
     if version < current:
         raise NewerAlready(
-            f"the model's opset is {current} already, and can be raised, not lowered",
+            f"the model's opset is already {current}, and can be raised, not lowered",
             where=OPTION,
             hint=f"give {current} to {newest_opset()}, or leave the option out",
             code="E10001",
@@ -99,12 +99,13 @@ def _require_raisable(model: ModelProto, current: int, version: int) -> None:
             code="E10001",
         )
     if model.training_info:
-        raise raising_error(current, version, "it has information for training")
+        raise raising_error(current, version, "it has training information")
 
 
 def _declare_version(model: ModelProto, version: int) -> None:
-    """Declare this version, and raise the IR version as far as it needs that."""
-    # before IR version 4 initializers had to be inputs; since then an input can be overridden
+    """Declare this opset version, and raise the IR version as far as the opset requires."""
+    # Before IR version 4 initializers had to be inputs. At a newer IR version callers could
+    # override such inputs, so they are removed.
     if model.ir_version < 4:
         callers = inputs_to_feed(model.graph)
         del model.graph.input[:]
@@ -117,8 +118,8 @@ def _declare_version(model: ModelProto, version: int) -> None:
 
 
 def _fault_of(raised: ModelProto, version: int) -> str | None:
-    """What onnx says against the raised model, after removing declared types that contradict what
-    it infers.
+    """The complaint of onnx.checker about the raised model, or None. If the checker complains,
+    declared types that contradict onnx's inference are removed and the check is repeated.
     """
     light = hide_unknown(light_copy(raised), version)
     if fault_of(light) is None:

@@ -1,4 +1,4 @@
-"""The opset that would allow what was refused because of the model's opset."""
+"""Advice about a newer opset that would allow rewrites that were refused."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from fusionc.rewrite.log import PatternCount
 
 
 def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str) -> list[str]:
-    """What was refused only for the opset of the model, and the opset that would allow it.
+    """A notice about passes that were refused only because of the opset of the model, with the
+    opset that would allow them.
 
-    onnxruntime runs that opset, and loses no kernel by it for an operator of the model.
+    At this opset onnxruntime still has all kernels that it has for the operators of the model.
     """
     waiting: dict[str, Counter[int]] = {}
     for count in counts:
@@ -31,21 +32,21 @@ def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str)
     allowed = {name: refused for name, refused in allowed.items() if refused}
     if not allowed:
         return []
-    wanted = max(map(max, allowed.values()))
-    told = (
-        f"{name} ({sum(refused.values())}{_since(max(refused), wanted)})"
+    advised = max(map(max, allowed.values()))
+    texts = (
+        f"{name} ({sum(refused.values())}{_since(max(refused), advised)})"
         for name, refused in allowed.items()
     )
-    return [f"--target_opset {wanted} would allow: {', '.join(told)}"]
+    return [f"--target_opset {advised} would allow: {', '.join(texts)}"]
 
 
-def _since(opset: int, wanted: int) -> str:
-    return f", from {opset}" if opset < wanted else ""
+def _since(opset: int, advised: int) -> str:
+    return f", from {opset}" if opset < advised else ""
 
 
 def _newest_without_loss(waiting: Iterable[Counter[int]], model: ModelProto, folder: str) -> int:
-    """The newest opset that a refused rewrite needs and that costs no kernel; 0 if there is
-    none.
+    """The newest opset that a refused rewrite needs and at which no kernel is lost. 0 if every such
+    opset loses a kernel.
     """
     most = newest_opset()
     known = sorted(

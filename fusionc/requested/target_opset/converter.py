@@ -1,8 +1,8 @@
-"""onnx's version converter, applied to each scope.
+"""Apply onnx's version converter to each graph separately.
 
-It loses metadata, copies weights, and only some of its versions handle subgraphs. So it gets one
-graph at a time, without large weights. Nodes that it does not change stay the original ones; nodes
-that it writes anew keep their names.
+The converter loses metadata, copies weights, and only in some versions handles subgraphs. Therefore
+it gets one graph at a time, without large weights. Nodes that it does not change are taken from the
+original model. Nodes that it replaces keep their names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from fusionc.requested.target_opset.unknown import hidden_domain, hide, is_unkno
 
 
 class Converter:
-    """Converts nodes to another opset; `names` are those in use in their model."""
+    """Converts nodes from opset `old` to `new`. `names` are the names in use in the model, and
+    `imports` the imports of other domains.
+    """
 
     def __init__(
         self, names: dict[str, int], imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int
@@ -32,8 +34,8 @@ class Converter:
         self.new = new
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
-        """Convert the nodes of a graph in place, those of its subgraphs last; `outer` are the types
-        of the values around it.
+        """Convert the nodes of a graph and of its subgraphs in place. `outer` are the types of the
+        values of outer graphs.
         """
         types = _types_in(graph, outer)
         originals = {tuple(node.output): node for node in graph.node}
@@ -43,7 +45,7 @@ class Converter:
         converted = self.converted(graph, types)
         meanings.complete(converted, self.fresh)
         nodes = [_restore(node, originals.get(tuple(node.output))) for node in converted.node]
-        self.rename_values(nodes, _made(nodes) - _made(graph.node))
+        self.rename_values(nodes, _outputs_of(nodes) - _outputs_of(graph.node))
         self.rename(nodes, originals.values())
         known = {tensor.name for tensor in graph.initializer}
         graph.initializer.extend(t for t in converted.initializer if t.name not in known)
@@ -54,29 +56,29 @@ class Converter:
                 self.graph(body, types)
 
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
-        """The graph after onnx's conversion. The converter builds all its tables anew for each
-        graph, so it is not called for a graph in which nothing changes.
+        """The graph after onnx's conversion. The converter is not called if no node changes,
+        because it rebuilds all its tables for each call.
         """
         if not any(map(self.changes, graph.node)):
             return graph
         try:
             return onnx.version_converter.convert_version(self.alone(graph, types), self.new).graph
-        except Exception as error:  # onnx raises many types, RuntimeError among them
+        except Exception as error:  # onnx raises many types, including RuntimeError
             raise raising_error(self.old, self.new, error) from error
 
     def alone(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> ModelProto:
-        """The graph as a model of its own, without its large weights, and with an output for every
-        value that changes.
+        """A model of this graph alone, without its large weights. Every value of a node that
+        changes is an output.
         """
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
         alone.initializer.extend(tensor for tensor in graph.initializer if is_small(tensor))
-        inner = _made(graph.node)
-        held = {tensor.name for tensor in alone.initializer}
+        inner = _outputs_of(graph.node)
+        stored = {tensor.name for tensor in alone.initializer}
         outputs = {value.name for value in graph.output}
-        inputs = (_used(graph) - inner - held) | ({value.name for value in graph.input} - held)
-        # Otherwise nodes that the converter writes anew lose their names.
-        changing = _made(filter(self.changes, graph.node))
+        inputs = (_used(graph) - inner - stored) | ({value.name for value in graph.input} - stored)
+        # The converter renames values of replaced nodes, except model outputs.
+        changing = _outputs_of(filter(self.changes, graph.node))
         alone.input.extend(_values(sorted(inputs), types))
         alone.output.extend(_values([value.name for value in graph.output], types))
         alone.output.extend(_values(sorted(changing - outputs), types))
@@ -88,8 +90,8 @@ class Converter:
         return model
 
     def changes(self, node: NodeProto) -> bool:
-        """Whether the operator of a node changes with the opset. Operators that onnx does not know
-        do not.
+        """Whether the operator of a node changes between the opsets. Operators that onnx does not
+        know do not change.
         """
         if canonical_domain(node.domain) or is_unknown(node, self.old):
             return False
@@ -97,15 +99,15 @@ class Converter:
         return before is None or after is None or before.since_version != after.since_version
 
     def rename_values(self, nodes: Iterable[NodeProto], values: Iterable[str]) -> None:
-        """Give these values, which the converter made, names that no scope has."""
+        """Give these new values of the converter names that are unique in the model."""
         names = {name: self.fresh(name) for name in values}
         for node in nodes:
             node.input[:] = [names.get(name, name) for name in node.input]
             node.output[:] = [names.get(name, name) for name in node.output]
 
     def rename(self, nodes: Sequence[NodeProto], originals: Iterable[NodeProto]) -> None:
-        """Give each node that the converter made a name of its own: the converter gives several
-        nodes the same one.
+        """Give each new node of the converter a unique name. The converter gives several nodes the
+        same name.
         """
         kept = set(map(id, originals))
         taken = {node.name for node in nodes if id(node) in kept} | {""}
@@ -115,19 +117,19 @@ class Converter:
             taken.add(node.name)
 
     def fresh(self, name: str) -> str:
-        """A new name for a value that the converter made: its own may be in use in another
-        scope.
+        """A new name for a value of the converter. The converter's own name may be in use in
+        another graph.
         """
         return fresh_name(f"opset{self.new}_{name}", self.names)
 
 
 def _restore(node: NodeProto, original: NodeProto | None) -> NodeProto:
-    """The original node if the converter changed nothing; else the new one, with the metadata of
-    the original.
+    """The original node if the converter changed nothing. Otherwise the new node with the metadata
+    of the original.
     """
     if original is None:
         return node
-    # onnx may have converted the subgraphs, which `graph` does, too
+    # The original subgraphs are restored, because `graph` converts them later.
     bodies = {old.name: old for old in original.attribute if graphs_of(old)}
     for attribute in node.attribute:
         if attribute.name in bodies:
@@ -157,17 +159,17 @@ def _types_in(graph: GraphProto, outer: Mapping[str, TypeProto]) -> dict[str, Ty
 
 
 def _used(graph: GraphProto) -> set[str]:
-    """What the nodes of a graph read, and its outputs."""
+    """The names that the nodes of a graph read, and the names of its outputs."""
     read = set[str]().union(*map(reads_of, graph.node))
     return read | {value.name for value in graph.output}
 
 
-def _made(nodes: Iterable[NodeProto]) -> set[str]:
+def _outputs_of(nodes: Iterable[NodeProto]) -> set[str]:
     return {name for node in nodes for name in node.output if name}
 
 
 def _values(names: Iterable[str], types: Mapping[str, TypeProto]) -> Iterator[ValueInfoProto]:
-    """Declarations of these values, with their types as far as they are known."""
+    """Declarations of these values, with their types if they are known."""
     for name in names:
         value = ValueInfoProto(name=name)
         if name in types:

@@ -1,4 +1,4 @@
-"""Which opsets a model can be raised to."""
+"""The opsets to which a model can be raised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPTION = "--target_opset"
 
 @cache
 def newest_opset() -> int:
-    """The newest standard operator set that the installed onnxruntime and onnx both know."""
+    """The newest standard opset that both the installed onnxruntime and the installed onnx know."""
     for version in range(onnx.defs.onnx_opset_version(), 0, -1):
         value = onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
         graph = onnx.helper.make_graph([], "empty", [value], [value])
@@ -28,12 +28,12 @@ def newest_opset() -> int:
             continue
         return version
     raise FusioncError(
-        "onnxruntime runs no model at all", hint="install it again: pip install onnxruntime"
+        "onnxruntime cannot run any model", hint="install it again: pip install onnxruntime"
     )
 
 
 class NewerAlready(UsageError):
-    """The model has a newer opset than the one to raise it to."""
+    """The opset of the model is newer than the target opset."""
 
 
 def raising_error(old: int, new: int, why: object) -> FusioncError:
@@ -41,6 +41,6 @@ def raising_error(old: int, new: int, why: object) -> FusioncError:
     return FusioncError(
         f"onnx cannot raise the model from opset {old} to {new}: {why}",
         where=OPTION,
-        hint="give a lower one, or leave the option out",
+        hint="give a lower opset, or leave the option out",
         code="E10001",
     )

@@ -1,4 +1,4 @@
-"""Operators for which onnxruntime has a kernel at one opset, but not at a newer one."""
+"""Find operators for which onnxruntime has a kernel at one opset and not at a newer opset."""
 
 from __future__ import annotations
 
@@ -19,25 +19,23 @@ from fusionc.shapes.inference import typed_model
 _TYPES = [type_ for type_ in TensorProto.DataType.values() if type_]
 _INSTEAD = {
     "float32": "computes it in float between Casts",
-    "parts": "runs the operators that it is made of",
+    "parts": "runs the operators of its definition",
 }
 
 
 class OperatorUse(NamedTuple):
-    """An operator as a model uses it; unknown types of inputs are 0."""
+    """An operator with the types of its inputs in a model. An unknown type is 0."""
 
     op: str
     types: tuple[int, ...]
 
 
 class LostKernel(NamedTuple):
-    """An operator, the opset from which on onnxruntime has no kernel for it, and what it does
-    instead.
-    """
+    """An operator for which onnxruntime does not have a kernel at a newer opset."""
 
     op: str
-    since: int
-    instead: str
+    since: int  # the first opset without a kernel
+    instead: str  # what onnxruntime does instead
 
     def __str__(self) -> str:
         return (
@@ -48,8 +46,8 @@ class LostKernel(NamedTuple):
 
 
 def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKernel]:
-    """The kernels that are lost at a newer opset than the model's. External data of the model lies
-    in `folder`. Raises UsageError if onnxruntime could not run an operator at all.
+    """The kernels that are lost at a newer opset than the model's. The external data of the model
+    is in `folder`. Raises UsageError if onnxruntime could not run an operator at all.
     """
     old = opsets_of(model).get("", 0)
     lost = set[LostKernel]()
@@ -63,7 +61,9 @@ def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKerne
 
 
 def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
-    """Whether a kernel is lost; operators that have none now do not count."""
+    """Whether a kernel is lost at this opset. Operators that do not have a kernel now do not
+    count.
+    """
     old = opsets_of(model).get("", 0)
     if not any(
         _loses(op, types, old, version) for op in _operators(model) for types in _each_type()
@@ -73,8 +73,8 @@ def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
 
 
 def latest_opset(model: ModelProto, newest: int, folder: str = "") -> int:
-    """The newest opset, up to `newest`, at which onnxruntime runs all operators of a model as it
-    does now.
+    """The newest opset, up to `newest`, at which onnxruntime runs all operators of a model in the
+    same way as now.
     """
     old = opsets_of(model).get("", 0)
     versions = range(newest, old, -1)
@@ -93,7 +93,9 @@ def _suspicious(model: ModelProto, old: int, new: int, folder: str) -> Iterator[
 
 
 def _operators(model: ModelProto) -> set[str]:
-    """The standard operators of a model. They are checked first, as finding types takes time."""
+    """The standard operators of a model. They are checked first, because inferring types is
+    slow.
+    """
     return {node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}
 
 
@@ -109,7 +111,7 @@ def _uses(model: ModelProto, folder: str) -> set[OperatorUse]:
 
 
 def _each_type() -> Iterator[tuple[int, ...]]:
-    """Possible types of an operator's first input; an empty tuple means any type."""
+    """The possible types of an operator's first input. An empty tuple means any type."""
     yield ()
     yield from ((type_,) for type_ in _TYPES)
 
@@ -117,7 +119,7 @@ def _each_type() -> Iterator[tuple[int, ...]]:
 @cache
 def _is_worse(use: OperatorUse, old: int, new: int) -> bool:
     if schema(use.op, "", old) is None or schema(use.op, "", new) is None:
-        return False  # an operator that onnx dropped becomes another one
+        return False  # onnx replaces an operator that it has removed
     before = _way(use, old)
     after = _way(use, new)
     return before != after and (before == "kernel" or after == "none")

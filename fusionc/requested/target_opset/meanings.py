@@ -1,5 +1,5 @@
-"""Operators whose meaning changes with the opset, although onnx's version converter leaves them as
-they are.
+"""Operators whose meaning changes between opsets and that onnx's version converter does not convert
+correctly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fusionc.protos import is_external
 from fusionc.requested.target_opset.limits import raising_error
 from fusionc.requested.target_opset.unknown import HIDDEN
 
-# The opsets from which on they have their present meaning.
+# The opsets of changes in meaning.
 _NUMPY = 7
 _SCAN = 9
 _RESIZE = 11
@@ -27,16 +27,16 @@ _DROPOUT = 12
 _ONE_AXIS = 13
 _ALLOW_ZERO = 14
 _GROUPS = 21
-_LARGEST = float(np.finfo(np.float32).max)  # Clip's bound if it has none
-# Attributes that become inputs, and their defaults.
-_OF_ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "Clip": {"min": -_LARGEST, "max": _LARGEST},
+_MAX_FLOAT = float(np.finfo(np.float32).max)  # the default bound of Clip
+# The attributes of operators that become inputs, with their defaults.
+_ATTRIBUTES_TO_INPUTS: dict[str, dict[str, Any]] = {
+    "Clip": {"min": -_MAX_FLOAT, "max": _MAX_FLOAT},
     "Pad": {"pads": [], "value": 0.0},
 }
 
 
 class Meanings:
-    """What the nodes of one graph, without its subgraphs, mean before and after the conversion."""
+    """Preserves the meaning of the nodes of one graph, without its subgraphs, in a conversion."""
 
     def __init__(
         self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int
@@ -45,13 +45,15 @@ class Meanings:
         self._types = types
         self._old = old
         self._new = new
-        # attributes to come, by a node's first output
+        # the attributes to add after the conversion, by the first output of the node
         self._implied: dict[str, dict[str, int | float | str]] = {}
-        self._may_be_empty = set[str]()  # made by operators whose replacement ends in a Reshape
+        # the outputs of nodes whose replacement ends in a Reshape and that may have a size 0
+        self._may_be_empty = set[str]()
 
     def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
-        """Replace nodes that would lose their meaning. `used` are the names of all used values,
-        `fresh` makes new names. Raises FusioncError if a node cannot be replaced.
+        """Before the conversion, replace nodes whose meaning would change. `used` are the names of
+        all used values, and `fresh` makes new names. Raises FusioncError if a node cannot be
+        replaced.
         """
         nodes = list(self._graph.node)
         needed = set(used)
@@ -73,25 +75,25 @@ class Meanings:
             )
         if self._changes(node, _SCAN, "Scan"):
             raise raising_error(
-                self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not"
+                self._old, self._new, "Scan of opset 8 has a batch axis, newer versions do not"
             )
         if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
             raise raising_error(
                 self._old,
                 self._new,
-                f"the mask of Dropout is false before opset {_DROPOUT}, then true",
+                f"the mask of Dropout is false before opset {_DROPOUT}, and true from then on",
             )
 
     def _replacement(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-        """The nodes that the converter gets for a node."""
+        """The nodes that the converter gets instead of a node."""
         written = [node]
         if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu"):
             written = self._align(node, fresh)
         is_float = (
             self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
         )
-        if self._changes(node, _INPUTS, *_OF_ATTRIBUTES) and not is_float:
-            node.domain = HIDDEN  # the converter would make constants of float
+        if self._changes(node, _INPUTS, *_ATTRIBUTES_TO_INPUTS) and not is_float:
+            node.domain = HIDDEN  # the converter would make constants of type float
         if self._changes(node, _ONE_AXIS, "Softmax", "LogSoftmax", "Hardmax"):
             written = self._by_one_axis(node, fresh)
         if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
@@ -101,8 +103,11 @@ class Meanings:
         return written
 
     def _by_one_axis(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-        """Replace a Hardmax by the newer one; the converter handles the other operators. It adds a
-        Reshape that reads an empty dimension as "copy from the input" unless it is told otherwise.
+        """The nodes that the converter gets instead of a Softmax, LogSoftmax or Hardmax. A Hardmax
+        is replaced here, and the converter replaces the others.
+
+        The replacement ends in a Reshape, which would read a dimension of size 0 as "copy from the
+        input". `complete` therefore adds `allowzero` to it.
         """
         dims = self._dims(node.input[0])
         if dims is not None and any(
@@ -114,8 +119,8 @@ class Meanings:
         return _by_one_axis(node, fresh) if node.op_type == "Hardmax" else [node]
 
     def complete(self, converted: GraphProto, fresh: Callable[[str], str]) -> None:
-        """Add to the converted nodes the attributes that were implied before. Nodes that were
-        hidden from the converter get constants instead of attributes.
+        """After the conversion, add attributes whose default value has changed. Nodes that were
+        hidden from the converter get constants as inputs instead of attributes.
         """
         for node in converted.node:
             implied = dict(self._implied.get(node.output[0], {})) if node.output else {}
@@ -126,20 +131,20 @@ class Meanings:
             node.attribute.extend(
                 onnx.helper.make_attribute(name, value) for name, value in missing.items()
             )
-            if node.op_type in _OF_ATTRIBUTES and node.domain == HIDDEN:
+            if node.op_type in _ATTRIBUTES_TO_INPUTS and node.domain == HIDDEN:
                 node.domain = ""
                 converted.initializer.extend(self._constants(node, fresh))
 
     def _constants(self, node: NodeProto, fresh: Callable[[str], str]) -> list[TensorProto]:
-        """The inputs that replace the attributes of a Clip or a Pad, in the type of its elements. A
-        Clip gets both bounds, as the old default bounds of float hold for all types.
+        """The inputs that replace the attributes of a Clip or a Pad, in its element type. A Clip
+        always gets both bounds, because the old default bounds of float apply to all types.
         """
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self._element_type(node.input[0]))
         values = {
             attribute.name: onnx.helper.get_attribute_value(attribute)
             for attribute in node.attribute
         }
-        defaults = _OF_ATTRIBUTES[node.op_type]
+        defaults = _ATTRIBUTES_TO_INPUTS[node.op_type]
         _keep_attributes(node, lambda name: name not in defaults)
         tensors = []
         for name, default in defaults.items():
@@ -152,7 +157,7 @@ class Meanings:
         return tensors
 
     def _keep_defaults(self, node: NodeProto) -> None:
-        """Note the meaning of omitted attributes whose default changes."""
+        """Note the old default values of omitted attributes whose default changes."""
         rows = [row for row in CHANGED_DEFAULTS if row.op == node.op_type]
         written = {attribute.name for attribute in node.attribute}
         types = {self._element_type(name) for name in node.input[:2]}
@@ -162,11 +167,11 @@ class Meanings:
                 self._implied.setdefault(node.output[0], {})[row.attribute] = row.before
 
     def _align(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-        """The node with a second operand that has its axes where numpy looks for them: it gets
-        dimensions of 1 at its end.
+        """The node with its second operand aligned for numpy's broadcasting: an Unsqueeze adds
+        dimensions of 1 at the end.
 
-        The slopes of a PRelu were those of channels; the second operand of the other operators
-        began at the axis.
+        Before opset 7, the slopes of a PRelu were aligned with the channels. The second operand of
+        other operators was aligned with the attribute `axis`.
         """
         is_prelu = node.op_type == "PRelu"
         axis = 1 if is_prelu else _attribute(node, "axis", None)
@@ -174,7 +179,6 @@ class Meanings:
             return [node]
         first, second = self._ranks(node)
         axis += first if axis < 0 else 0
-        # onnx knows no axis below 0
         _keep_attributes(node, lambda name: name != "axis")
         if axis + second >= first:
             return [node]
@@ -192,10 +196,10 @@ class Meanings:
         ranks = [self._rank(name) for name in node.input]
         if None in ranks:
             why = (
-                f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it "
-                "matters, or may"
+                f"{node.op_type} aligns its operands differently before opset {_NUMPY}, and the "
+                "rank of an operand is unknown"
             )
-            raise raising_error(self._old, self._new, f"{why}: the rank of an operand is unknown")
+            raise raising_error(self._old, self._new, why)
         return ranks[0] or 0, ranks[1] or 0
 
     def _rank(self, name: str) -> int | None:
@@ -219,8 +223,8 @@ class Meanings:
         )
 
     def _nearest_mode(self, node: NodeProto, nodes: Iterable[NodeProto]) -> str:
-        """The element that "nearest" takes: the one before if the result is larger, else the one
-        after.
+        """The `nearest_mode` that preserves the meaning of a Resize: "floor" if it enlarges, and
+        "ceil" if it reduces.
         """
         modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
         if node.op_type == "Upsample" or modes not in ([], [b"nearest"]):
@@ -228,15 +232,15 @@ class Meanings:
         scales = self._constant(node.input[1], nodes)
         if scales is None or scales.min() < 1 < scales.max():
             why = (
-                "Resize of opset 10 takes another nearest element, unless its scales are "
-                "constants, all up or down"
+                "Resize of opset 10 selects the nearest element differently, unless its scales are "
+                "constants and all of them enlarge or all reduce"
             )
             raise raising_error(self._old, self._new, why)
         return "floor" if scales.min() >= 1 else "ceil"
 
     def _constant(self, name: str, nodes: Iterable[NodeProto]) -> np.ndarray[Any, Any] | None:
-        """The elements of a value that a Constant or an initializer has; None if they are not at
-        hand.
+        """The elements of a Constant or an initializer. None if the value is not constant, or if
+        its elements are external.
         """
         constants = (node for node in nodes if node.op_type == "Constant" and name in node.output)
         tensors = [node.attribute[0].t for node in constants]
@@ -258,7 +262,9 @@ def _attribute(node: NodeProto, name: str, default: int | None) -> int | None:
 
 
 def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """A Hardmax over all axes from one on, which is the old meaning, by a Hardmax over one axis."""
+    """The old meaning of Hardmax, over all axes from `axis` on, expressed by a Hardmax over one
+    axis.
+    """
     axis = _attribute(hardmax, "axis", 1)
     (x,) = hardmax.input
     (y,) = hardmax.output
@@ -274,8 +280,8 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
 def _cast_norm(
     norm: NodeProto, types: Sequence[int], fresh: Callable[[str], str]
 ) -> list[NodeProto]:
-    """A LayerNormalization whose weights have another type than its input; the result has the type
-    of the weights.
+    """A LayerNormalization whose weights have another type than its input, with Casts to the wider
+    type. The result has the type of the weights.
     """
     if 0 in types or types[0] == types[1]:
         return [norm]
@@ -294,8 +300,8 @@ def _cast_norm(
 
 
 def _channel_norm(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """A GroupNormalization with scale and bias for each channel, the new form, from those for each
-    group.
+    """A GroupNormalization in the new form, with scale and bias for each channel. The old form has
+    them for each group.
     """
     x, *parameters = norm.input
     groups = next(attribute.i for attribute in norm.attribute if attribute.name == "num_groups")

@@ -1,4 +1,6 @@
-"""Functions of another opset than the model: each call is raised by itself and then inlined."""
+"""Functions with another opset than the model: the body of each call is raised separately and then
+inlined.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from fusionc.requested.target_opset.value_types import types_of
 
 
 def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> None:
-    """Inline the remaining calls in a model that has been raised to this version. `names` are those
-    in use. Raises UsageError for a function of a newer opset.
+    """Inline the remaining calls in a model that has been raised to this version. `names` are the
+    names in use. Raises UsageError for a function with a newer opset.
     """
     types = types_of(hide_unknown(light_copy(model), version))
     _Inliner(functions_of(model), opsets_of(model), version, names).graph(model.graph, types)
@@ -53,15 +55,15 @@ class _Inliner:
                     self.graph(body, types)
                 done.append(node)
                 continue
-            made = self.raised(node, function, types)
-            pending += reversed(made.node)
-            graph.initializer.extend(made.initializer)
-            types.update(self.types_in(made, types))
+            inlined = self.raised(node, function, types)
+            pending += reversed(inlined.node)
+            graph.initializer.extend(inlined.initializer)
+            types.update(self.types_in(inlined, types))
         del graph.node[:]
         graph.node.extend(done)
 
     def types_in(self, body: GraphProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
-        """The types of the values in the body of a call."""
+        """The types of the values in the inlined body of a call."""
         alone = ModelProto(ir_version=IR_VERSION, graph=body)
         read = {name for node in body.node for name in reads_of(node)} & types.keys()
         alone.graph.input.extend(
@@ -73,7 +75,7 @@ class _Inliner:
     def raised(
         self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]
     ) -> GraphProto:
-        """The nodes of one call at the model's version, and the constants that they need."""
+        """The inlined body of one call, raised to the model's version."""
         own = opsets_of(function)
         old = own.get("", self.version)
         others = {domain: version for domain, version in self.opsets.items() if domain}
@@ -84,9 +86,8 @@ class _Inliner:
         body = GraphProto(name=function.name, node=nodes_of_call(call, function, self.names))
         if old > self.version and not fits(function, self.opsets):
             raise UsageError(
-                f"the function {function.name} of the model is of opset {old}, and operators in "
-                "it mean something else "
-                f"at opset {self.version}",
+                f"the function {function.name} of the model has opset {old}, and some of its "
+                f"operators have another meaning at opset {self.version}",
                 where=OPTION,
                 hint=f"give at least {old}",
                 code="E10001",

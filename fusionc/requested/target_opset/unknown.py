@@ -1,7 +1,7 @@
-"""Operators that onnx does not know: those of other domains, and those that runtimes and plugins
-have in the standard domain.
+"""Operators that onnx does not know: operators of other domains, and operators that runtimes and
+plugins add to the standard domain.
 
-They stay as they are; for onnx they get a domain that is not in use.
+They are not changed. While onnx converts or checks a model, they are hidden in another domain.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ HIDDEN = "fusionc.unknown"
 
 
 def is_unknown(node: NodeProto, version: int) -> bool:
-    """Whether onnx lacks an operator of this name in the node's domain; `version` is that of the
-    standard domain.
+    """Whether onnx does not know the operator of a node. `version` is the version of the standard
+    opset.
     """
     domain = canonical_domain(node.domain)
     return not onnx.defs.has(
@@ -31,7 +31,7 @@ def is_unknown(node: NodeProto, version: int) -> bool:
 
 
 def hide(nodes: Iterable[NodeProto], version: int) -> None:
-    """Give the nodes that onnx does not know, also those in subgraphs, the hidden domain."""
+    """Move the nodes that onnx does not know, also in subgraphs, to the domain HIDDEN."""
     for node in nodes:
         if is_unknown(node, version):
             node.domain = HIDDEN
@@ -45,7 +45,7 @@ def hidden_domain() -> onnx.OperatorSetIdProto:
 
 
 def hide_unknown(light: ModelProto, version: int) -> ModelProto:
-    """The same model with hidden nodes, for onnx's checker."""
+    """Hide unknown nodes in the model for onnx's checker, and return the model."""
     hide(light.graph.node, version)
     for function in light.functions:
         hide(function.node, version)
@@ -55,8 +55,8 @@ def hide_unknown(light: ModelProto, version: int) -> ModelProto:
 
 
 def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> None:
-    """Raise UsageError if an operator that only a runtime knows would become another one, of
-    onnx.
+    """Raise UsageError if a node with an operator that only a runtime knows would mean an operator
+    of onnx at the newer opset.
     """
     for node in nodes:
         for body in bodies_of(node):
@@ -68,10 +68,10 @@ def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> No
             first = next(v for v in range(old, new + 1) if not is_unknown(node, v))
             raise UsageError(
                 (
-                    f"onnx has no {node.op_type} before opset {first}: the one here would become "
-                    f"that of opset {since}"
+                    f"onnx has no {node.op_type} before opset {first}: this node would become the "
+                    f"operator of opset {since}"
                 ),
                 where=OPTION,
-                hint=f"give at most {first - 1}, or give the operator a domain of its own",
+                hint=f"give at most {first - 1}, or move the operator to another domain",
                 code="E10001",
             )

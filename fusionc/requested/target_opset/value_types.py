@@ -1,7 +1,7 @@
-"""The types of values of a model before it is raised, and declared types that are wrong.
+"""The types of values of a model before its opset is raised. Wrong declared types are removed.
 
-Types of inner values do not belong to a model's interface, and onnx gives up on those that
-contradict its inference.
+onnx rejects declared types that contradict its inference. Types of intermediate values do not
+belong to the interface of a model, so they may be removed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fusionc.shapes.inference import typed_model
 
 
 def types_of(model: ModelProto) -> dict[str, TypeProto]:
-    """The types that onnx infers for the values of the graph; nothing if it gives up on the
-    model.
+    """The types that onnx infers for the values of the main graph, by name. Empty if the inference
+    fails.
     """
     with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
         graph = infer_types(model).graph
@@ -28,38 +28,41 @@ def types_of(model: ModelProto) -> dict[str, TypeProto]:
 
 
 def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
-    """The types of values after operators that onnx does not know, and in subgraphs, which onnx
-    does not report. A name of values with several types in different graphs is left out.
+    """The types of values in all graphs, by name. In contrast to onnx's inference, they include
+    values in subgraphs and after operators that onnx does not know. A name with different types in
+    different graphs is left out.
     """
-    found = dict[str, TypeProto]()
-    several = set[str]()
+    types = dict[str, TypeProto]()
+    ambiguous = set[str]()
     for graph in typed_model(model, folder).graphs:
         for name, value in graph.values.items():
             type_ = value.known_type.proto if value.elem_type else None
-            if type_ is None or found.setdefault(name, type_) != type_:
-                several.add(name)
-    return {name: type_ for name, type_ in found.items() if name not in several}
+            if type_ is None or types.setdefault(name, type_) != type_:
+                ambiguous.add(name)
+    return {name: type_ for name, type_ in types.items() if name not in ambiguous}
 
 
 def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeProto]:
-    """The types that onnx infers for the graph, whose copy is `light`. Declarations of inner values
-    that contradict them are removed from both.
+    """The types that onnx infers for the graph, by name. `light` is a model of a copy of the graph.
+    Declarations of intermediate values that contradict the inferred types are removed from both.
     """
     del light.graph.value_info[:]
-    found = types_of(light)
+    inferred = types_of(light)
     kept = [
-        v for v in graph.value_info if v.name not in found or not _contradict(v.type, found[v.name])
+        v
+        for v in graph.value_info
+        if v.name not in inferred or not _contradict(v.type, inferred[v.name])
     ]
     del graph.value_info[:]
     graph.value_info.extend(kept)
     light.graph.value_info.extend(kept)
-    return found
+    return inferred
 
 
-def _contradict(declared: TypeProto, found: TypeProto) -> bool:
-    """Whether two types of one value cannot both be right."""
+def _contradict(declared: TypeProto, inferred: TypeProto) -> bool:
+    """Whether the declared and the inferred type of a value cannot both be right."""
     one = declared.tensor_type
-    other = found.tensor_type
+    other = inferred.tensor_type
     if one.elem_type and other.elem_type and one.elem_type != other.elem_type:
         return True
     if not one.HasField("shape") or not other.HasField("shape"):

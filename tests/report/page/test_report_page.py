@@ -171,7 +171,7 @@ def test_a_page_replaces_a_page_and_nothing_else() -> None:
             Path("report.html").write_text(content)
         converted(SAMPLES / "conv_bn.onnx", verify=False)
     Path("report.html").write_text("<!DOCTYPE html> of somebody else")
-    with pytest.raises(UsageError, match="in the way"):
+    with pytest.raises(UsageError, match="is not a page of fusionc"):
         converted(SAMPLES / "conv_bn.onnx", verify=False)
     assert Path("report.html").read_text().endswith("somebody else")
 
@@ -316,5 +316,5 @@ def test_a_page_that_goes_into_a_pipe(in_a_folder_of_its_own: None) -> None:
 def test_a_page_is_no_socket(in_a_folder_of_its_own: None) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("report.html")
-        with pytest.raises(UsageError, match="a file is in the way"):
+        with pytest.raises(UsageError, match="is not a page of fusionc"):
             fusionc.convert(SAMPLES / "matmul_bias.onnx", output="out.onnx", report="report.html")

@@ -21,16 +21,16 @@ RANDOM_OR_OPTIONAL = [
 ]
 # What is refused at the newest opset and why, and the newest one to which it can be raised.
 REFUSED = {
-    "Dropout, mask": ("the mask of Dropout is false before opset 12, then true", 11),
+    "Dropout, mask": ("the mask of Dropout is false before opset 12, and true from then on", 11),
     "GlobalLpPool": ("onnxruntime has no kernel for GlobalLpPool of opset 22", 21),
     "MaxRoiPool": ("onnxruntime has no kernel for MaxRoiPool of opset 22", 21),
     "MeanVarianceNormalization": (
         "onnx cannot raise the model from opset .*op_type:MeanVarianceNormalization",
         12,
     ),
-    "Resize, up and down": ("Resize of opset 10 takes another nearest element", 10),
+    "Resize, up and down": ("Resize of opset 10 selects the nearest element differently", 10),
     "RoiAlign": ("onnxruntime has no kernel for RoiAlign of opset 22", 21),
-    "Scan, batched": ("Scan of opset 8 takes a batch, newer ones do not", 8),
+    "Scan, batched": ("Scan of opset 8 has a batch axis, newer versions do not", 8),
 }
 
 _UNARY = {

@@ -81,7 +81,7 @@ def test_the_same_numbers(case: str, opset: int) -> None:
 
 def test_a_function_of_a_newer_opset() -> None:
     model = with_functions("agraph (float[2] x) => (float[2] y) { y = my.new (x) }", 17, NEW)
-    with pytest.raises(UsageError, match="the function new of the model is of opset 20") as caught:
+    with pytest.raises(UsageError, match="the function new of the model has opset 20") as caught:
         raise_opset(model, 18)
     assert caught.value.hint == "give at least 20"
     text = "agraph (float[2] x) => (float[2] y) { y = my.same (x) }"

@@ -46,7 +46,7 @@ REFUSED_OLD = [
     (
         "(float x, float[3] b, bool c) => (float z) { y = If (c) <then_branch = t () => (p) { p = my.f (x) }, "
         "else_branch = e () => (q) { q = my.g (x) }> s = Add <broadcast = 1, axis = 1> (y, b) z = ReduceSum (s) }",
-        "Add aligns its operands otherwise .* the rank of an operand is unknown",
+        "Add aligns its operands differently .* the rank of an operand is unknown",
     ),
 ]
 
@@ -191,7 +191,7 @@ def test_its_own_opset_changes_nothing() -> None:
 
 
 def test_a_model_is_not_lowered_nor_raised_beyond_the_runtime() -> None:
-    with pytest.raises(UsageError, match="the model's opset is 17 already"):
+    with pytest.raises(UsageError, match="the model's opset is already 17"):
         raised(parse(MEAN, 17), 16)
     with pytest.raises(UsageError, match=f"runs models up to opset {newest_opset()}"):
         raised(parse(MEAN, 17), newest_opset() + 1)

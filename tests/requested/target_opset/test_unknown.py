@@ -65,7 +65,8 @@ def test_what_nobody_knows() -> None:
 def test_what_would_become_an_operator_of_onnx() -> None:
     model = parse("agraph (float[N,4] x) => (float[N,4] y) { y = Swish (x) }", 17)
     with pytest.raises(
-        UsageError, match="onnx has no Swish before opset 24: the one here would become that of"
+        UsageError,
+        match="onnx has no Swish before opset 24: this node would become the operator of",
     ) as caught:
         raised(model, 24)
     assert caught.value.hint is not None and "give at most 23" in caught.value.hint
