@@ -160,6 +160,7 @@ _ORDER = (
     "quantization.quantized_signedness",
     "quantization.dynamic_conv_signedness",  # of weights that are uint8 by then
     "quantization.inference_qbmm_add_fusion",
+    "quantization.dequantized_weights",  # for what no integer operator has taken
     # matmul
     "matmul.inference_matmul_split_fusion",
     "matmul.mat_mul_elemwise_fusion",

@@ -28,6 +28,7 @@ from fusionc.rewrite import (
 from fusionc.runtime.processor import has_vnni
 
 _BYTES = (TensorProto.UINT8, TensorProto.INT8)
+_FEW = 64  # channels with which the transpositions take longer than the product gains
 _LARGEST_SUM = ((1 << 31) - 1) // 255**2  # products of 8 bits that fit into 32 bits
 _TO_THE_END = (1 << 31) - 1
 
@@ -41,7 +42,9 @@ def _require_weights(m: Match) -> None:
         refuse("the convolution has groups")
     if any(m.conv.attr("pads") or ()) or m.conv.attr("auto_pad") not in (None, "NOTSET", "VALID"):
         refuse("the convolution pads")
-    if not 0 < dims[1] <= _LARGEST_SUM:
+    if dims[1] < _FEW:
+        refuse("too few channels")
+    if dims[1] > _LARGEST_SUM:
         refuse("the sum may need more than 32 bits")
     if m.W.elem_type not in _BYTES or m.q.elem_type not in _BYTES:
         refuse("the elements are not known to be integers of 8 bits")
@@ -91,7 +94,7 @@ class DequantizedPointwiseConvPass(UBFusionPass):
     after    Transpose(MatMulIntegerToFloat(Transpose(q), Wᵀ, s, t, z, w, bias)), with a Slice of q
              before it for strides
     refuses  a result that is quantized, which onnxruntime computes in integers as it is; groups and
-             padding; several scales for the data; weights of more than 33,025 channels, whose sums
+             padding; fewer than 64 channels, with which the transpositions take longer; several scales for the data; weights of more than 33,025 channels, whose sums
              may need more than 32 bits; large weights that are used elsewhere; a processor without
              VNNI, where products may saturate; types other than 8 bits; other targets
     never    scales, zero points or weights that are not constants
