@@ -78,6 +78,8 @@ _ORDER = (
     "convolution.split_conv2d_concat",
     "convolution.conv_concat_fusion",
     "convolution.same_input_conv2d",  # after ConvConcat, which needs no Split
+    # quantization: weights of torch's Linear, before the passes that look at products
+    "quantization.transposed_dequantized_weights",
     # matmul: first the passes that move a bias or a scale to its product, then those that join them
     "matmul.mat_mul_reshape_bias_add_fusion",
     "matmul.batch_mat_mul_v2_reshape_fusion",

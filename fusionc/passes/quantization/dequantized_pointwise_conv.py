@@ -33,15 +33,19 @@ _LARGEST_SUM = ((1 << 31) - 1) // 255**2  # products of 8 bits that fit into 32 
 _TO_THE_END = (1 << 31) - 1
 
 
-def _require_weights(m: Match) -> None:
-    """Refuses weights that are not those of a plain convolution with a window of one element."""
-    dims = dims_of(m.W)
-    if any(size != 1 for size in dims[2:]):
+def _require_pointwise(m: Match) -> None:
+    """Refuses what is not a plain convolution with a window of one element."""
+    if any(size != 1 for size in dims_of(m.W)[2:]):
         refuse("the window has more than one element")
     if m.conv.attr("group", 1) != 1:
         refuse("the convolution has groups")
     if any(m.conv.attr("pads") or ()) or m.conv.attr("auto_pad") not in (None, "NOTSET", "VALID"):
         refuse("the convolution pads")
+
+
+def _require_weights(m: Match) -> None:
+    """Refuses weights, or data, that the product does not take or is not faster with."""
+    dims = dims_of(m.W)
     if dims[1] < _FEW:
         refuse("too few channels")
     if dims[1] > _LARGEST_SUM:
@@ -94,9 +98,10 @@ class DequantizedPointwiseConvPass(UBFusionPass):
     after    Transpose(MatMulIntegerToFloat(Transpose(q), Wᵀ, s, t, z, w, bias)), with a Slice of q
              before it for strides
     refuses  a result that is quantized, which onnxruntime computes in integers as it is; groups and
-             padding; fewer than 64 channels, with which the transpositions take longer; several scales for the data; weights of more than 33,025 channels, whose sums
-             may need more than 32 bits; large weights that are used elsewhere; a processor without
-             VNNI, where products may saturate; types other than 8 bits; other targets
+             padding; fewer than 64 channels, with which the transpositions take longer; several
+             scales for the data; weights of more than 33,025 channels, whose sums may need more
+             than 32 bits; large weights that are used elsewhere; a processor without VNNI, where
+             products may saturate; types other than 8 bits; other targets
     never    scales, zero points or weights that are not constants
     algebra  Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in integers
     source   models of NNCF, OpenVINO and TensorRT quantize the inputs of operators alone:
@@ -123,6 +128,7 @@ class DequantizedPointwiseConvPass(UBFusionPass):
             refuse("without VNNI, products with these weights may saturate")
         if grade(m.conv, Wiring()) == INTEGERS:
             refuse("onnxruntime computes it in integers as it is")
+        _require_pointwise(m)
         _require_weights(m)
         _require_scales(m)
         weights = array_of(m.W)

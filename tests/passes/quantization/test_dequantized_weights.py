@@ -39,6 +39,7 @@ def product(
 STAYS = [
     Stays("a group in integers", GROUP, "onnxruntime computes MatMul in integers"),
     Stays("a packed product", product(operator="MatMul"), "onnxruntime multiplies by the packed weights"),
+    Stays("a bias that is added", "agraph (float[N,36] x) => (float[?,?] y) <int32[36] B, float s> { b = DequantizeLinear (B, s) y = Add (x, b) }", "onnxruntime adds the integers to a product"),
     Stays("quantized again", conv(more="r = QuantizeLinear <axis = 0> (w, s, z)", constants="int8[36,32,1,1] W, float[36] s, int8[36] z", out=", int8[?,?,?,?] r"), "the weights are quantized again"),
     Stays("an output", conv(more="v = Identity (w)", out=", float[?,?,?,?] w"), "an output of the model holds the weights"),
     Stays("16 bits", conv("int16[36,32,1,1] W, float[36] s"), "the type of the weights is none that onnxruntime unpacks when it loads a model", opset=21),
