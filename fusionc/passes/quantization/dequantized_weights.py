@@ -67,7 +67,7 @@ def _reason_of_user(user: Node, value: Edge) -> str:
         return "a subgraph reads the weights"
     if is_core(user) and grade(user, Wiring()):
         return f"onnxruntime computes {user.op} in integers"
-    if user.is_op("MatMul") and _takes_packed(user, value):
+    if user.is_op("MatMul", "Gemm") and _takes_packed(user, value):
         return "onnxruntime multiplies by the packed weights"
     if user.op in ("Add", "Sum") and _holds_bias(value):
         return "onnxruntime adds the integers to a product"
@@ -86,7 +86,15 @@ def _takes_packed(product: Node, weights: Edge) -> bool:
     packed = None if maker is None or maker.operator not in DEQUANTIZE else maker.inputs[0]
     if packed is None or len(dims_of(packed)) != 2 or product.inputs[1] is not weights:
         return False
-    return packed.elem_type in _KEPT_PACKED
+    if product.op == "Gemm" and not _is_plain(product):
+        return False
+    return packed.elem_type in _KEPT_PACKED and weights.use_count == 1
+
+
+def _is_plain(gemm: Node) -> bool:
+    """Whether a Gemm neither scales nor transposes."""
+    scales = (gemm.attr("alpha"), gemm.attr("beta"))
+    return scales == (1, 1) and not (gemm.attr("transA") or gemm.attr("transB"))
 
 
 def _spread(values: Edge, dims: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -159,13 +167,14 @@ class DequantizedWeightsPass(UBFusionPass):
     after    Mul(Cast(W), s) or Mul(Sub(Cast(W), z), s), which onnxruntime folds when it loads the
              model, as it does not fold DequantizeLinear; a Reshape on both sides for blocks; a
              constant in place of biases in 32 bits and of at most 1,024 elements
-    refuses  weights of an operator that onnxruntime computes in integers, or of a MatMul, where it
-             multiplies by the packed weights (MatMulNBits); a bias in 32 bits that is added;
-             weights that are quantized again; a scale other than float32; other types; blocks that
-             do not divide their axis; scales and zero points that are not constants; other targets
+    refuses  weights of an operator that onnxruntime computes in integers, or of a plain MatMul or
+             Gemm, where it multiplies by the packed weights (MatMulNBits); a bias in 32 bits that
+             is added; weights that are quantized again; a scale other than float32; other types;
+             blocks that do not divide their axis; scales and zero points that are not constants;
+             other targets
     algebra  DequantizeLinear is (W − z)·s, rounded once; W − z is exact
-    source   models with 8-bit, 4-bit or float8 weights before Conv and Gemm: they take 1.3 to
-             2.9 times as long as in float32, and 1.0 in this form. The file stays as small
+    source   models with 8-bit, 4-bit or float8 weights before Conv and Gemm: they take 1.3 to 2.9
+             times as long as in float32, and 1.0 in this form. The file stays as small
     """
 
     patterns = (Pattern("DequantizedWeights", find=_matches, operators=("DequantizeLinear",)),)

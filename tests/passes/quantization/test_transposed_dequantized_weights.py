@@ -23,6 +23,8 @@ THREE_AXES = (
 STAYS = [
     Stays("weights that are used elsewhere", graph("int8[40,32] W, float[40] s, int8[40] z", more="v = Abs (W)", out=", int8[?,?] v"), "large weights are used elsewhere: the model would grow"),
     Stays("dequantized weights are used elsewhere", graph(more="v = Abs (d)", out=", float[?,?] v"), "an interior value is used elsewhere"),
+    Stays("blocks", graph("int8[20,32] W, float[20,4] s, int8[20,4] z", "<axis = 1, block_size = 8> (W, s, z)"), "onnxruntime would round the other operand to integers (MatMulNBits)", opset=21),
+    Stays("4 bits", graph("int4[20,32] W, float[20] s, int4[20] z"), "onnxruntime would round the other operand to integers (MatMulNBits)", opset=21),
     Stays("a scale from outside", graph("int8[20,32] W, int8[20] z").replace("agraph (", "agraph (float[20] s, "), None),
     Stays("weights from outside", graph("float[20] s, int8[20] z").replace("agraph (", "agraph (int8[20,32] W, "), None),
 ]  # fmt: skip
@@ -32,7 +34,6 @@ FIRES = [
     Fires("the default order", graph(order=""), LEFT),
     Fires("one scale", graph("int8[20,32] W, float s", "(W, s)"), LEFT),
     Fires("a negative axis", graph(dequantize="<axis = -2> (W, s, z)"), LEFT),
-    Fires("blocks", graph("int4[20,32] W, float[20,4] s, int4[20,4] z", "<axis = 1, block_size = 8> (W, s, z)"), LEFT, opset=21),
     Fires("three axes", THREE_AXES.format("<perm = [0, 2, 1]>"), LEFT),
     Fires("the order of three axes", THREE_AXES.format("").replace("[N,4,5,12]", "[2,4,20]").replace("float[?,?,?,?]", "float[?,?,?]").replace("int8[4,20,12]", "int8[7,20,2]"), LEFT),
 ]  # fmt: skip
