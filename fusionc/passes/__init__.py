@@ -78,6 +78,8 @@ _ORDER = (
     "convolution.split_conv2d_concat",
     "convolution.conv_concat_fusion",
     "convolution.same_input_conv2d",  # after ConvConcat, which needs no Split
+    # quantization: weights of torch's Linear, before the passes that look at products
+    "quantization.transposed_dequantized_weights",
     # matmul: first the passes that move a bias or a scale to its product, then those that join
     # products
     "matmul.mat_mul_reshape_bias_add_fusion",
@@ -158,9 +160,11 @@ _ORDER = (
     "convolution.few_channels_conv",  # after activations have been fused into the Conv
     # quantization: products
     "quantization.grouped_conv_integer",  # before the passes that change integer types
+    "quantization.dequantized_pointwise_conv",  # before the passes that change integer types
     "quantization.quantized_signedness",
     "quantization.dynamic_conv_signedness",  # after the pass that makes weights uint8
     "quantization.inference_qbmm_add_fusion",
+    "quantization.dequantized_weights",  # for weights that no integer operator has taken
     # matmul
     "matmul.inference_matmul_split_fusion",
     "matmul.mat_mul_elemwise_fusion",

@@ -3,10 +3,12 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from fusionc.integer_groups.group_parts import grade
+from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.operators.signedness import SIGNED, opposite
-from fusionc.passes._shared.constants import array_of, dims_of, shape_of, would_double
+from fusionc.passes._shared.constants import SHARED, array_of, dims_of, shape_of, would_double
 from fusionc.rewrite import (
     Match,
     Pattern,
@@ -36,10 +38,8 @@ a_zero = maybe(var("a_zero"))
 W_scale = var("W_scale")
 W_zero = maybe(var("W_zero"))
 _QUANTIZED = op.DynamicQuantizeLinear(x)
-_DEQUANTIZED = op.MatMul(
-    keep(op.DequantizeLinear(a, a_scale, a_zero, _as="left")),
-    keep(op.DequantizeLinear(W, W_scale, W_zero, _as="right")),
-)
+_LEFT = keep(op.DequantizeLinear(a, a_scale, a_zero, _as="left"))
+_RIGHT = keep(op.DequantizeLinear(W, W_scale, W_zero, _as="right"))
 
 
 def _integers(left: Formula, zero: Formula) -> Formula:
@@ -80,16 +80,29 @@ def _require_finite(scale: Edge) -> None:
         refuse("a scale is not finite")
 
 
-def _columns(m: Match) -> int:
+def _is_transposed(m: Match) -> bool:
+    """Whether a Gemm reads its second operand transposed. Refuses what is more than a product and
+    its addend, or that onnxruntime computes in integers as it is.
+    """
+    if m.gemm is None:
+        return False
+    if m.gemm.attr("alpha") != 1 or m.gemm.attr("beta") != 1 or m.gemm.attr("transA"):
+        refuse("the Gemm scales or transposes its first operand")
+    if grade(m.gemm, Wiring()):
+        refuse("onnxruntime computes it in integers as it is")
+    return bool(m.gemm.attr("transB"))
+
+
+def _columns(m: Match, is_transposed: bool = False) -> int:
     """The columns of the second operand.
 
     Refuses one that is not a matrix of known shape, or may have no rows; and an addend that is not
     one number for each column.
     """
     shape = shape_of(m.W)
-    if shape is None or len(shape) != 2 or not is_static(shape) or not shape[0]:
+    if shape is None or len(shape) != 2 or not is_static(shape) or not shape[is_transposed]:
         refuse("the second operand is not a matrix of a known shape")
-    columns = shape[1]
+    columns = shape[not is_transposed]
     if m.bias is not None and m.bias.shape != (columns,):
         refuse("the addend is not one number for each column")
     return columns
@@ -115,6 +128,17 @@ def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
     return left, right
 
 
+def _require_one_scale(m: Match, columns: int, is_transposed: bool) -> None:
+    """Refuses other scales than one for the left operand and one for each column of the right."""
+    for value in (m.a_scale, m.W_scale):
+        _require_finite(value)
+    if not _is_single(m.a_scale) or m.left.outputs[0].elem_type != TensorProto.FLOAT:
+        refuse("the left operand has several scales")
+    _require_columns(m.W_scale, columns)
+    if not _is_single(m.W_scale) and m.right.attr("axis") % 2 == is_transposed:
+        refuse("a scale or zero point is not one number for each column")
+
+
 def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
     """The weights and their zero point, in uint8 if the processor lacks VNNI.
 
@@ -138,16 +162,17 @@ def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
 class InferenceQbmmAddFusionPass(UBFusionPass):
     """A product of quantized operands, scaled, and its bias become one operator of onnxruntime.
 
-    before   DequantizeLinear(a) · DequantizeLinear(W) + bias; MatMulInteger of a
-             DynamicQuantizeLinear, or of anything, with Cast, the product of both scales, and with
-             or without a bias
+    before   DequantizeLinear(a) · DequantizeLinear(W) + bias as MatMul and Add or as Gemm, with W
+             transposed or not; MatMulInteger of a DynamicQuantizeLinear, or of anything, with Cast,
+             the product of both scales, and with or without a bias
     after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
              DynamicQuantizeMatMul(x, W, …)
     refuses  weights that are not a matrix of known shape, or may have no rows (the kernel forgets
              to clear the result); scales, zero points and a bias that are not one number, or one
              for each column; for the first form: weights and scales that the model computes,
-             elements other than uint8, which lack a fast kernel, a QuantizeLinear after it, large
-             signed weights that are used elsewhere
+             elements other than uint8, which lack a fast kernel, a QuantizeLinear after it, a Gemm
+             that scales or that onnxruntime computes in integers as it is (its bias is in 32 bits),
+             large signed or transposed weights that are used elsewhere
     algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; without VNNI, W
              becomes unsigned (w + 128, y + 128), as products of signed weights saturate there;
              more rows than 33,025 may need more than 32 bits
@@ -159,7 +184,8 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     numerics = "rounding"
     aliases = ("inference_qbmm_add_fusion",)
     patterns = (
-        Pattern("DequantizedMatMulAdd", _DEQUANTIZED + bias),
+        Pattern("DequantizedMatMulAdd", op.MatMul(_LEFT, _RIGHT) + bias),
+        Pattern("DequantizedGemm", op.Gemm(_LEFT, _RIGHT, bias, _as="gemm")),
         Pattern("DynamicQuantizeMatMulAdd", _DYNAMIC + bias, _dynamic),
         Pattern("DynamicQuantizeMatMul", _DYNAMIC, _dynamic),
         Pattern("MatMulIntegerAdd", _PRODUCT + bias, _integer),
@@ -169,19 +195,18 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         if not m.W.is_constant:
             refuse(not_constant("the weights"))
-        columns = _columns(m)
+        is_transposed = _is_transposed(m)
+        columns = _columns(m, is_transposed)
         m.a.require_type(np.uint8)
         if any(user.is_op("QuantizeLinear") for user in m.outputs[0].outputs):
             refuse("the result is quantized")
-        for value in (m.a_scale, m.W_scale):
-            _require_finite(value)
-        if dims_of(m.W)[0] * _LARGEST**2 > _INT32:
+        _require_one_scale(m, columns, is_transposed)
+        if dims_of(m.W)[is_transposed] * _LARGEST**2 > _INT32:
             refuse("the sum may need more than 32 bits")
-        if not _is_single(m.a_scale) or m.left.outputs[0].elem_type != TensorProto.FLOAT:
-            refuse("the left operand has several scales")
-        _require_columns(m.W_scale, columns)
-        if not _is_single(m.W_scale) and m.right.attr("axis") not in (1, -1):
-            refuse("a scale or zero point is not one number for each column")
         weight, zero = _unsigned(m, new)
+        if is_transposed:
+            if would_double(m.W, array_of(m.W).size):
+                refuse(SHARED)
+            weight = new.const(np.ascontiguousarray(array_of(weight).T), like=weight)
         inputs = [m.a, weight, m.a_scale, m.W_scale, m.a_zero, zero, m.bias]
         return new.node("MatMulIntegerToFloat", inputs, domain=MICROSOFT)

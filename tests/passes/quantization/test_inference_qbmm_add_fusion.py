@@ -46,7 +46,42 @@ ROW = "the addend is not one number for each column"
 OUTSIDE_EMPTY = "agraph (uint8[N,K] a, uint8[K,5] W, float as, float ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
 INTEGERS = "agraph (uint8[N,4] a) => (float[N,5] y) <uint8[4,5] W, float as, float ws> { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
 COLUMN = "a scale or zero point is not one number for each column"
+GEMM = "p = DequantizeLinear (a, as, az) q = DequantizeLinear (W, ws, wz) y = Gemm {} (p, q, B)"
+TRANSPOSED = (
+    "agraph (uint8[N,4] a) => (float[N,5] y{}) <float as = {{0.1}}, uint8 az = {{3}}, int8[5,4] W = {{{}}}, "
+    "float[5] ws = {{0.1, 0.2, 0.3, 0.05, 0.4}}, int8[5] wz = {{0, 1, 2, 3, 4}}, float[5] B = {{1, -2, 3, 0.5, 4}}> {{ "
+    "p = DequantizeLinear (a, as, az) q = DequantizeLinear <axis = 0> (W, ws, wz) y = Gemm <transB = 1> (p, q, B) {} }}"
+)
 STAYS = [
+    Stays(
+        "a Gemm that scales",
+        static(GEMM.format("<beta = 2.0>")),
+        "the Gemm scales or transposes its first operand",
+    ),
+    Stays(
+        "a Gemm of integers alone",
+        static(
+            f"B = DequantizeLinear (I, bs) {GEMM.format('')}",
+            bias="int32[5] I = {1, 2, 3, 4, 5}",
+            more=", float bs = {0.005}",
+        ),
+        "onnxruntime computes it in integers as it is",
+    ),
+    Stays(
+        "transposed weights with a scale for each row",
+        TRANSPOSED.format("", SMALL, "")
+        .replace("<axis = 0>", "<axis = 1>")
+        .replace("float[5] ws = {0.1,", "float[4] ws = {")
+        .replace("int8[5] wz = {0,", "int8[4] wz = {"),
+        COLUMN,
+    ),
+    Stays(
+        "large transposed weights are used elsewhere",
+        TRANSPOSED.format(", int8[?,?] v", "", "v = Abs (W)")
+        .replace("int8[5,4] W = {}", "int8[5,400] W")
+        .replace("[N,4]", "[N,400]"),
+        "large signed weights are used elsewhere",
+    ),
     Stays(
         "signed elements",
         static(a="int8", w="int8", W=SMALL, wz="{1}"),
@@ -232,6 +267,10 @@ SHARED = "q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) c 
 OUTSIDE = f"agraph (float[N,4] x, uint8[4,5] W, uint8 wz, float ws, float[5] B) => (float[N,5] y) {{ {DYNAMIC} y = Add (r, B) }}"
 OUTSIDE_INTEGERS = "agraph (uint8[N,4] a, uint8[4,5] W, float as, float[5] ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
 FIRES = [
+    Fires("Gemm", static(GEMM.format("")), ["MatMulIntegerToFloat"]),
+    Fires(
+        "Gemm with transposed weights", TRANSPOSED.format("", SMALL, ""), ["MatMulIntegerToFloat"]
+    ),
     Fires("static", static(), FLOATED),
     Fires("the addend first", static(STATIC.replace("Add (r, B)", "Add (B, r)")), FLOATED),
     Fires("scales for each column", static(ws=COLUMNS, wz="{1,2,3,4,5}"), FLOATED),
