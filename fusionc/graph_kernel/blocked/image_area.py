@@ -82,13 +82,14 @@ class Image:
     batch: ImageSize
     height: ImageSize
     width: ImageSize
+    element_bytes: int = field(default=4, kw_only=True)  # fewer if only steps read it
 
     def or_sizes_of(self, other: Image) -> Image:
         """The image with the sizes of another one where its own are not known."""
         own = (self.batch, self.height, self.width)
         others = (other.batch, other.height, other.width)
         sizes = (a if a.known is not None else b for a, b in zip(own, others, strict=True))
-        return Image(self.channels, *sizes)
+        return Image(self.channels, *sizes, element_bytes=self.element_bytes)
 
     @property
     def is_pixel(self) -> bool:

@@ -17,7 +17,7 @@ from fusionc.graph_kernel.blocked.made_program import MadeProgram
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
 from fusionc.graph_kernel.blocked.program import NOTHING, Buffer, Program, ProgramStep, Storage
-from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind, block_of
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
@@ -63,9 +63,7 @@ class _Maker:
             list(lives.values()), [self._floats(value, halos[value]) for value in lives]
         )
         storages = tuple(
-            Storage(
-                slot, halos[value], self._images.images[value[0]].channels, self._is_rows(value[0])
-            )
+            self._storage(value, slot, halos[value])
             for slot, value in zip(slots, lives, strict=True)
         )
         program = Program(
@@ -82,12 +80,18 @@ class _Maker:
     def _is_rows(self, name: str) -> bool:
         return self._images.is_value(name) and self._images.is_rows(name)
 
+    def _storage(self, value: Value, slot: int, halo: int) -> Storage:
+        image = self._images.images[value[0]]
+        return Storage(slot, halo, image.channels, self._is_rows(value[0]), image.element_bytes)
+
     def _floats(self, value: Value, halo: int) -> int:
+        """How much memory images take, in units of 4 bytes."""
         image = self._images.images[value[0]]
         height, width = (
             size.about(self._unknown) + 2 * halo for size in (image.height, image.width)
         )
-        channels = image.channels if value[1] else -(-image.channels // BLOCK) * BLOCK
+        block = block_of(image.element_bytes)
+        channels = image.channels if value[1] else -(-image.channels // block) * BLOCK
         return channels * height * width
 
     def _step(self, operation: Operation) -> ProgramStep:

@@ -16,7 +16,12 @@ from fusionc.graph_kernel.blocked.kinds.global_average import GlobalAverageStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.pick import PickStep
 from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
-from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepKind, are_blocks
+from fusionc.graph_kernel.blocked.step_kind import (
+    KernelWindow,
+    StepKind,
+    are_blocks,
+    block_of,
+)
 
 Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 
@@ -106,12 +111,13 @@ class Places:
 
     def _join(self, join: ImageJoin) -> None:
         first = 0
-        whole = self.images.image(join.out).channels
+        image = self.images.image(join.out)
+        block = block_of(image.element_bytes)
         for number, part in enumerate(join.parts):
             value = (part, False)
             channels = self.images.image(part).channels
-            before = first % BLOCK  # channels of the first block that other parts write
-            is_picked = not are_blocks(first, channels, whole)
+            before = first % block  # channels of the first block that other parts write
+            is_picked = not are_blocks(first, channels, image.channels, block)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
                 self.images.images[value[0]] = replace(
@@ -123,9 +129,10 @@ class Places:
             first += channels
 
     def _take_apart(self, cut: ImageCut) -> None:
-        whole = self.images.image(cut.image).channels
+        image = self.images.image(cut.image)
+        block = block_of(image.element_bytes)
         for name, first in cut.parts:
-            if are_blocks(first, self.images.image(name).channels, whole):
+            if are_blocks(first, self.images.image(name).channels, image.channels, block):
                 self._inside[name, False] = ImagePlace((cut.image, False), first)
             else:
                 self.steps.append(Operation(PickStep(skipped=first), name, cut.image))
@@ -146,11 +153,12 @@ class Places:
         if step.is_after:
             return
         out = self.written(step)
-        channels = self.images.image(step.out).channels
+        made = self.images.image(step.out)
         for value in self._operands_to_overwrite(step):
             place = self.of(value)
-            whole = self.images.image(place.storage[0]).channels
-            fits = place == ImagePlace(value, 0) and whole == channels
+            whole = self.images.image(place.storage[0])
+            is_alike = (whole.channels, whole.element_bytes) == (made.channels, made.element_bytes)
+            fits = place == ImagePlace(value, 0) and is_alike
             if fits and self._read_last[value] == number and self.of(out).storage != value:
                 self._inside[value] = ImagePlace(out, 0)
                 return

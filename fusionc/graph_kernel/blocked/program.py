@@ -27,6 +27,7 @@ class Storage:
     halo: int  # rows and columns of zeros around each image
     channels: int
     is_rows: bool  # the rows of all batches are pixels of one image
+    element_bytes: int = 4
 
 
 @dataclass(frozen=True)

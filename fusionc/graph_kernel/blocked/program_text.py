@@ -15,7 +15,10 @@ def program_text(name: str, program: Program) -> str:
         for k, array in enumerate(program.tables)
     ]
     pointers = ", ".join([*(f"{name}_t{k}" for k in range(len(program.tables))), "NULL"])
-    storages = [f"{{{s.slot}, {s.halo}, {int(s.is_rows)}, {s.channels}}}" for s in program.storages]
+    storages = [
+        f"{{{s.slot}, {s.halo}, {int(s.is_rows)}, {s.channels}, {s.element_bytes}}}"
+        for s in program.storages
+    ]
     buffers = [
         f"{{{b.storage}, {int(b.is_planar)}, {b.first}, {b.channels}}}" for b in program.buffers
     ]

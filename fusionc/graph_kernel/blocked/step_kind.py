@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
-BLOCK = 16  # channels that lie together in the widest layout
+BLOCK = 16  # float32 channels that lie together in the widest layout
+_FLOAT_BYTES = 4
 
 
 class Activation(IntEnum):
@@ -49,9 +50,14 @@ class KernelWindow:
     group: int = 1
 
 
-def are_blocks(first: int, channels: int, whole: int) -> bool:
+def block_of(element_bytes: int) -> int:
+    """How many channels lie together in the widest layout, if each element has so many bytes."""
+    return BLOCK * _FLOAT_BYTES // element_bytes
+
+
+def are_blocks(first: int, channels: int, whole: int, block: int = BLOCK) -> bool:
     """Whether these channels of an image begin at a block, and end at a block or at the end."""
-    return first % BLOCK == 0 and (channels % BLOCK == 0 or first + channels == whole)
+    return first % block == 0 and (channels % block == 0 or first + channels == whole)
 
 
 def are_vectors(channels_in: int, channels_out: int, floats: int) -> bool:

@@ -108,8 +108,7 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
     is_made[number] = 1;
     c->halo = p->storages[number].halo;
     if (c->halo && !c->tasks) c->tasks = 1;
-    c->whole = c->out.data - p->buffers[s->out].first /
-                                 (c->out.is_planar ? 1 : state->width->vector) * c->out.plane;
+    c->whole = c->out.data - p->buffers[s->out].first / c->out.own * c->out.plane;
   }
 }
 

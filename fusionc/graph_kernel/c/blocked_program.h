@@ -4,7 +4,8 @@
  * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the
  * block], with a border of zeros (halo) around rows and columns. A block has as many channels as
  * the vectors of the processor, which is known when the session is made. Nothing in the model
- * depends on it.
+ * depends on it. Images of narrower elements have as many bytes for each pixel of a block, and so
+ * more channels in a block.
  *
  * What is generated from blocked/ comes before this: the enumerations of kinds, which ends with
  * GB_KINDS, and of activations, and GB_FIELDS, the fields that only steps of some kinds have. */
@@ -16,11 +17,12 @@ typedef struct {
   short halo; /* rows and columns of zeros around each image */
   short rows; /* the rows of all batches are pixels of one image */
   int channels;
+  short bytes; /* of an element */
 } gb_storage;
 
 typedef struct {
   short storage, planar; /* planar: channels one after the other, as onnxruntime has them */
-  int first, channels;   /* which channels of the storage; the first one begins a block of 16 */
+  int first, channels;   /* which channels of the storage; the first one begins a block of 64 bytes */
 } gb_buffer;
 
 typedef struct {
@@ -47,13 +49,14 @@ typedef struct gb_program {
 } gb_program;
 
 /* Images in a buffer, at the first element of the first of its channels; or rows in a tensor.
- * Distances are in floats. */
+ * Distances are in units of 4 bytes, however many an element has. */
 typedef struct {
   float *data;
   /* planar ones have as many blocks as channels */
   ptrdiff_t batch, channels, blocks, height, width;
   ptrdiff_t pixel, row, plane, image; /* between pixels, rows, blocks, images */
   int is_planar;
+  ptrdiff_t bytes, own; /* of an element; channels of a block */
 } gb_image;
 
 /* A step with all that is known when it runs. */

@@ -295,19 +295,22 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   const gb_storage *storage = &p->storages[b->storage];
   gb_size size = sizes[b->storage];
   if (storage->rows) size = (gb_size){1, 1, size.batch * size.height * size.width};
-  const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo;
+  const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo,
+                  own = v * (ptrdiff_t)sizeof(float) / storage->bytes;
   gb_image image = {.batch = size.batch,
                     .channels = b->channels,
-                    .blocks = (b->channels + v - 1) / v,
+                    .blocks = (b->channels + own - 1) / own,
                     .height = size.height,
                     .width = size.width,
                     .pixel = v,
-                    .is_planar = b->planar};
+                    .is_planar = b->planar,
+                    .bytes = storage->bytes,
+                    .own = own};
   image.row = (size.width + 2 * halo) * v;
   image.plane = gb_apart((size.height + 2 * halo) * image.row);
-  image.image = (storage->channels + v - 1) / v * image.plane;
+  image.image = (storage->channels + own - 1) / own * image.plane;
   if (slots)
-    image.data = (float *)(void *)slots[storage->slot] + b->first / v * image.plane +
+    image.data = (float *)(void *)slots[storage->slot] + b->first / own * image.plane +
                  halo * image.row + halo * v;
   return image;
 }

@@ -75,7 +75,7 @@ class CStep:
 class CProgram:
     """A gb_program as its C text has it."""
 
-    storages: list[list[int]]  # slot, halo, rows, channels
+    storages: list[list[int]]  # slot, halo, rows, channels, bytes
     buffers: list[list[int]]  # storage, planar, first, channels
     steps: list[CStep]
     tables: list[Array]
@@ -208,7 +208,7 @@ class Interpreter:
 
     def _write(self, number: int, image: Array) -> None:
         storage, _, first, channels = self.program.buffers[number]
-        slot, _, _, whole = self.program.storages[storage]
+        slot, _, _, whole, _ = self.program.storages[storage]
         assert image.shape[1] == channels and first % 16 == 0 and first + channels <= whole
         if self.in_slot.get(slot) != storage:
             self.in_slot[slot] = storage
