@@ -27,9 +27,6 @@ typedef void gb_byte_sums(const gb_byte_tile *t, ptrdiff_t count, int outs);
 typedef struct {
   ptrdiff_t image, row, first, count; /* in positions of the row */
 } gb_byte_part;
-
-enum { GB_HAS_VNNI = 1, GB_HAS_VNNI_512 = 2, GB_HAS_AMX = 4 };
-int gb_byte_features(void);
 #endif
 
 /* Sums with vectors of this width, without instructions for products of bytes. */
@@ -216,10 +213,12 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   const ptrdiff_t pairs = (c->out.channels + 31) / 32, pitch = GB(byte_pitch)(c);
   const ptrdiff_t length = c->is_flat ? (c->out.height - 1) * pitch + c->out.width : pitch;
   const ptrdiff_t parts = (length + c->part - 1) / c->part; /* of a line */
-  const ptrdiff_t panels = c->in.blocks * s->kernel[0] * s->kernel[1] * GB_PANEL;
+  const ptrdiff_t panels =
+      c->in.blocks * s->kernel[0] * (c->in.is_planar ? 1 : s->kernel[1]) * GB_PANEL;
   const int32_t *start = (const int32_t *)c->weights;
   const int8_t *weights = (const int8_t *)(start + pairs * 32);
   int32_t sums[GB_POSITIONS * 32] __attribute__((aligned(64)));
+  int32_t begin[32] __attribute__((aligned(64)));
   gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
                     .x_block = 4 * c->in.plane,
                     .x_row = 4 * s->dilation[0] * c->in.row,
@@ -229,14 +228,19 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
                     .rows = s->kernel[0],
                     .columns = s->kernel[1],
                     .quads = ((c->in.channels - 1) % GB_BLOCK) / 4 + 1,
+                    .start = begin,
                     .sums = sums};
+  if (c->in.is_planar) { /* four bytes of each pixel: the columns of a kernel lie side by side */
+    t.columns = 1;
+    t.quads = s->kernel[1];
+  }
   gb_byte_sums *sum = GB(plain_bytes);
 #if GB_V >= 8 && GB_HAS_INTRINSICS
-  const int features = gb_byte_features();
+  const int features = gb_features();
   if (features & (GB_V == 8 ? GB_HAS_VNNI : GB_HAS_VNNI_512)) sum = GB(vnni_bytes);
 #if GB_V == 16
   gb_tile_state before;
-  const int has_tiles = (features & GB_HAS_AMX) != 0;
+  const int has_tiles = (features & GB_HAS_AMX_INT8) != 0;
   if (has_tiles) {
     sum = GB(amx_bytes);
     gb_begin_tiles(&before);
@@ -249,7 +253,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const ptrdiff_t count = length - first < c->part ? length - first : c->part;
     const ptrdiff_t y0 = c->is_flat ? 0 : line;
     const int outs = c->out.channels - at.block * 32 < 32 ? (int)(c->out.channels - at.block * 32) : 32;
-    t.start = start + at.block * 32;
+    for (int k = 0; k < 32; ++k)
+      begin[k] = start[at.block * 32 + k] + (c->bias ? ((const int32_t *)c->bias)[at.block * 32 + k] : 0);
     t.w = weights + at.block * 2 * panels;
     uint8_t *image = (uint8_t *)(c->out.data + at.image * c->out.image + at.block / 2 * c->out.plane) +
                      at.block % 2 * 32;
@@ -271,13 +276,16 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
         const ptrdiff_t run = left < rest ? left : rest;
         if (run > 0) {
           uint8_t *y = image + 4 * (row * c->out.row + column * c->out.pixel);
-          GB(requantize)(sums + done * 32, c->tensor + at.block * 32, s->zero, y, run);
-          if (second) {
+          if (second) { /* it may lie where the result does */
             const uint8_t *x2 = second + 4 * (row * c->in2.row + column * c->in2.pixel);
-            for (ptrdiff_t k = 0; k < run; ++k)
+            uint8_t made[GB_POSITIONS * GB_BLOCK];
+            GB(requantize)(sums + done * 32, c->tensor + at.block * 32, s->zero_product, made, run);
+            for (ptrdiff_t k = 0; k < run * GB_BLOCK; k += GB_BLOCK)
               for (int v = 0; v < 32; ++v)
-                y[k * GB_BLOCK + v] =
-                    GB(byte_sum)(y[k * GB_BLOCK + v], x2[k * GB_BLOCK + v], s);
+                y[k + v] = s->is_swapped ? GB(byte_sum)(x2[k + v], made[k + v], s)
+                                         : GB(byte_sum)(made[k + v], x2[k + v], s);
+          } else {
+            GB(requantize)(sums + done * 32, c->tensor + at.block * 32, s->zero, y, run);
           }
         }
         const ptrdiff_t step = pitch - column;
@@ -319,7 +327,39 @@ void GB(pack_byte_matrix)(const float *w, float *to, const gb_step *s, ptrdiff_t
                           ptrdiff_t out) {
   GB(pack_panels)((const uint8_t *)w, to, s, in, out, 1, out);
 }
+
+/* Panels of four bytes for each column of a kernel. */
+void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdiff_t in,
+                          ptrdiff_t out) {
+  const ptrdiff_t columns = s->kernel[1], taps = s->kernel[0] * columns;
+  const uint8_t *w = (const uint8_t *)from;
+  int32_t *start = (int32_t *)to;
+  int8_t *packed = (int8_t *)(start + (out + 31) / 32 * 32);
+  for (ptrdiff_t o = 0; o < out; ++o) {
+    int32_t sum = 0;
+    for (ptrdiff_t i = 0; i < in; ++i)
+      for (ptrdiff_t k = 0; k < taps; ++k) {
+        const int8_t v = (int8_t)(w[(o * in + i) * taps + k] ^ s->flip);
+        packed[(o / GB_OUTS * s->kernel[0] + k / columns) * GB_PANEL + k % columns * 64 +
+               o % GB_OUTS * 4 + i] = v;
+        sum += v;
+      }
+    start[o] = -s->zero_in * sum;
+  }
+}
+
+/* Tiles read beyond the last pixel of an image, whose slot may be the last one. */
+ptrdiff_t GB(byte_slack)(const gb_call *c) {
+  return 2 * 16 * 16 * c->step->stride[1];
+}
 #else
+static ptrdiff_t gb_first_panels(const gb_width *width, const gb_step *s, ptrdiff_t in,
+                                 ptrdiff_t out) {
+  (void)width;
+  (void)in;
+  return gb_rounded(out, 32) + gb_rounded(out, 32) * s->kernel[0] * 16;
+}
+
 static ptrdiff_t gb_byte_panels(const gb_width *width, const gb_step *s, ptrdiff_t in,
                                 ptrdiff_t out) {
   (void)width;
