@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.operators import KERNELS
 from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS, MADE, PASSED, QUANTIZE
 
 # the operators between a core and the quantization of its result
@@ -32,6 +33,8 @@ def reason_to_keep_group(
     before = {
         node: level for node in _affected_cores(nodes, shared) if (level := grade(node, _AS_IT_IS))
     }
+    if any(node.domain == KERNELS for node in new):
+        before = {node: level for node, level in before.items() if not _is_whole(node, set(nodes))}
     lost = (
         next(_lost_cores(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
         if before
@@ -42,6 +45,13 @@ def reason_to_keep_group(
         if lost is None
         else f"onnxruntime computes {lost.op} in integers there, and could not any more"
     )
+
+
+def _is_whole(core: Node, gone: Set[Node]) -> bool:
+    """Whether a whole group is gone: its kernel computes in integers as well."""
+    read = (v.producer for v in core.inputs if v is not None)
+    way = way_to_quantizer(core, _AS_IT_IS)
+    return bool(way) and gone.issuperset([core, *way, *(node for node in read if node is not None)])
 
 
 def _lost_cores(
