@@ -70,12 +70,8 @@ def _is_group_fit(group: Collection[Node]) -> bool:
     if any(v is not None and v.is_constant and v.graph is not nodes[0].graph for v in weights):
         return False
     area = _area_of(nodes, KernelKind.BLOCKED)
-    try:
-        if area is not None:
-            Operations(area)
-    except UnfitOperator:
-        return False
-    return area is not None
+    has_rows = any(is_product(node.op) for node in nodes)
+    return area is not None and _is_fit(area, has_rows)
 
 
 def _fitting(
