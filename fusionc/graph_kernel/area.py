@@ -27,6 +27,7 @@ class AreaValue:
 class KernelKind(Flag):
     """The kind of an area's kernel: loops, or steps over images or rows in a blocked layout, and
     their algorithms with fewer multiplications: Winograd's for 3×3 convolutions, and Strassen's.
+    With NARROW convolutions and products are of bfloat16 on processors that have it.
     """
 
     LOOPS = 1
@@ -34,8 +35,10 @@ class KernelKind(Flag):
     # each bit needs a name: Python 3.11.2 loses the others when flags are combined
     FEWER_OF_CONVOLUTIONS = 4
     FEWER_OF_MATRICES = 8
+    OF_BFLOAT16 = 16
     WINOGRAD = BLOCKED | FEWER_OF_CONVOLUTIONS
     STRASSEN = BLOCKED | FEWER_OF_MATRICES
+    NARROW = BLOCKED | OF_BFLOAT16
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep, MatrixKind
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep, tile_points
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
+from fusionc.graph_kernel.blocked.narrow_images import is_narrow_product, with_narrow_images
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
 from fusionc.graph_kernel.blocked.program import NOTHING, Buffer, Program, ProgramStep, Storage
@@ -31,15 +32,30 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area. Raises UnfitOperator for operators that no step computes."""
-    return _Maker(area).program()
+    """The program of an area, of float32 alone. Raises UnfitOperator for operators that no step
+    computes.
+    """
+    return _Maker(area, is_narrow=False).program()
+
+
+def narrow_program_of(area: Area) -> MadeProgram | None:
+    """The program of an area for processors with bfloat16; None for an area of float32 alone, or
+    if no step is of bfloat16.
+    """
+    if KernelKind.NARROW not in area.kind:
+        return None
+    made = _Maker(area, is_narrow=True).program()
+    return made if any(map(is_narrow_product, made.operations)) else None
 
 
 class _Maker:
-    def __init__(self, area: Area) -> None:
+    def __init__(self, area: Area, *, is_narrow: bool) -> None:
         self._area = area
         operations = Operations(area)
-        self._places = Places(operations)
+        items = operations.items
+        if is_narrow:
+            items = with_narrow_images(operations.images, items)
+        self._places = Places(operations.images, items)
         self._images = operations.images
         self._unknown = operations.unknown
         self._tables: dict[object, np.ndarray] = {}

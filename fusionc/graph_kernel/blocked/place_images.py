@@ -4,11 +4,16 @@ of an operand that is read for the last time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fusionc.graph_kernel.blocked.fuse_operations import Operations
-from fusionc.graph_kernel.blocked.image_area import Image, ImageCut, ImageJoin, Operation
+from fusionc.graph_kernel.blocked.image_area import (
+    Image,
+    ImageArea,
+    ImageCut,
+    ImageJoin,
+    Operation,
+)
 from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvStep
 from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteMaxPoolStep
@@ -39,11 +44,13 @@ class ImagePlace:
 class Places:
     """The places of all values, and the operations as steps in order: `steps`."""
 
-    def __init__(self, operations: Operations) -> None:
-        self.images = operations.images
+    def __init__(
+        self, images: ImageArea, items: Iterable[Operation | ImageJoin | ImageCut]
+    ) -> None:
+        self.images = images
         self._inside: dict[Value, ImagePlace] = {}  # what lies in another value's memory
         self.steps: list[Operation] = []
-        for item in operations.items:
+        for item in items:
             if isinstance(item, Operation):
                 self.steps += self._apart(item)
             elif isinstance(item, ImageJoin):

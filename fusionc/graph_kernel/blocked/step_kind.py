@@ -127,6 +127,8 @@ class StepKind:
     functions: ClassVar[StepFunctions]
     # C text that takes long to compile, so that only libraries with such a step have it
     family: ClassVar[str] = ""
+    # its functions are compiled for vectors of 16 floats alone, between #if GB_V == 16 and #endif
+    is_of_widest_vectors: ClassVar[bool] = False
 
     is_convolution: ClassVar[bool] = False  # reads weights and a border, adds `second` to its sums
     is_matrix: ClassVar[bool] = False  # may be a product of pixels with a matrix

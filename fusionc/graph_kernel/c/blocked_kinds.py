@@ -73,13 +73,18 @@ def width_declarations() -> str:
 def width_lists(families: Collection[str]) -> str:
     """Macros with the functions for one width of vectors by kind, without other families."""
     return "".join(
-        f"#define {macro} {_functions_of_width(which, families)}\n"
+        f"#define {name} {_functions_of_width(which, families, is_widest)}\n"
         for which, (_, macro) in _OF_WIDTHS.items()
+        for name, is_widest in ((macro, False), (macro.replace("GB_", "GB_WIDEST_"), True))
     )
 
 
-def _functions_of_width(which: str, families: Collection[str]) -> str:
-    kinds = [kind for kind in step_kinds() if not kind.family or kind.family in families]
+def _functions_of_width(which: str, families: Collection[str], is_widest: bool) -> str:
+    kinds = [
+        kind
+        for kind in step_kinds()
+        if kind.is_of_widest_vectors == is_widest and (not kind.family or kind.family in families)
+    ]
     named = [(kind.enumerator(), _function(kind, which)) for kind in kinds]
     return ", ".join(f"[GB_{kind}] = GB({name})" for kind, name in named if name)
 

@@ -19,7 +19,7 @@ static OrtStatus *gb_constant(OrtApi *api, const OrtKernelInfo *info, int tensor
 
 static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
                             void **made) {
-  const gk_kernel *kernel = gk_kernel_of(op);
+  const gk_kernel *kernel = gb_chosen(gk_kernel_of(op));
   const gb_program *p = kernel->program;
   const int inputs = kernel->inputs;
   int tensors = inputs;

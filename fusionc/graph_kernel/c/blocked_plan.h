@@ -78,6 +78,7 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
                .read = -1,
                .read2 = -1,
                .read3 = -1,
+               .has_tiles = (gb_instructions() & GB_HAS_TILES) != 0,
                .weights = state->weights[k],
                .bias = state->bias[k]};
   if (s->op != GB_LOAD) c.in = gb_image_of(state, s->in, sizes, slots);
@@ -146,6 +147,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (needed > scratch) scratch = needed;
   }
   for (int k = 0; k < p->slots; ++k) all += at[k] + GB_ALIGN;
+  all += GB_BEYOND;
   scratch = (size_t)gb_rounded((ptrdiff_t)scratch, GB_ALIGN);
   const size_t size = all + scratch * (size_t)gb_threads();
   if (plan->size < size) {
@@ -161,7 +163,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     slots[k] = next;
     next += at[k] + GB_ALIGN;
   }
-  plan->scratch = next;
+  plan->scratch = next + GB_BEYOND;
   plan->scratch_size = scratch;
   gb_fill(state, plan, slots);
   gb_chain(state, plan);

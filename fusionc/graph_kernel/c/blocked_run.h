@@ -7,6 +7,8 @@ static const gb_width *const gb_widths[] = {&GB_width_of_4};
 #endif
 
 enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_HUGE_PAGE = 2 << 20, GB_PAGE_FLOATS = 1024 };
+/* bytes after all images: tiles of narrow numbers read whole, beyond the last pixel */
+enum { GB_BEYOND = 16 << 10 };
 
 #if defined(__linux__)
 extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than C11 */

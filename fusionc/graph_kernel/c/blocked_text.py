@@ -24,7 +24,15 @@ from fusionc.graph_kernel.c.blocked_kinds import (
 from fusionc.graph_kernel.c.headers import header
 
 STRASSEN = "strassen"  # the family of products by this algorithm
-_SHARED = ("blocked_tiles.h",)
+# families that are compiled for vectors of 16 floats alone
+_OF_WIDEST = frozenset(kind.family for kind in step_kinds() if kind.is_of_widest_vectors)
+_SHARED = ("blocked_tiles.h", "blocked_narrow.h")
+_RUNNING = (
+    "blocked_instructions.h",
+    "blocked_run.h",
+    "blocked_strassen_plan.h",
+    "blocked_units.h",
+)
 _AFTER_ASSEMBLED = ("blocked_sums.h", "blocked_places.h")
 _SUMS = (("blocked_near_sums.h",), ("blocked_far_sums.h",))
 
@@ -140,10 +148,14 @@ def width_texts(needed: Collection[str]) -> list[str]:
     bodies = [
         *("".join(map(header, names)) for names in _SUMS),
         header("blocked_activations.h") + _kind_headers(""),
-        *(_family_text(f) for f in families() if f in needed and f != BYTES),
+        *(_family_text(family) for family in sorted(set(needed) - _OF_WIDEST - {BYTES})),
+    ]
+    widest = [
+        _width_text(_X86[-1], _family_text(family))
+        for family in sorted(_OF_WIDEST.intersection(needed))
     ]
     widths = (*reversed(_X86), _OTHER)
-    texts = [_width_text(width, body) for width in widths for body in bodies]
+    texts = [*widest, *(_width_text(width, body) for width in widths for body in bodies)]
     if BYTES in needed:
         of_bytes = [replace(width, target=_with_bytes(width.target)) for width in widths]
         tiles = header("matrix_tiles.h")
@@ -176,12 +188,11 @@ def running_text(needed: Collection[str]) -> str:
     return "".join(
         [
             "#include <unistd.h>\n",
-            header("processor_features.h") if BYTES in needed else "",
             f"#define GB_HAS_STRASSEN {int(STRASSEN in needed)}\n",
             width_lists(needed),
             header("vector_instructions.h"),
             *widths,
-            *map(header, ("blocked_run.h", "blocked_strassen_plan.h", "blocked_units.h")),
+            *map(header, _RUNNING),
             kind_table(),
             *map(header, ("blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h")),
         ]

@@ -42,7 +42,7 @@ typedef struct {
   _Atomic(void *) session; /* that runs them, once it is created */
 } gk_operators_of;
 
-typedef struct {
+typedef struct gk_kernel {
   const char *name;
   short inputs, outputs, pieces;
   const short *types, *ranks; /* of inputs, then outputs */
@@ -53,6 +53,9 @@ typedef struct {
   const struct gb_program
       *program; /* of an area in a blocked layout, for which the five above are not used */
   gk_operators_of *otherwise; /* for sizes that the kernel was not made for */
+  /* the same with a program of narrow numbers, for processors that have instructions for these;
+   * NULL if there is none */
+  const struct gk_kernel *narrow;
 } gk_kernel;
 
 /* The start and end of a Slice: counted from the end if negative, and limited to the elements. */

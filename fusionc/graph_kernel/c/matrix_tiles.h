@@ -10,11 +10,6 @@
 #define GB_HAS_INTRINSICS 0
 #endif
 
-/* Bits of gb_features: products of bytes with vectors of 256 and of 512 bits, and with tiles. */
-enum { GB_HAS_VNNI = 1, GB_HAS_VNNI_512 = 2, GB_HAS_AMX_INT8 = 4 };
-/* What the processor has, and the system lets this process use. */
-int gb_features(void);
-
 #if GB_HAS_INTRINSICS
 /* How tiles were configured before: other code of the thread may use them, too. */
 typedef struct {

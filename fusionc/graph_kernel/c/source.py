@@ -10,7 +10,7 @@ from importlib import resources
 from itertools import accumulate, chain
 
 from fusionc.graph_kernel.area import Area, KernelKind
-from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.blocked.make_program import narrow_program_of, program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
 from fusionc.graph_kernel.c.blocked_kinds import program_types
 from fusionc.graph_kernel.c.blocked_text import families_of, running_text, width_texts
@@ -48,6 +48,7 @@ class Kernel:
     rank: int
     scalars: tuple[str, ...] = ()
     families: frozenset[str] | None = None  # of a program's steps; None for loops
+    is_narrow: bool = False  # whether it has a second program, of bfloat16
 
     @property
     def is_program(self) -> bool:
@@ -64,10 +65,18 @@ def kernel_of(area: Area) -> Kernel:
 
 def _program_kernel(area: Area) -> Kernel:
     program = program_of(area).program
+    narrow = narrow_program_of(area)
     text = program_text(_NAME, program) + _ports(area)
+    families = families_of(program)
+    if narrow is not None:
+        text += program_text(f"{_NAME}_narrow", narrow.program)
+        families |= families_of(narrow.program)
     function = "gb_" + hashlib.sha256(text.encode()).hexdigest()[:12]
     text = text.replace(_NAME, function)
-    return Kernel(area.name, function, {}, text, 1, 1, 1, 1, 1, 4, families=families_of(program))
+    return Kernel(
+        area.name, function, {}, text, 1, 1, 1, 1, 1, 4,
+        families=families, is_narrow=narrow is not None,
+    )  # fmt: skip
 
 
 def _loop_kernel(area: Area) -> Kernel:
@@ -171,11 +180,17 @@ def _entry(kernel: Kernel, area: Area) -> str:
     counts = f"{len(area.inputs)}, {len(area.outputs)}, {kernel.nests}"
     values = ", ".join(kernel.scalars) or "0"
     model = operators_as_model(area)
+    ports = f'"{kernel.name}", {counts}, {f}_types, {f}_ranks'
+    otherwise = f"&{kernel.name}_otherwise"
+    narrow = f"NULL, NULL, NULL, NULL, &{f}_narrow_program"
     return (
         f"static gk_operators_of {kernel.name}_otherwise = {{{text_of(model)}, {len(model)}}};\n"
         + f"static const double {scalars}[] = {{{values}}};\n" * (not kernel.is_program)
-        + f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {counts}, {f}_types, '
-        f"{f}_ranks, {how}, &{kernel.name}_otherwise}};\n"
+        + f"static const gk_kernel narrow_{kernel.name} = {{{ports}, {narrow}, {otherwise}}};\n"
+        * kernel.is_narrow
+        + f"const gk_kernel op_{kernel.name} = {{{ports}, {how}, {otherwise}"
+        + f", &narrow_{kernel.name}" * kernel.is_narrow
+        + "};\n"
     )
 
 

@@ -39,7 +39,7 @@ int main(int count, char **arguments) {
   int32_t number;
   chosen_width = count > 1 ? atoi(arguments[1]) : 0;
   while (fread(&number, sizeof number, 1, stdin) == 1) {
-    const gk_kernel *kernel = gk_operators[number].kernel;
+    const gk_kernel *kernel = gb_chosen(gk_operators[number].kernel);
     const gb_program *p = kernel->program;
     const int inputs = kernel->inputs, outputs = kernel->outputs;
     int64_t dims[inputs + 1][8];

@@ -4,6 +4,7 @@ or not.
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -113,9 +114,11 @@ class Standalone:
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         assert not made.returncode, made.stderr
 
-    def run(self, area: Area, tensors: Sequence[Array], width: int = 0) -> list[Array]:
-        """The outputs of an area for these inputs. Raises AssertionError with what the program
-        says.
+    def run(
+        self, area: Area, tensors: Sequence[Array], width: int = 0, without: str = "amx bf16"
+    ) -> list[Array]:
+        """The outputs of an area for these inputs, `without` some instructions for narrow numbers.
+        Raises AssertionError with what the program says.
         """
         given = {
             name: np.asarray(t, helper.tensor_dtype_to_np_dtype(area.values[name].dtype))
@@ -123,7 +126,11 @@ class Standalone:
         }
         call = standalone.call(self.numbers[area.name], area, given)
         done = subprocess.run(
-            [*self._command, str(width)], input=call, capture_output=True, check=False
+            [*self._command, str(width)],
+            input=call,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "FUSIONC_KERNELS_WITHOUT": without},
         )
         assert not done.returncode, (
             f"exit code {done.returncode}: {done.stderr.decode(errors='replace')[:1500]}"

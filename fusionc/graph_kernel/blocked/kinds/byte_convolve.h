@@ -236,11 +236,11 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   }
   gb_byte_sums *sum = GB(plain_bytes);
 #if GB_V >= 8 && GB_HAS_INTRINSICS
-  const int features = gb_features();
+  const int features = gb_instructions();
   if (features & (GB_V == 8 ? GB_HAS_VNNI : GB_HAS_VNNI_512)) sum = GB(vnni_bytes);
 #if GB_V == 16
   gb_tile_state before;
-  const int has_tiles = (features & GB_HAS_AMX_INT8) != 0;
+  const int has_tiles = (features & GB_HAS_BYTE_TILES) != 0;
   if (has_tiles) {
     sum = GB(amx_bytes);
     gb_begin_tiles(&before);
@@ -348,10 +348,6 @@ void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdif
   }
 }
 
-/* Tiles read beyond the last pixel of an image, whose slot may be the last one. */
-ptrdiff_t GB(byte_slack)(const gb_call *c) {
-  return 2 * 16 * 16 * c->step->stride[1];
-}
 #else
 static ptrdiff_t gb_first_panels(const gb_width *width, const gb_step *s, ptrdiff_t in,
                                  ptrdiff_t out) {

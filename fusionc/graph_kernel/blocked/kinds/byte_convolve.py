@@ -32,7 +32,6 @@ def _functions(pack: str, size: str = "") -> StepFunctions:
     return StepFunctions(
         task="byte_convolve",
         pack=pack,
-        scratch="byte_slack",
         packed_floats="byte_panels",
         size=size,
         divide="divide_bytes",
@@ -61,7 +60,6 @@ class ByteFirstStep(ByteConvolutionKind):
     functions = StepFunctions(
         task="byte_convolve",
         pack="pack_first_bytes",
-        scratch="byte_slack",
         packed_floats="first_panels",
         size="windowed",
         divide="divide_bytes",

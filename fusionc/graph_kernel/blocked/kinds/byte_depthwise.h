@@ -75,7 +75,7 @@ GB_DEPTHWISE_ROW(gb_depthwise_1_5, 1, 5)
 GB_DEPTHWISE_ROW(gb_depthwise_2_5, 2, 5)
 
 GK_INLINE int gb_is_by_quads(const gb_step *s) {
-  return (gb_features() & GB_HAS_VNNI_512) && s->stride[0] == s->stride[1] &&
+  return (gb_instructions() & GB_HAS_VNNI_512) && s->stride[0] == s->stride[1] &&
          s->stride[0] <= 2 && (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
 }
 

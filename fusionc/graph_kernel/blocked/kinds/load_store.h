@@ -3,8 +3,8 @@
 GK_INLINE uint8_t GB(quantized)(float x, float scale, int zero) {
   const float least = (float)-zero, most = (float)(255 - zero);
   float v = x / scale;
-  v = v < least ? least : v;
-  v = (v > most ? most : v) + 12582912.0f;
+  v = v > least ? v : least; /* NaN becomes the least, as in onnxruntime */
+  v = (v < most ? v : most) + 12582912.0f;
   int32_t bits;
   memcpy(&bits, &v, sizeof bits);
   return (uint8_t)(bits - 0x4B400000 + zero);

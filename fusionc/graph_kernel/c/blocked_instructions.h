@@ -1,0 +1,55 @@
+/* Which instructions for narrow numbers the processor has, in addition to vectors. */
+/* Whether the environment takes an instruction away, for tests and measurements: its names, in any
+ * order. */
+static int gb_is_masked(const char *name) {
+  const char *masked = getenv("FUSIONC_KERNELS_WITHOUT");
+  return masked && strstr(masked, name);
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+extern long syscall(long, ...); /* unistd.h has it only for more than C11 */
+
+/* Whether the system gives this process the processor's tiles: it has to be asked once. */
+static int gb_may_use_tiles(void) {
+  enum { ARCH_PRCTL = 158, REQUEST = 0x1023, TILE_DATA = 18 };
+  unsigned low, high;
+  if (syscall(ARCH_PRCTL, REQUEST, TILE_DATA)) return 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & 0x60000) == 0x60000;
+}
+#else
+static int gb_may_use_tiles(void) { return 0; }
+#endif
+
+static int gb_known_instructions(void) {
+#if defined(__x86_64__)
+  unsigned a, b, c, d, more = 0, has = 0;
+  const int body = gk_best_body();
+  if (body < 1 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  const int has_vnni = c >> 11 & 1, has_tiles = d >> 24 & 1, of_bfloat16 = d >> 22 & 1,
+            of_bytes = d >> 25 & 1;
+  if (a > 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) more = a;
+  if ((more >> 4 & 1) && !gb_is_masked("avx_vnni")) has |= GB_HAS_VNNI;
+  if (body < 2) return (int)has;
+  if (has_vnni && !gb_is_masked("avx512_vnni")) has |= GB_HAS_VNNI_512;
+  if ((more >> 5 & 1) && !gb_is_masked("bf16")) has |= GB_HAS_BFLOAT16;
+  if (!has_tiles || gb_is_masked("amx") || !gb_may_use_tiles()) return (int)has;
+  if ((has & GB_HAS_BFLOAT16) && of_bfloat16 && of_bytes) has |= GB_HAS_TILES;
+  if (of_bytes) has |= GB_HAS_BYTE_TILES;
+  return (int)has;
+#else
+  return 0;
+#endif
+}
+
+/* Asked once. */
+int gb_instructions(void) {
+  static _Atomic int known = -1;
+  if (known < 0) known = gb_known_instructions();
+  return known;
+}
+
+/* The kernel with the program for this processor. */
+static const gk_kernel *gb_chosen(const gk_kernel *kernel) {
+  return kernel->narrow && (gb_instructions() & GB_HAS_BFLOAT16) ? kernel->narrow : kernel;
+}

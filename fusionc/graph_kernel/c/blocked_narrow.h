@@ -1,0 +1,43 @@
+/* Numbers of bfloat16, which only processors with vectors of 16 floats have instructions for: the
+ * upper halves of floats, rounded to the nearest, ties to even. NaN stays NaN and infinity stays
+ * infinite; what is smaller than the smallest normal number becomes 0. The instructions are in
+ * assembly, as few versions of compilers know them by a name. */
+#if GB_V == 16 && !defined(GB_NARROW_NUMBERS)
+#define GB_NARROW_NUMBERS
+typedef uint16_t gb_half_pixel __attribute__((vector_size(32), aligned(4)));
+typedef uint16_t gb_narrow_pixel __attribute__((vector_size(64), aligned(4)));
+enum { GB_PAIR = 2 * GB_V }; /* channels of a block of narrow numbers */
+
+/* 16 channels as floats. */
+GK_INLINE GB(vec) gb_widened(const void *p) {
+  return (GB(vec))(__builtin_convertvector(*(const gb_half_pixel *)p, GB(bits)) << 16);
+}
+
+GK_INLINE gb_half_pixel gb_narrowed(GB(vec) x) {
+  gb_half_pixel y;
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(y) : "v"(x));
+  return y;
+}
+
+GK_INLINE gb_narrow_pixel gb_narrowed_pair(GB(vec) low, GB(vec) high) {
+  gb_narrow_pixel y;
+  __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(y) : "v"(low), "v"(high));
+  return y;
+}
+
+/* Which channels of a block there are, all bits of each; a block has 32, of which `channels` are
+ * there. What is not there is zero in images of narrow numbers: products read it. */
+GK_INLINE gb_narrow_pixel gb_narrow_lanes(ptrdiff_t channels) {
+  gb_narrow_pixel lanes;
+  for (int v = 0; v < GB_PAIR; ++v) lanes[v] = v < channels ? 0xffff : 0;
+  return lanes;
+}
+
+/* The same for weights, by any processor. */
+GK_INLINE uint16_t gb_narrow_weight(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if (x != x) return (uint16_t)(bits >> 16 | 0x40);
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+#endif
