@@ -11,6 +11,7 @@ from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import is_echoed, switched
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.options import Options
+from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.passes import PASSES
 from fusionc.report import Plog
 from fusionc.requested.requests import Requests
@@ -76,7 +77,8 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
         from fusionc.graph_kernel.messages import tell_of_flags
 
         notices += tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)
-        fusion = fusion_of(read.flags, registry, enabled, kernels)
+        is_narrow = options.precision_mode_v2 == MIXED_BFLOAT16
+        fusion = fusion_of(read.flags, registry, enabled, kernels, is_narrow=is_narrow)
     if options.inputs is not None:
         from fusionc.verify.inputs.given_values import GivenValues
 

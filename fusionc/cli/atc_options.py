@@ -52,7 +52,6 @@ REFUSED = {
         "an ONNX model names the files of its weights itself; leave the option out",
     ),
     "precision_mode": RefusedOption("another precision", _PRECISION, ("must_keep_origin_dtype",)),
-    "precision_mode_v2": RefusedOption("another precision", _PRECISION, ("origin",)),
     "customize_dtypes": RefusedOption("other types for single operators", _PRECISION),
     "input_fp16_nodes": RefusedOption("inputs of type float16", _PRECISION),
     "is_input_adjust_hw_layout": RefusedOption(

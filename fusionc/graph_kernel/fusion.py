@@ -120,6 +120,7 @@ class GraphKernelFusion:
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
     has_programs: bool = False  # whether kernels may be programs over images in blocks
+    is_narrow: bool = False  # whether these multiply numbers of bfloat16
     tell: Callable[[str], None] = lambda _: None  # called with the progress
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
@@ -222,7 +223,8 @@ class GraphKernelFusion:
             return []
         with self.stages.timed(CLUSTER):
             kinds = (ALGORITHMS[name] for name in self._algorithms())
-            kind = reduce(or_, kinds, KernelKind.BLOCKED)
+            least = KernelKind.NARROW if self.is_narrow else KernelKind.BLOCKED
+            kind = reduce(or_, kinds, least)
             in_integers = nodes_in_groups(graph)
             found = blocked_locations(
                 graph, kind, lambda node: node in in_integers or self._is_left_out(node)
@@ -273,7 +275,12 @@ class GraphKernelFusion:
 
 
 def fusion_of(
-    flags: Flags, registry: Sequence[Pass], enabled: frozenset[str], kernels: KernelLibrary
+    flags: Flags,
+    registry: Sequence[Pass],
+    enabled: frozenset[str],
+    kernels: KernelLibrary,
+    *,
+    is_narrow: bool = False,
 ) -> GraphKernelFusion:
     """Graph kernel fusion with these flags, the `enabled` passes of the registry, and kernels."""
     observer = None
@@ -292,6 +299,7 @@ def fusion_of(
         build=kernels.build,
         observer=observer,
         has_programs=has_kernels,
+        is_narrow=is_narrow,
         tell=kernels.tell,
     )
 

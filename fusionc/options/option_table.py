@@ -13,6 +13,7 @@ from fusionc.report.plog import LEVELS as LOG_LEVELS
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 
+MIXED_BFLOAT16 = "mixed_bfloat16"
 INPUT_FILES = (
     "an .npz file with the names of the inputs, a folder with an .npy file for each, or one with "
     "input_0.pb, input_1.pb, …; for several samples a folder of these, such as ONNX's test sets."
@@ -204,6 +205,16 @@ class Options:
         "keeps these out of kernels.",
         metavar='"--K=V …"',
         give='"--opt_level=2"',
+    )
+    precision_mode_v2: str = option(
+        kinds.CHOICE,
+        OptionGroup.KERNELS,
+        "The type in which kernels multiply. origin: that of the model. mixed_bfloat16: "
+        "convolutions and products of kernels take bfloat16 and add in float32, on processors that "
+        "have instructions for it; the file and its functions stay float32. Needs "
+        "--enable_graph_kernel.",
+        choices=("origin", MIXED_BFLOAT16),
+        default="origin",
     )
     trust_kernels: bool = option(
         kinds.FLAG,

@@ -86,7 +86,7 @@ def _functions_of_width(which: str, families: Collection[str], is_widest: bool) 
         if kind.is_of_widest_vectors == is_widest and (not kind.family or kind.family in families)
     ]
     named = [(kind.enumerator(), _function(kind, which)) for kind in kinds]
-    return ", ".join(f"[GB_{kind}] = GB({name})" for kind, name in named if name)
+    return " ".join(f"[GB_{kind}] = GB({name})," for kind, name in named if name)
 
 
 def kind_table() -> str:

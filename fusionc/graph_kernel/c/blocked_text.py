@@ -12,6 +12,7 @@ from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY as BYTES
 from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
 from fusionc.graph_kernel.blocked.program import Program, ProgramStep
+from fusionc.graph_kernel.blocked.step_kind import BLOCK
 from fusionc.graph_kernel.c.assembled_sums import assembled_sums
 from fusionc.graph_kernel.c.blocked_kinds import (
     family_of_file,
@@ -87,6 +88,7 @@ class _Width:
             "GB_LONGEST": max(self.tile, *self.by_lane),
             "GB_STEP": self.step,
             "GB_NEAR": self.near,
+            "GB_IF_WIDEST(...)": "__VA_ARGS__" if n == BLOCK else "",
             "GB_FUSED": int(self.is_fused),
             "GB_MADD(a, b, c)": f"((GB(vec))gb_madd_{n}(a, b, c))"
             if has_own

@@ -10,17 +10,10 @@ int GB(add_quarters)(const float *packed, float *to, ptrdiff_t in);
 static const gb_width GB(width_of) = {
     .vector = GB_V,
     .tile = GB_TILE,
-#if GB_V == 16
-    .tasks = {GB_TASKS_BY_KIND, GB_WIDEST_TASKS_BY_KIND},
-    .packs = {GB_PACKS_BY_KIND, GB_WIDEST_PACKS_BY_KIND},
-    .derives = {GB_DERIVES_BY_KIND, GB_WIDEST_DERIVES_BY_KIND},
-    .scratches = {GB_SCRATCHES_BY_KIND, GB_WIDEST_SCRATCHES_BY_KIND},
-#else
-    .tasks = {GB_TASKS_BY_KIND},
-    .packs = {GB_PACKS_BY_KIND},
-    .derives = {GB_DERIVES_BY_KIND},
-    .scratches = {GB_SCRATCHES_BY_KIND},
-#endif
+    .tasks = {GB_TASKS_BY_KIND GB_IF_WIDEST(GB_WIDEST_TASKS_BY_KIND)},
+    .packs = {GB_PACKS_BY_KIND GB_IF_WIDEST(GB_WIDEST_PACKS_BY_KIND)},
+    .derives = {GB_DERIVES_BY_KIND GB_IF_WIDEST(GB_WIDEST_DERIVES_BY_KIND)},
+    .scratches = {GB_SCRATCHES_BY_KIND GB_IF_WIDEST(GB_WIDEST_SCRATCHES_BY_KIND)},
 #if GB_HAS_STRASSEN
     .strassen = GB(strassen),
     .pairs_at_once = GB(pairs_at_once),

@@ -17,7 +17,12 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 FOLLOWERS = ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")  # in a chain
-CONVOLUTIONS = ("CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "PRODUCT", "GROUPED")
+NARROW = ("NARROW_CONV", "NARROW_PRODUCT")  # convolutions of bfloat16
+CONVOLUTIONS = (
+    *("CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "PRODUCT", "GROUPED"),
+    *NARROW,
+)
+_NARROW_BYTES = 2
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
 
@@ -88,10 +93,22 @@ class CProgram:
         return [step.kind for step in self.steps]
 
 
-def programs_in(text: str) -> dict[str, CProgram]:
-    """The programs of a C text by the names of their operators."""
+def to_bfloat16(x: Array) -> Array:
+    """The nearest numbers of bfloat16, ties to even, as the processor makes them: what is smaller
+    than the smallest normal number is 0.
+    """
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    rounded = np.where(bits & 0x7F800000, rounded, bits & 0x80000000).astype(np.uint32)
+    return np.where(np.isnan(x), np.nan, rounded.view(np.float32)).astype(np.float64)
+
+
+def programs_in(text: str, is_narrow: bool = False) -> dict[str, CProgram]:
+    """The programs of a C text by the names of their operators: those of float32 alone, or those
+    of bfloat16.
+    """
     found = {}
-    entry = r"gk_kernel op_(\w+) = \{[^{}]*&(\w+)_program,"
+    entry = rf"gk_kernel {'narrow' if is_narrow else 'op'}_(\w+) = \{{[^{{}}]*&(\w+)_program,"
     for name, function in re.findall(entry, text):
         rows = {
             what: _numbers(re.search(rf"{function}_{what}\[\] = \{{(.*?)\}};", text, re.DOTALL)[1])
@@ -103,7 +120,11 @@ def programs_in(text: str) -> dict[str, CProgram]:
         ]
         counts = _numbers("{" + re.search(rf"{function}_tables, ([\d, ]+)\}};", text)[1] + "}")[0]
         ranks = _numbers(
-            "{" + re.search(rf"{function}_ranks\[\] = \{{([\d, ]+)\}};", text)[1] + "}"
+            "{"
+            + re.search(rf"{function.removesuffix('_narrow')}_ranks\[\] = \{{([\d, ]+)\}};", text)[
+                1
+            ]
+            + "}"
         )[0]
         inputs = int(re.search(rf'op_{name} = \{{"{name}", (\d+)', text)[1])
         written = re.search(rf"{function}_steps\[\] = \{{(.*?)\}};", text, re.DOTALL)[1]
@@ -208,7 +229,10 @@ class Interpreter:
 
     def _write(self, number: int, image: Array) -> None:
         storage, _, first, channels = self.program.buffers[number]
-        slot, _, _, whole, _ = self.program.storages[storage]
+        slot, _, _, whole, size_of_element = self.program.storages[storage]
+        if size_of_element == _NARROW_BYTES:
+            image = to_bfloat16(image)
+            assert first % 32 == 0
         assert image.shape[1] == channels and first % 16 == 0 and first + channels <= whole
         if self.in_slot.get(slot) != storage:
             self.in_slot[slot] = storage
@@ -259,7 +283,7 @@ class Interpreter:
 
     def _convolution(self, step: CStep, x: Array) -> Array:
         if step.third >= 0:
-            assert step.kind == "CONV" and max(step.kernel) == step.group == 1
+            assert step.kind in ("CONV", *NARROW) and max(step.kernel) == step.group == 1
             factor = self._read(step.third)
             assert factor.shape == (*x.shape[:2], 1, 1)
             x = x * factor
@@ -268,6 +292,8 @@ class Interpreter:
 
     def _check_convolution(self, step: CStep, x: Array) -> None:
         (storage, planar, first, channels) = self.program.buffers[step.source]
+        is_narrow = self.program.storages[storage][4] == _NARROW_BYTES
+        assert is_narrow == (step.kind in NARROW)
         out = self.program.buffers[step.out]
         assert self.program.storages[storage][1] >= _border(step)
         assert bool(planar) == (step.kind == "FIRST")
@@ -282,6 +308,8 @@ class Interpreter:
     def _convolved(self, step: CStep, x: Array) -> Array:
         channels = self.program.buffers[step.out][3]
         w = self.tensors[step.weights].astype(np.float64)
+        if step.kind in NARROW:
+            w = to_bfloat16(w)
         bias = (
             np.zeros(channels)
             if step.bias < 0
@@ -291,7 +319,7 @@ class Interpreter:
             return _transposed(step, x, w, channels) + bias[None, :, None, None]
         if not x.size:  # rows of which there are none; numpy has no windows of them
             return np.zeros((x.shape[0], channels, *x.shape[2:]))
-        w = w.reshape(-1, channels).T if step.kind == "PRODUCT" else w
+        w = w.reshape(-1, channels).T if step.kind.endswith("PRODUCT") else w
         w = w.reshape(channels, x.shape[1] // step.group, *step.kernel)
         windows = _windows(step, _padded(step, x, 0.0))
         batch, _, height, width = windows.shape[:4]
@@ -389,6 +417,8 @@ COMPUTED: dict[str, Callable[..., Array]] = {
     "FLATTEN": _flattened,
     "ACT": lambda run, step, x: x.copy(),
     "COPY": lambda run, step, x: x.copy(),
+    "NARROW": lambda run, step, x: x.copy(),
+    "WIDEN": lambda run, step, x: x.copy(),
     "ADD": _of_two,
     "MUL": _of_two,
     "SCALE": _of_two,
@@ -464,4 +494,5 @@ def _check_group(step: CStep, taken: int, made: int) -> None:
     elif step.kind == "GROUPED":
         assert step.group > 1 and (taken % 16 or made % 16)
     elif step.group > 1:
-        assert step.kind in ("CONV", "TRANSPOSED") and taken % 16 == made % 16 == 0
+        block = 32 if step.kind in NARROW else 16
+        assert step.kind in ("CONV", "TRANSPOSED", *NARROW) and taken % block == made % block == 0

@@ -144,17 +144,17 @@ def widths() -> list[int]:
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return [0]
-    return [0, 1, 2] if {"avx2", "fma"} <= _instructions() else [0, 2]
+    return [0, 1, 2] if {"avx2", "fma"} <= instructions() else [0, 2]
 
 
 def has_512() -> bool:
     """Whether the processor has vectors of 16; those that are emulated round products before they
     add.
     """
-    return {"avx512f", "avx512dq", "avx512vl"} <= _instructions()
+    return {"avx512f", "avx512dq", "avx512vl"} <= instructions()
 
 
 @cache
-def _instructions() -> frozenset[str]:
+def instructions() -> frozenset[str]:
     known = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     return frozenset(known.partition("flags")[2].partition("\n")[0].split())

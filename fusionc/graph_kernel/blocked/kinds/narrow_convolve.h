@@ -352,23 +352,17 @@ GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks
   return (uint16_t *)(void *)to + tile * 512 + in % GB_PAIR / 2 * GB_PAIR + out % GB_V * 2 + in % 2;
 }
 
+/* Of a product they are [in, out]. */
 void GB(pack_narrow)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
   const ptrdiff_t blocks = (own + GB_PAIR - 1) / GB_PAIR;
+  const int is_product = s->op == GB_NARROW_PRODUCT;
+  const ptrdiff_t of_out = is_product ? 1 : own * taps, of_in = is_product ? out : taps;
   for (ptrdiff_t o = 0; o < out; ++o)
     for (ptrdiff_t i = 0; i < own; ++i)
       for (ptrdiff_t k = 0; k < taps; ++k)
         *gb_narrow_packed(to, o / GB_PAIR, blocks, taps, k, o, i) =
-            gb_narrow_weight(w[(o * own + i) * taps + k]);
-}
-
-void GB(pack_narrow_transposed)(const float *w, float *to, const gb_step *s, ptrdiff_t in,
-                                ptrdiff_t out) {
-  const ptrdiff_t blocks = (in + GB_PAIR - 1) / GB_PAIR;
-  (void)s;
-  for (ptrdiff_t i = 0; i < in; ++i)
-    for (ptrdiff_t o = 0; o < out; ++o)
-      *gb_narrow_packed(to, o / GB_PAIR, blocks, 1, 0, o, i) = gb_narrow_weight(w[i * out + o]);
+            gb_narrow_weight(w[o * of_out + i * of_in + k]);
 }
 #endif
 

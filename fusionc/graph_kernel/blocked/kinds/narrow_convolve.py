@@ -9,10 +9,10 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 NARROW_BLOCK = 32  # channels of bfloat16 that lie together
 
 
-def _functions(pack: str, size: str = "") -> StepFunctions:
+def _functions(size: str = "") -> StepFunctions:
     return StepFunctions(
         task="convolve_narrow",
-        pack=pack,
+        pack="pack_narrow",
         scratch="narrow_floats",
         packed_floats="narrow_weights",
         size=size,
@@ -35,11 +35,11 @@ class _NarrowConvolution(StepKind):
 class NarrowConvStep(_NarrowConvolution):
     """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
 
-    functions = _functions("pack_narrow", size="windowed")
+    functions = _functions(size="windowed")
 
 
 @dataclass(frozen=True)
 class NarrowProductStep(_NarrowConvolution):
     """Weights are [in, out]."""
 
-    functions = _functions("pack_narrow_transposed")
+    functions = _functions()
