@@ -48,10 +48,9 @@ def reason_to_keep_group(
 
 
 def _is_whole(core: Node, gone: Set[Node]) -> bool:
-    """Whether a whole group is gone: its kernel computes in integers as well."""
-    read = (v.producer for v in core.inputs if v is not None)
+    """Whether a group is gone up to its quantization: its kernel computes in integers as well."""
     way = way_to_quantizer(core, _AS_IT_IS)
-    return bool(way) and gone.issuperset([core, *way, *(node for node in read if node is not None)])
+    return bool(way) and gone.issuperset([core, *way])
 
 
 def _lost_cores(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from fusionc.graph_kernel.area import Area, KernelKind
@@ -90,9 +91,26 @@ def _fitting(
         locations = [location for location in candidates if location is not None]
         unfit = set(chain(*map(useless, clusters), *map(_unfit, locations)))
         if not unfit:
-            return locations
+            return list(map(_without_shared, locations))
         members -= with_others(unfit) | unfit
-    return [location for location in locations if not _unfit(location)]
+    return [_without_shared(location) for location in locations if not _unfit(location)]
+
+
+def _without_shared(location: AreaLocation) -> AreaLocation:
+    """The location of an area that leaves dequantizations where they are that others need, too."""
+    shared = _shared(location.nodes)
+    return replace(location, nodes=tuple(node for node in location.nodes if node not in shared))
+
+
+def _shared(nodes: Sequence[Node]) -> set[Node]:
+    """The dequantizations that operators outside need as well: the area has its own."""
+    inside = set(nodes)
+    return {
+        node
+        for node in nodes
+        if node.op == "DequantizeLinear"
+        and any(v is not None and is_seen_outside(v, inside) for v in node.outputs)
+    }
 
 
 def _may_be_inside(node: Node) -> bool:
@@ -164,9 +182,10 @@ def _area_of(nodes: Sequence[Node], kind: KernelKind) -> Area | None:
 def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
     """The inputs of operators, weights included, and the outputs that are needed outside."""
     inside = set(nodes)
+    replaced = inside - _shared(nodes)
     read = (v for node in nodes for v in _tensors(node) if v.producer not in inside)
-    made = (v for node in nodes for v in node.outputs if v is not None)
-    return tuple(dict.fromkeys(read)), tuple(v for v in made if is_seen_outside(v, inside))
+    made = (v for node in nodes if node in replaced for v in node.outputs if v is not None)
+    return tuple(dict.fromkeys(read)), tuple(v for v in made if is_seen_outside(v, replaced))
 
 
 def _tensors(node: Node) -> Iterator[Edge]:

@@ -35,7 +35,7 @@ class ByteNetwork(Network):
         self.scales[y] = float(F32(scale))
         return str(y)
 
-    def weights(self, *shape: int, axis: int | None = 0, dtype: Any = np.int8) -> tuple[str, Array]:
+    def integers(self, *shape: int, axis: int | None = 0, dtype: Any = np.int8) -> tuple[str, Array]:
         """Dequantized weights and their scales."""
         least = -128 if dtype == np.int8 else 0
         count = 1 if axis is None else shape[axis]
@@ -71,7 +71,7 @@ class ByteNetwork(Network):
         activation: str = "",
         **attributes: Any,
     ) -> str:
-        w, scales = self.weights(out, channels // group, *kernel, axis=axis, dtype=dtype)
+        w, scales = self.integers(out, channels // group, *kernel, axis=axis, dtype=dtype)
         bias = (self.bias(x, out, scales),) if has_bias else ()
         y = self.op("Conv", x, w, *bias, group=group, kernel_shape=kernel, **attributes)
         y = self.op(activation, y) if activation else y
@@ -79,13 +79,22 @@ class ByteNetwork(Network):
         return self.quantized(y, self.scales[x] * spread * 0.7, zero)
 
     def byte_product(self, x: str, channels: int, out: int, *, is_gemm: bool = False) -> str:
-        w, scales = self.weights(channels, out, axis=1)
+        w, scales = self.integers(channels, out, axis=1)
         scale = self.scales[x] * np.sqrt(channels) * 70 * 0.006 * 0.7
         if is_gemm:
             y = self.op("Gemm", x, w, self.bias(x, out, scales))
         else:
             y = self.op("MatMul", x, w)
         return self.quantized(y, scale, 120)
+
+    def pooled(self, x: str, **attributes: Any) -> str:
+        """A MaxPool of the integers of x."""
+        (dequantize,) = (node for node in self.nodes if node.output[0] == x)
+        self.nodes.remove(dequantize)
+        integers, *grid = dequantize.input
+        y = self.op("DequantizeLinear", self.op("MaxPool", integers, **attributes), *grid)
+        self.scales[y] = self.scales[x]
+        return str(y)
 
     def total(self, a: str, b: str, zero: int = 90) -> str:
         scale = (self.scales[a] + self.scales[b]) * 0.6
@@ -220,17 +229,10 @@ def _pooled(node: onnx.NodeProto, x: Array) -> Array:
     return windows[:, :, ::down, ::right].max((-2, -1))
 
 
-def _pooled_between(
-    node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int
-) -> Array:
-    return _pooled(node, read[0].raw).astype(np.int64)
-
-
 _STEPS = {
     "Conv": _convolved,
     "MatMul": _multiplied,
     "Gemm": _multiplied,
     "Add": _added,
     "GlobalAveragePool": _averaged,
-    "MaxPool": _pooled_between,
 }
