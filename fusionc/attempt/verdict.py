@@ -15,8 +15,10 @@ from fusionc.disk.load import load
 from fusionc.disk.onnx_checker import require_as_valid
 from fusionc.errors import UsageError, VerificationError
 from fusionc.protos import inputs_to_feed
+from fusionc.model.operators import KERNELS
 from fusionc.requested.target_opset import LostKernel
 from fusionc.rewrite.log import PatternCount
+from fusionc.runtime.optimizers import LEVELS
 from fusionc.verify import verify
 from fusionc.verify.budget import Budget, elements_of
 from fusionc.verify.compare import Numerics
@@ -74,8 +76,9 @@ def verdict_on(
     if verification.is_refused and _sizes_are_to_blame(plan):
         raise _unfit_error(plan, name_model(verification.summary, reference, plan))
     with_kernels = verification.status == "equal" and kernels is not None
+    check = partial(check, kernels=kernels)
     if with_kernels:
-        verification = check(kernels=kernels)
+        verification = _check_kernels(check, candidate, reference)
     summary = _summary(verification, finite, with_kernels=with_kernels)
     return Verdict(
         is_right=verification.status != "different",
@@ -87,6 +90,30 @@ def verdict_on(
         outputs=verification.outputs,
         notices=[fault.notice for fault in verification.optimizer_faults if not fault.runs],
         budget=verification.budget,
+    )
+
+
+def _check_kernels(
+    check: partial[Verification], candidate: Path, reference: ReferenceModel
+) -> Verification:
+    """The verification of the kernels. Those that compute in integers compute what onnxruntime
+    does, whose optimizers make integers of groups: then that is compared first.
+    """
+    if _has_kernels_of_integers(candidate):
+        in_integers = partial(check, level=LEVELS[-1], levels=(), ahead=None)
+        verification = in_integers.func(
+            candidate, candidate, *in_integers.args[2:], **in_integers.keywords
+        )
+        if verification.status == "equal":
+            return verification
+    return check()
+
+
+def _has_kernels_of_integers(candidate: Path) -> bool:
+    functions = load(candidate).functions
+    return any(
+        function.domain == KERNELS and any(node.op_type == "QuantizeLinear" for node in function.node)
+        for function in functions
     )
 
 

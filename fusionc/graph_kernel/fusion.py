@@ -22,7 +22,11 @@ from fusionc.graph_kernel.flags.stages import (
 )
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.area_location import AreaLocation
-from fusionc.graph_kernel.select.blocked_clusters import NOT_FASTER, blocked_locations
+from fusionc.graph_kernel.select.blocked_clusters import (
+    NOT_FASTER,
+    blocked_locations,
+    integer_locations,
+)
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
 from fusionc.graph_kernel.select.expand import Expander
@@ -225,6 +229,7 @@ class GraphKernelFusion:
             found = blocked_locations(
                 graph, kind, lambda node: node in in_integers or self._is_left_out(node)
             )
+            found += integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
         wanted = self._wanted(found, fused)
         return [
             (at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER))

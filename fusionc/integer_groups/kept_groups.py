@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.operators.integer_operators import DEQUANTIZE, PASSED, QUANTIZE
+from fusionc.model.operators import KERNELS
+from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS, MADE, PASSED, QUANTIZE
 
 # the operators that may be between a core and the QuantizeLinear of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
@@ -33,6 +34,8 @@ def reason_to_keep_group(
     before = {
         node: level for node in _affected_cores(nodes, shared) if (level := grade(node, _CURRENT))
     }
+    if any(node.domain == KERNELS for node in new):
+        before = {node: level for node, level in before.items() if not _is_whole(node, set(nodes))}
     lost = (
         next(_lost_cores(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
         if before
@@ -43,6 +46,12 @@ def reason_to_keep_group(
         if lost is None
         else f"onnxruntime computes {lost.op} in integers there, and no longer could"
     )
+
+
+def _is_whole(core: Node, gone: Set[Node]) -> bool:
+    """Whether a group is gone up to its quantization: its kernel computes in integers as well."""
+    way = way_to_quantizer(core, _AS_IT_IS)
+    return bool(way) and gone.issuperset([core, *way])
 
 
 def _lost_cores(
@@ -68,6 +77,43 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
         return set()
     cores = [node for node in graph.nodes if is_core(node) and grade(node, _CURRENT)]
     return {part for core in cores for part in (core, *way_to_quantizer(core, _CURRENT))}
+
+
+def integer_groups(graph: Graph) -> list[frozenset[Node]]:
+    """The groups with results of integers: the dequantizations that the core reads, the core, what
+    follows up to the quantization, and quantizations of other numbers and pools of integers that
+    only groups read.
+    """
+    if not has_groups(graph):
+        return []
+    groups = list[frozenset[Node]]()
+    for core in graph.ordered():
+        if core.operator not in MADE and is_core(core) and grade(core, _AS_IT_IS) == INTEGERS:
+            read = [v.producer for v in core.inputs if v is not None]
+            before = [node for node in read if node is not None]
+            groups.append(frozenset([*before, core, *way_to_quantizer(core, _AS_IT_IS)]))
+    inside = set[Node]().union(*groups)
+    return [frozenset([*group, *_makers_for(group, inside)]) for group in groups]
+
+
+def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
+    """Quantizations and pools of integers that make what a group reads, and that only groups
+    read.
+    """
+    for node in group:
+        made = node.inputs[0]
+        while made is not None and made.producer is not None and node.operator in DEQUANTIZE:
+            maker = made.producer
+            is_for_groups = not made.is_output and all(user in inside for user in made.outputs)
+            if maker in inside or not is_for_groups:
+                break
+            if maker.operator in QUANTIZE:
+                yield maker
+                break
+            if maker.operator != ("", "MaxPool"):
+                break
+            yield maker
+            made = maker.inputs[0]
 
 
 def has_groups(graph: Graph) -> bool:

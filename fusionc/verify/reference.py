@@ -26,8 +26,8 @@ class Reference:
     and the session is closed until it is needed again: one session at a time is in memory.
 
     `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the
-    caller's values, and `elements` what a verification may compute, as budget_for has it. Raises
-    RunError if onnxruntime does not load it, UsageError if these do not fit its inputs.
+    caller's values, and `elements` what a verification may compute, as budget_for has it. `level`
+    is that of onnxruntime's optimizers. Raises RunError if onnxruntime does not load it, UsageError if these do not fit its inputs.
     """
 
     def __init__(
@@ -37,12 +37,13 @@ class Reference:
         inputs: Path | None = None,
         seeds: Sequence[int] = SEEDS,
         elements: int | None = None,
+        level: str = "disabled",
     ) -> None:
         self.path = path
         self._seeds = seeds
         self.file = ModelFile(path)
         self.model = self.file.proto()
-        self.runner = self.file.runner()
+        self.runner = self.file.runner(level)
         self.given = GivenSamples(
             None if inputs is None else GivenValues(inputs), self.model, self.runner
         )

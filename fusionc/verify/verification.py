@@ -49,6 +49,7 @@ def verify(
     progress: Callable[[str], None] = lambda _: None,
     ahead: ReferenceAhead | None = None,
     elements: int | None = None,
+    level: str = "disabled",
 ) -> Verification:
     """Whether the model file `candidate` computes what `reference` computes.
 
@@ -60,7 +61,9 @@ def verify(
     inputs drawn, but no input of the caller is left out. `kernels` is a library with operators of
     the candidate. `numerics` is what the rewrites of the candidate promise, as in tolerance_of.
     `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run. `ahead` is set if
-    the reference already runs in the background with the same shapes, inputs and seeds.
+    the reference already runs in the background with the same shapes, inputs and seeds. `level` is
+    that of the optimizers in all these runs: where kernels compute what onnxruntime computes in
+    integers, only its optimizers find the integers.
 
     If all outputs are the same, the candidate also runs at the other `levels` of onnxruntime's
     optimizers, without the optimizers of `optimizers_off`. A difference there is the optimizers'
@@ -74,7 +77,7 @@ def verify(
     theirs = ModelFile(candidate, kernels)
     try:
         ours = (ahead and ahead.take(reference)) or Reference(
-            reference, input_shape, inputs, seeds, elements
+            reference, input_shape, inputs, seeds, elements, level
         )
     except RunError as error:
         return _unloadable_reference(reference, error)
@@ -83,7 +86,7 @@ def verify(
         return Verification("impossible", 0, search.not_drawn)
     drawn = ours.drawn(nonfinite)
     try:
-        other, changed = _opened(theirs, ours.model)
+        other, changed = _opened(theirs, ours.model, level)
     except RunError as error:
         if next(chain(ours.given.samples(), drawn), None) is None:
             return _impossible(reference, search)
@@ -160,12 +163,12 @@ def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verif
 
 
 def _opened(
-    candidate: ModelFile, reference: onnx.ModelProto
+    candidate: ModelFile, reference: onnx.ModelProto, level: str
 ) -> tuple[Runner, tuple[Difference, ...]]:
     """A runner of the candidate, and how its interface differs. Raises RunError."""
     try:
         model = candidate.proto()
-        runner = candidate.runner()
+        runner = candidate.runner(level)
     except OutOfMemory as error:
         raise too_large(candidate.path, error) from error
     return runner, tuple(interface_differences(reference, model))

@@ -106,11 +106,18 @@ def kernel_model(area: Area) -> onnx.ModelProto:
     )
 
 
-def session(model: onnx.ModelProto, library: Path | None = None, *, threads: int = 2) -> Any:
+def session(
+    model: onnx.ModelProto,
+    library: Path | None = None,
+    *,
+    threads: int = 2,
+    is_optimized: bool = False,
+) -> Any:
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not is_optimized:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if library:
         options.register_custom_ops_library(str(library))
     return ort.InferenceSession(model.SerializeToString(), options)

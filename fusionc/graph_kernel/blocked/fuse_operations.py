@@ -22,10 +22,14 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
     UnfitOperator,
 )
+from fusionc.graph_kernel.blocked.byte_operators import Dequantized, Unquantized, with_sum
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
 from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
+from fusionc.graph_kernel.blocked.kinds.byte_depthwise import ByteDepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
@@ -91,7 +95,7 @@ class Operations:
             is_lost = any(reader in unfit or reader in unfinished for reader in read)
             if isinstance(part, NormPart) and (len(read) != 1 or is_lost):
                 unfinished[place] = part.unknown
-            elif isinstance(part, Heads) and is_lost:
+            elif isinstance(part, Heads | Dequantized | Unquantized) and is_lost:
                 unfinished[place] = part.outside
         return unfinished
 
@@ -134,8 +138,14 @@ class Operations:
             made = self._add_cut(item)
         for name in made:
             if name in self._outputs:
-                store = StoreStep(self.images.is_channels_last(name))
-                self._put(Operation(store, name, name))
+                self._put(Operation(self._store(name), name, name))
+
+    def _store(self, name: str) -> StoreStep:
+        is_last = self.images.is_channels_last(name)
+        return StoreStep(is_last, self._flip(name))
+
+    def _flip(self, name: str) -> int:
+        return self.images.flip(name) if self.images.image(name).element_bytes == 1 else 0
 
     def _add_operation(self, item: Operation) -> str:
         item = self._scaled(item)
@@ -169,15 +179,18 @@ class Operations:
             self._made[name] = item
 
     def _load(self, name: str, is_planar: bool) -> None:
+        tensor, scale = self.images.loaded_as_bytes.get(name, (name, 0.0))
         if (
             name in self._made
-            or name not in self.images.area.inputs
+            or tensor not in self.images.area.inputs
             or (name, is_planar) in self._loaded
         ):
             return
         self._loaded.add((name, is_planar))
-        load = LoadStep(self.images.is_channels_last(name))
-        self._put(Operation(load, name, name, is_planar=is_planar))
+        zero = self.images.zero_points.get(name, 0)
+        flip = 0 if scale else self._flip(name)
+        load = LoadStep(self.images.is_channels_last(name), zero, flip, scale)
+        self._put(Operation(load, name, tensor, is_planar=is_planar))
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
         """Readers of groups of channels, or of heads, read the image that these are made of. The
@@ -185,7 +198,7 @@ class Operations:
         """
         name = node.output[0]
         part = self.images.parts.get(name)
-        if isinstance(part, Heads | GroupedChannels):
+        if isinstance(part, Heads | GroupedChannels | Dequantized):
             self._uses[part.image] += self._uses[name] - 1
         elif node.op_type == "Pow":
             self._uses[node.input[0]] -= 1
@@ -206,7 +219,7 @@ class Operations:
             return [self._activate]
         if isinstance(kind, DepthwiseStep):
             return [self._extend, self._give_bias, self._give_factors]
-        return [self._add_to_convolution] if isinstance(kind, AddStep) else []
+        return [self._add_to_convolution] if isinstance(kind, AddStep | ByteAddStep) else []
 
     def _end_with(self, maker: Operation, out: str) -> None:
         """Let an operation make what a later one would have made of its result."""
@@ -356,11 +369,14 @@ class Operations:
             and not maker.second
             and self._is_private(maker.out)
             and maker.out != other
+            and not isinstance(maker.kind, ByteDepthwiseStep)
         ]
         if not fitting:
             return False
         _, maker, other = max(fitting, key=lambda one: one[0])
         del self._order[id(maker)]
+        if isinstance(maker.kind, ByteConvolutionKind):
+            maker.kind = with_sum(maker.kind, total.kind, is_second=other == total.image)
         maker.is_after = maker.activated != NO_ACTIVATION
         maker.second = other
         maker.out = total.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
 Numbers = float | tuple[float, ...]  # for all channels, or for each
+_BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
@@ -54,6 +56,8 @@ class Operation:
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
     is_planar: bool = False  # it reads the image, or loads it, as it lies in its tensor
+    # numbers that the step reads as its `tensor`
+    numbers: tuple[float, ...] = ()
     # of a DepthwiseStep without weights: the factor and addend of all elements, or of each channel
     line: tuple[Numbers, Numbers] | None = None
 
@@ -161,6 +165,8 @@ class ImageArea:
     images: dict[str, Image] = field(default_factory=dict)  # that are known by now
     channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
     parts: dict[str, Part] = field(default_factory=dict)  # by the values that they are
+    # bytes → the float32 image of which they are made while it is loaded, and its scale
+    loaded_as_bytes: dict[str, tuple[str, float]] = field(default_factory=dict)
     # rows that only steps make → a value of the area of the same shape
     alike: dict[str, str] = field(default_factory=dict)
 
@@ -175,18 +181,43 @@ class ImageArea:
     def note(self, name: str, computed: Image | None) -> None:
         """An image: what the area declares of it, and what its operators make it."""
         value = self.area.values[name]
-        if value.dtype != TensorProto.FLOAT or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
+        is_bytes = value.dtype in _BYTES and self.has_bytes
+        is_image = value.dtype == TensorProto.FLOAT or is_bytes
+        if not is_image or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
             raise UnfitOperator("it computes a value that is not a float32 image")
         batch, channels, height, width = self._declared(name)
         expected = channels if computed is None else computed.channels
         if not isinstance(channels, int) or channels < 1 or channels != expected:
             raise UnfitOperator("its channels are not known before the model runs")
-        image = Image(channels, *map(size_of, (batch, height, width)))
+        sizes = map(size_of, (batch, height, width))
+        image = Image(channels, *sizes, element_bytes=1 if is_bytes else 4)
         if computed is not None:
             image = image.or_sizes_of(computed)
         if 0 in (image.batch.known, image.height.known, image.width.known):
             raise UnfitOperator("its images have no elements")
         self.images[name] = image
+
+    @cached_property
+    def has_bytes(self) -> bool:
+        """Whether images of bytes are among its values."""
+        return any(node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in self.area.nodes)
+
+    @cached_property
+    def zero_points(self) -> dict[str, int]:
+        """The zero points of images of bytes, as unsigned numbers."""
+        zeros = dict[str, int]()
+        for node in self.area.nodes:
+            names = {"DequantizeLinear": node.input[:1], "QuantizeLinear": node.output}
+            for name in names.get(node.op_type, ()):
+                zero = self.area.constants.get(node.input[2]) if len(node.input) > 2 else None
+                if zero is not None and zero.size == 1 and zeros.setdefault(name, int(zero.item()) - int(
+                    np.iinfo(zero.dtype).min)) != int(zero.item()) - int(np.iinfo(zero.dtype).min):
+                    raise UnfitOperator("bytes have two zero points")
+        return zeros
+
+    def flip(self, name: str) -> int:
+        """The bits that make unsigned bytes of those of a value."""
+        return 128 if self.area.values[name].dtype == TensorProto.INT8 else 0
 
     def part(self, name: str, kind: type[AnyPart]) -> AnyPart | None:
         """What is known of a part; None in a fragment that it comes into. Raises UnfitOperator for

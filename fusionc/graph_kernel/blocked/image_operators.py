@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.blocked import heads
+from fusionc.graph_kernel.blocked.byte_operators import byte_operation, is_of_bytes
 from fusionc.graph_kernel.blocked.convolution_operators import convolution
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import (
@@ -241,6 +242,8 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
     ("", "Squeeze"): OperatorReading(pixel_or_row, of_pixels=True),
     ("", "Flatten"): OperatorReading(pixel_or_row, of_pixels=True),
     ("", "Expand"): OperatorReading(heads.repeated, of_heads=True),
+    ("", "DequantizeLinear"): OperatorReading(byte_operation, of_rows=True, weights=(0,)),
+    ("", "QuantizeLinear"): OperatorReading(byte_operation, of_rows=True),
     **operator_readings(),
 }
 CONVOLVING = frozenset(key for key, reading in OPERATORS.items() if reading.is_convolution)
@@ -260,6 +263,8 @@ def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
 
 def operation_of(images: ImageArea, node: onnx.NodeProto) -> Read:
     """What an operator does; None if a later one does it. Raises UnfitOperator if no step does."""
+    if is_of_bytes(images, node):
+        return byte_operation(images, node)
     reading = OPERATORS.get((node.domain, node.op_type))
     if reading is None:
         raise UnfitOperator("no step computes it")

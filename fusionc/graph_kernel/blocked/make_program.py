@@ -129,7 +129,9 @@ class _Maker:
             image,
             second,
             third,
-            self._tensor(operation.weights if kind.reads_model_weights else operation.tensor),
+            self._table(operation.numbers, np.array(operation.numbers, np.float32))
+            if operation.numbers
+            else self._tensor(operation.weights if kind.reads_model_weights else operation.tensor),
             weights=self._tensor(operation.weights)
             if operation.line is None
             else self._filled(operation, 0),

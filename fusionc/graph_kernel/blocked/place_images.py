@@ -15,6 +15,8 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
 )
 from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvStep
+from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteMaxPoolStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.flatten import FlattenStep
 from fusionc.graph_kernel.blocked.kinds.global_average import GlobalAverageStep
@@ -104,15 +106,19 @@ class Places:
         """
         window = step.window
         is_point = window.kernel == (1, 1) and not any(window.pads)
-        if not (isinstance(step.kind, ConvStep) and is_point) or window.stride == (1, 1):
+        if not (isinstance(step.kind, ConvStep | ByteConvStep) and is_point) or window.stride == (
+            1,
+            1,
+        ):
             return [step]
         picked = f"{step.out}/picked"
         self.images.images[picked] = replace(
             self.images.image(step.out), channels=self.images.image(step.image).channels
         )
         side_by_side = replace(step, image=picked, window=replace(window, stride=(1, 1)))
+        pool = MaxPoolStep() if isinstance(step.kind, ConvStep) else ByteMaxPoolStep()
         return [
-            Operation(MaxPoolStep(), picked, step.image, window=KernelWindow(stride=window.stride)),
+            Operation(pool, picked, step.image, window=KernelWindow(stride=window.stride)),
             side_by_side,
         ]
 

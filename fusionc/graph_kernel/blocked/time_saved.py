@@ -11,6 +11,7 @@ from __future__ import annotations
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_time import image_copy_seconds
 from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.pick import PickStep
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
@@ -36,6 +37,8 @@ def saved_by_program(area: Area) -> float:
     """
     made = program_of(area)
     estimates = list(made.estimates())
+    if any(isinstance(step.kind, ByteConvolutionKind) for step in made.program.steps):
+        return 1.0
     copies = _image_copies(made, estimates)
     steps = made.program.steps
     times = [copies, *(step.kind.seconds(of) for step, of in zip(steps, estimates, strict=True))]

@@ -1,6 +1,4 @@
 /* Which instructions for narrow numbers the processor has, in addition to vectors. */
-enum { GB_HAS_BFLOAT16 = 1, GB_HAS_TILES = 2 };
-
 /* Whether the environment takes an instruction away, for tests and measurements: its names, in any
  * order. */
 static int gb_is_masked(const char *name) {
@@ -25,12 +23,19 @@ static int gb_may_use_tiles(void) { return 0; }
 
 static int gb_known_instructions(void) {
 #if defined(__x86_64__)
-  unsigned a, b, c, d, has = 0;
-  if (gk_best_body() < 2 || !__get_cpuid_count(7, 1, &a, &b, &c, &d)) return 0;
-  if ((a >> 5 & 1) && !gb_is_masked("bf16")) has |= GB_HAS_BFLOAT16;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-  const int has_tiles = (d >> 22 & 1) && (d >> 24 & 1) && (d >> 25 & 1);
-  if (has && has_tiles && !gb_is_masked("amx") && gb_may_use_tiles()) has |= GB_HAS_TILES;
+  unsigned a, b, c, d, more = 0, has = 0;
+  const int body = gk_best_body();
+  if (body < 1 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  const int has_vnni = c >> 11 & 1, has_tiles = d >> 24 & 1, of_bfloat16 = d >> 22 & 1,
+            of_bytes = d >> 25 & 1;
+  if (a > 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) more = a;
+  if ((more >> 4 & 1) && !gb_is_masked("avx_vnni")) has |= GB_HAS_VNNI;
+  if (body < 2) return (int)has;
+  if (has_vnni && !gb_is_masked("avx512_vnni")) has |= GB_HAS_VNNI_512;
+  if ((more >> 5 & 1) && !gb_is_masked("bf16")) has |= GB_HAS_BFLOAT16;
+  if (!has_tiles || gb_is_masked("amx") || !gb_may_use_tiles()) return (int)has;
+  if ((has & GB_HAS_BFLOAT16) && of_bfloat16 && of_bytes) has |= GB_HAS_TILES;
+  if (of_bytes) has |= GB_HAS_BYTE_TILES;
   return (int)has;
 #else
   return 0;
@@ -38,7 +43,7 @@ static int gb_known_instructions(void) {
 }
 
 /* Asked once. */
-static int gb_instructions(void) {
+int gb_instructions(void) {
   static _Atomic int known = -1;
   if (known < 0) known = gb_known_instructions();
   return known;

@@ -116,6 +116,17 @@ typedef void gb_pack_weights(const float *w, float *to, const gb_step *, ptrdiff
 typedef void gb_derive_weights(const float *packed, float *to, const gb_call *);
 typedef ptrdiff_t gb_scratch_floats(const gb_call *);
 
+/* Bits of gb_instructions: what the processor has for bfloat16, as vectors and as tiles, and for
+ * products of bytes, as vectors of 256 and of 512 bits and as tiles. */
+enum {
+  GB_HAS_BFLOAT16 = 1,
+  GB_HAS_TILES = 2,
+  GB_HAS_VNNI = 4,
+  GB_HAS_VNNI_512 = 8,
+  GB_HAS_BYTE_TILES = 16,
+};
+int gb_instructions(void);
+
 /* What is compiled once for each width of vectors. The functions of kinds are NULL where they have
  * none. */
 typedef struct {

@@ -297,7 +297,9 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   const gb_storage *storage = &p->storages[b->storage];
   gb_size size = sizes[b->storage];
   if (storage->rows) size = (gb_size){1, 1, size.batch * size.height * size.width};
-  const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo,
+  enum { GB_BYTES_VECTOR = 16 }; /* blocks of bytes are the same for all widths of vectors */
+  const ptrdiff_t vector = storage->bytes == 1 ? GB_BYTES_VECTOR : state->width->vector;
+  const ptrdiff_t v = b->planar ? 1 : vector, halo = storage->halo,
                   own = v * (ptrdiff_t)sizeof(float) / storage->bytes;
   gb_image image = {.batch = size.batch,
                     .channels = b->channels,

@@ -28,19 +28,22 @@ static void gb_give_back(gb_state *state, gb_plan *plan) {
   gb_free_plan(__atomic_exchange_n((void **)&state->spare, plan, __ATOMIC_SEQ_CST));
 }
 
-/* Zeros around some blocks of an image of the storage that a step makes. The zeros after one
- * row and before the next are one piece. */
+/* Zeros around some blocks of an image of the storage that a step makes, of bytes its zero point.
+ * The zeros after one row and before the next are one piece. */
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
-  const ptrdiff_t side = c->halo * (image->is_planar ? 1 : state->width->vector),
-                  ends = c->halo * image->row + side;
+  const ptrdiff_t side = c->halo * image->pixel, ends = c->halo * image->row + side;
+  const int zero = c->step->zero;
+  const uint32_t zeros = (uint32_t)zero * 0x01010101;
+  float filling;
+  memcpy(&filling, &zeros, sizeof filling);
   for (float *p = first, *end = p + planes * image->plane; p < end; p += image->plane) {
-    memset(p - ends, 0, (size_t)ends * sizeof *p);
+    memset(p - ends, zero, (size_t)ends * sizeof *p);
     for (ptrdiff_t y = 1; y < image->height; ++y) {
       float *at = p + y * image->row - 2 * side;
-      for (ptrdiff_t k = 0; k < 2 * side; ++k) at[k] = 0.0f;
+      for (ptrdiff_t k = 0; k < 2 * side; ++k) at[k] = filling;
     }
-    memset(p + image->height * image->row - 2 * side, 0, (size_t)ends * sizeof *p);
+    memset(p + image->height * image->row - 2 * side, zero, (size_t)ends * sizeof *p);
   }
 }
 

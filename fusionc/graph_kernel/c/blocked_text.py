@@ -5,10 +5,11 @@ kind have.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY as BYTES
 from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
 from fusionc.graph_kernel.blocked.program import Program, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK
@@ -149,14 +150,23 @@ def width_texts(needed: Collection[str]) -> list[str]:
     bodies = [
         *("".join(map(header, names)) for names in _SUMS),
         header("blocked_activations.h") + _kind_headers(""),
-        *(_family_text(family) for family in sorted(set(needed) - _OF_WIDEST)),
+        *(_family_text(family) for family in sorted(set(needed) - _OF_WIDEST - {BYTES})),
     ]
     widest = [
         _width_text(_X86[-1], _family_text(family))
         for family in sorted(_OF_WIDEST.intersection(needed))
     ]
     widths = (*reversed(_X86), _OTHER)
-    return [*widest, *(_width_text(width, body) for width in widths for body in bodies)]
+    texts = [*widest, *(_width_text(width, body) for width in widths for body in bodies)]
+    if BYTES in needed:
+        of_bytes = [replace(width, target=_with_bytes(width.target)) for width in widths]
+        tiles = header("matrix_tiles.h")
+        texts += [_width_text(width, _kind_headers(BYTES), tiles) for width in of_bytes]
+    return texts
+
+
+def _with_bytes(target: str) -> str:
+    return target.replace("avx512dq", "avx512dq,avx512bw")
 
 
 def _kind_headers(family: str) -> str:
@@ -168,8 +178,8 @@ def _family_text(family: str) -> str:
 
 
 @cache
-def _width_text(width: _Width, body: str) -> str:
-    types = [header("compiler.h"), header("mathematics.h"), program_types()]
+def _width_text(width: _Width, body: str, more: str = "") -> str:
+    types = [header("compiler.h"), header("mathematics.h"), program_types(), more]
     head = "".join([*types, header("vector_instructions.h")])
     return f"{head}\n{_on_its_processors(width, body)}"
 
@@ -192,7 +202,7 @@ def running_text(needed: Collection[str]) -> str:
 
 
 def _on_its_processors(width: _Width, body: str) -> str:
-    here = "!defined" if width is _OTHER else "defined"
+    here = "defined" if width.is_x86 else "!defined"
     return f"#if {here}(__x86_64__)\n{_OF_FOUR}{_compiled_for(width, body)}#endif\n"
 
 

@@ -5,7 +5,9 @@ layout.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from fusionc.graph_kernel.area import Area, KernelKind
@@ -16,6 +18,7 @@ from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.make_area import area_of
+from fusionc.integer_groups.kept_groups import integer_groups
 from fusionc.model.graph import Edge, Graph, Node
 
 NOT_FASTER = "onnxruntime is estimated to be as fast"
@@ -36,15 +39,78 @@ def blocked_locations(
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
     # operators that no cluster can use would keep others apart
     members = set(possible) - set(_useless(possible))
+    return _fitting(graph, members, kind, _useless, set)
+
+
+def integer_locations(
+    graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
+) -> list[AreaLocation]:
+    """The areas of whole groups that onnxruntime computes in integers, whether or not they save
+    time.
+    """
+    groups = [
+        group
+        for group in integer_groups(graph)
+        if not any(map(is_left_out, group)) and _is_group_fit(group)
+    ]
+    groups_of = defaultdict[Node, list[frozenset[Node]]](list)
+    for group in groups:
+        for node in group:
+            groups_of[node].append(group)
+
+    def with_groups(unfit: Iterable[Node]) -> set[Node]:
+        return {other for node in unfit for group in groups_of[node] for other in group}
+
+    members = set(chain(*groups))
+    return _fitting(graph, members, kind, lambda _: [], with_groups)
+
+
+def _is_group_fit(group: Collection[Node]) -> bool:
+    nodes = sorted(group, key=lambda node: node.position)
+    weights = [node.inputs[0] for node in nodes if node.op == "DequantizeLinear"]
+    if any(v is not None and v.is_constant and v.graph is not nodes[0].graph for v in weights):
+        return False
+    area = _area_of(nodes, KernelKind.BLOCKED)
+    has_rows = any(is_product(node.op) for node in nodes)
+    return area is not None and _is_fit(area, has_rows)
+
+
+def _fitting(
+    graph: Graph,
+    members: set[Node],
+    kind: KernelKind,
+    useless: Callable[[Sequence[Node]], list[Node]],
+    with_others: Callable[[Iterable[Node]], set[Node]],
+) -> list[AreaLocation]:
+    """The areas of these operators that remain when those that do not fit are taken away, and with
+    them others.
+    """
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
         candidates = [_location(nodes, kind) for nodes in clusters]
         locations = [location for location in candidates if location is not None]
-        unfit = set(chain(*map(_useless, clusters), *map(_unfit, locations)))
+        unfit = set(chain(*map(useless, clusters), *map(_unfit, locations)))
         if not unfit:
-            return locations
-        members -= unfit
-    return [location for location in locations if not _unfit(location)]
+            return list(map(_without_shared, locations))
+        members -= with_others(unfit) | unfit
+    return [_without_shared(location) for location in locations if not _unfit(location)]
+
+
+def _without_shared(location: AreaLocation) -> AreaLocation:
+    """The location of an area that leaves dequantizations where they are that others need, too."""
+    shared = _shared(location.nodes)
+    return replace(location, nodes=tuple(node for node in location.nodes if node not in shared))
+
+
+def _shared(nodes: Sequence[Node]) -> set[Node]:
+    """The dequantizations that operators outside need as well: the area has its own."""
+    inside = set(nodes)
+    return {
+        node
+        for node in nodes
+        if node.op == "DequantizeLinear"
+        and any(v is not None and is_seen_outside(v, inside) for v in node.outputs)
+    }
 
 
 def _may_be_inside(node: Node) -> bool:
@@ -116,9 +182,10 @@ def _area_of(nodes: Sequence[Node], kind: KernelKind) -> Area | None:
 def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
     """The inputs of operators, weights included, and the outputs that are needed outside."""
     inside = set(nodes)
+    replaced = inside - _shared(nodes)
     read = (v for node in nodes for v in _tensors(node) if v.producer not in inside)
-    made = (v for node in nodes for v in node.outputs if v is not None)
-    return tuple(dict.fromkeys(read)), tuple(v for v in made if is_seen_outside(v, inside))
+    made = (v for node in nodes if node in replaced for v in node.outputs if v is not None)
+    return tuple(dict.fromkeys(read)), tuple(v for v in made if is_seen_outside(v, replaced))
 
 
 def _tensors(node: Node) -> Iterator[Edge]:

@@ -35,6 +35,11 @@ static size_t count_of(int rank, const int64_t *sizes) {
   return count;
 }
 
+/* Bytes of an element of an ONNX type: uint8, int8 and bool have one, all others of programs four. */
+static size_t size_of(int type) {
+  return type == 2 || type == 3 || type == 9 ? 1 : sizeof(float);
+}
+
 /* The shapes of the processor's tiles in this thread, which a run has to leave as they are: onnxruntime's own products
  * rely on theirs. */
 static void set_tiles(const unsigned char *shapes) {
@@ -65,7 +70,7 @@ int main(int count, char **arguments) {
     gb_size sizes[p->storages_count + 1];
     for (int k = 0; k < inputs; ++k) {
       take(dims[k], (size_t)kernel->ranks[k] * sizeof(int64_t));
-      const size_t bytes = count_of(kernel->ranks[k], input_sizes[k] = dims[k]) * (kernel->types[k] == 9 /* bool */ ? 1 : sizeof(float));
+      const size_t bytes = count_of(kernel->ranks[k], input_sizes[k] = dims[k]) * size_of(kernel->types[k]);
       float *elements = malloc(bytes);
       take(elements, bytes);
       tensors[k] = elements;
@@ -79,7 +84,7 @@ int main(int count, char **arguments) {
       const gb_step *s = &p->steps[k];
       if (s->op != GB_STORE) continue;
       gb_stored(kernel, s, sizes, made[s->out]);
-      const size_t bytes = count_of(kernel->ranks[inputs + s->out], made[s->out]) * sizeof(float);
+      const size_t bytes = count_of(kernel->ranks[inputs + s->out], made[s->out]) * size_of(kernel->types[inputs + s->out]);
       out[s->out] = malloc(bytes);
       again[s->out] = malloc(bytes);
     }
@@ -94,9 +99,10 @@ int main(int count, char **arguments) {
     if (failed) exit(4);
     for (int k = 0; k < outputs; ++k) {
       const int rank = kernel->ranks[inputs + k];
-      if (memcmp(out[k], again[k], count_of(rank, made[k]) * sizeof(float))) exit(5);
+      const size_t size = size_of(kernel->types[inputs + k]);
+      if (memcmp(out[k], again[k], count_of(rank, made[k]) * size)) exit(5);
       fwrite(made[k], sizeof(int64_t), (size_t)rank, stdout);
-      fwrite(out[k], sizeof(float), count_of(rank, made[k]), stdout);
+      fwrite(out[k], size, count_of(rank, made[k]), stdout);
       free(out[k]);
       free(again[k]);
     }

@@ -1,9 +1,92 @@
 /* The way of images and rows into the layout of blocks, and out of it. */
 #ifdef GB_V
+GK_INLINE uint8_t GB(quantized)(float x, float scale, int zero) {
+  const float least = (float)-zero, most = (float)(255 - zero);
+  float v = x / scale;
+  v = v > least ? v : least; /* NaN becomes the least, as in onnxruntime */
+  v = (v < most ? v : most) + 12582912.0f;
+  int32_t bits;
+  memcpy(&bits, &v, sizeof bits);
+  return (uint8_t)(bits - 0x4B400000 + zero);
+}
+
+/* Bytes of a tensor of bytes, or of one of float32, which are quantized. */
+static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
+  const gb_image *to = &c->out;
+  const gb_step *s = c->step;
+  const ptrdiff_t own = to->own, plane = to->height * to->width,
+                  apart = s->is_channels_last ? 1 : plane;
+  for (GB(place) p = GB(place_of)(c, unit, to->blocks); unit < end;
+       ++unit, GB(advance)(c, &p, to->blocks)) {
+    const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
+    uint8_t *y = (uint8_t *)GB(at)(to, &p);
+    const ptrdiff_t row = (p.image * to->height + p.row) * to->width + p.first;
+    const ptrdiff_t first =
+        s->is_channels_last ? row * to->channels + p.block * own
+                            : (p.image * to->channels + p.block * own) * plane +
+                                  (p.row * to->width + p.first);
+    const ptrdiff_t step = s->is_channels_last ? to->channels : 1;
+    const uint8_t *bytes = (const uint8_t *)c->tensor + first;
+    const float *floats = c->tensor + first;
+    if (s->is_channels_last)
+      for (ptrdiff_t x = 0; x < p.count; ++x) {
+        uint8_t *made = y + x * own;
+        if (s->scale != 0.0f)
+          for (ptrdiff_t v = 0; v < channels; ++v)
+            made[v] = GB(quantized)(floats[x * step + v], s->scale, s->zero);
+        else
+          for (ptrdiff_t v = 0; v < channels; ++v)
+            made[v] = bytes[x * step + v] ^ (uint8_t)s->flip;
+        for (ptrdiff_t v = channels; v < own; ++v) made[v] = 0;
+      }
+    else
+      for (ptrdiff_t x = 0; x < p.count; x += 64) {
+        const ptrdiff_t count = p.count - x < 64 ? p.count - x : 64;
+        uint8_t line[64];
+        for (ptrdiff_t v = 0; v < own; ++v) {
+          if (v >= channels) memset(line, 0, sizeof line);
+          else if (s->scale != 0.0f)
+            for (ptrdiff_t k = 0; k < count; ++k)
+              line[k] = GB(quantized)(floats[v * apart + x + k], s->scale, s->zero);
+          else
+            for (ptrdiff_t k = 0; k < count; ++k)
+              line[k] = bytes[v * apart + x + k] ^ (uint8_t)s->flip;
+          for (ptrdiff_t k = 0; k < count; ++k) y[(x + k) * own + v] = line[k];
+        }
+      }
+  }
+}
+
+static void GB(store_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
+  const gb_image *in = &c->in;
+  const ptrdiff_t own = in->own, plane = in->height * in->width;
+  const uint8_t flip = (uint8_t)c->step->flip;
+  for (GB(place) p = GB(place_of)(c, unit, in->blocks); unit < end;
+       ++unit, GB(advance)(c, &p, in->blocks)) {
+    const ptrdiff_t left = in->channels - p.block * own, channels = left < own ? left : own;
+    const uint8_t *x = (const uint8_t *)GB(at)(in, &p);
+    const ptrdiff_t row = (p.image * in->height + p.row) * in->width + p.first;
+    uint8_t *to = (uint8_t *)c->tensor;
+    if (c->step->is_channels_last)
+      for (ptrdiff_t k = 0; k < p.count; ++k)
+        for (ptrdiff_t v = 0; v < channels; ++v)
+          to[(row + k) * in->channels + p.block * own + v] = x[k * own + v] ^ flip;
+    else
+      for (ptrdiff_t v = 0; v < channels; ++v)
+        for (ptrdiff_t k = 0; k < p.count; ++k)
+          to[(p.image * in->channels + p.block * own + v) * plane + p.row * in->width + p.first +
+             k] = x[k * own + v] ^ flip;
+  }
+}
+
 void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_image *to = &c->out;
   const ptrdiff_t own = to->is_planar ? 1 : GB_V, plane = to->height * to->width;
   (void)scratch;
+  if (to->bytes == 1) {
+    GB(load_bytes)(c, unit, end);
+    return;
+  }
   for (GB(place) p = GB(place_of)(c, unit, to->blocks); unit < end;
        ++unit, GB(advance)(c, &p, to->blocks)) {
     const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
@@ -36,6 +119,10 @@ void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
   const gb_image *in = &c->in;
   const ptrdiff_t plane = in->height * in->width;
   (void)scratch;
+  if (in->bytes == 1) {
+    GB(store_bytes)(c, unit, end);
+    return;
+  }
   for (GB(place) p = GB(place_of)(c, unit, in->blocks); unit < end;
        ++unit, GB(advance)(c, &p, in->blocks)) {
     const ptrdiff_t channels =

@@ -26,6 +26,9 @@ class _TensorCopy(StepKind):
 class LoadStep(_TensorCopy):
     """An input of the area comes into the layout."""
 
+    zero: int = 0  # the zero point of bytes
+    flip: int = 0  # the bits that make unsigned bytes of those of the tensor
+    scale: float = 0.0  # of bytes that are made of a tensor of float32
     functions = StepFunctions(task="load_rows")
 
 
@@ -33,6 +36,7 @@ class LoadStep(_TensorCopy):
 class StoreStep(_TensorCopy):
     """An image becomes an output of the area."""
 
+    flip: int = 0
     functions = StepFunctions(task="store_rows")
 
 

@@ -1,0 +1,369 @@
+"""Operators between DequantizeLinear and QuantizeLinear as operations on images of bytes.
+
+They compute the integers that onnxruntime computes when it fuses such a group: it multiplies sums
+of integers by one factor, rounds to the nearest integer, to the even one of two, and adds the zero
+point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from fusionc.graph_kernel.blocked.image_area import (
+    Image,
+    ImageArea,
+    ImageJoin,
+    ImageCut,
+    Operation,
+    Part,
+    UnfitOperator,
+)
+from fusionc.graph_kernel.blocked.image_size import ImageSize
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import (
+    ByteConvolutionKind,
+    ByteConvStep,
+    ByteFirstStep,
+    ByteProductStep,
+)
+from fusionc.graph_kernel.blocked.kinds.byte_depthwise import ByteDepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.byte_elements import (
+    ByteAddStep,
+    ByteAverageStep,
+    ByteMaxPoolStep,
+)
+from fusionc.graph_kernel.blocked.step_kind import KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.windows import pooled, window_of
+from fusionc.graph_kernel.lower.area_info import attribute
+
+_F32 = np.float32
+_BLOCK = 64  # bytes of a block of channels
+_MOST_PLANAR = 4  # channels that lie together in four bytes
+_MOST_COLUMNS = 16  # of a kernel that reads such pixels
+_LARGEST = 2.0**31
+_SIGN = 128
+_NEAR = 1e-5  # the share by which the scale of a bias may differ from that of the sums
+
+
+@dataclass(frozen=True)
+class Dequantized(Part):
+    """The numbers that bytes, or integers of a bias, stand for."""
+
+    dequantize: onnx.NodeProto
+    unknown = "it does not read dequantized integers here"
+    outside = "dequantized numbers are needed outside"
+
+
+@dataclass(frozen=True)
+class Unquantized(Part):
+    """The result of an operator before it is quantized."""
+
+    core: onnx.NodeProto
+    activations: tuple[onnx.NodeProto, ...] = ()
+    unknown = "its result is not quantized here"
+    outside = "a result is needed outside before it is quantized"
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The scale and zero point of a quantization; of unsigned bytes if it is of bytes."""
+
+    scale: np.ndarray
+    zero: int
+
+    @property
+    def step(self) -> np.float32:
+        if self.scale.size != 1:
+            raise UnfitOperator("an image has several scales")
+        return _F32(self.scale.item())
+
+
+def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
+    """Whether an operator reads or makes bytes, or what is dequantized from them."""
+    if node.op_type in ("DequantizeLinear", "QuantizeLinear"):
+        return True
+    return images.has_bytes and any(
+        isinstance(images.parts.get(name), Dequantized | Unquantized) or _is_bytes(images, name)
+        for name in node.input
+    )
+
+
+def byte_operation(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | ImageJoin | None:
+    """What an operator of bytes does; None if a later one does it. Raises UnfitOperator."""
+    if node.op_type == "DequantizeLinear":
+        return _dequantized(images, node)
+    if node.op_type == "QuantizeLinear":
+        return _quantized(images, node)
+    if _is_bytes(images, node.input[0]):
+        if node.op_type != "MaxPool":
+            raise UnfitOperator("no step computes it of bytes")
+        return _max_pool(images, node, node.input[0], node.output[0])
+    if node.op_type not in _CORES and node.op_type not in _ACTIVATIONS:
+        raise UnfitOperator("no step computes it of bytes")
+    part = images.parts.get(node.input[0])
+    if isinstance(part, Unquantized):
+        if node.op_type not in _ACTIVATIONS:
+            raise UnfitOperator(part.unknown)
+        images.note_part(
+            node.output[0],
+            Unquantized(part.image, part.core, (*part.activations, node)),
+        )
+        return None
+    if not isinstance(part, Dequantized) or node.op_type not in _CORES:
+        raise UnfitOperator(Dequantized.unknown)
+    images.note_part(node.output[0], Unquantized(part.image, node))
+    return None
+
+
+def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> ByteConvolutionKind:
+    """A convolution that adds an image to its result; `is_second` if its result is the second
+    operand of the sum.
+    """
+    assert isinstance(total, ByteAddStep)
+    return replace(
+        conv,
+        zero_product=conv.zero,
+        zero=total.zero,
+        factor=total.factor,
+        factor2=total.factor2,
+        addend=total.addend,
+        is_swapped=is_second,
+    )
+
+
+def _is_bytes(images: ImageArea, name: str) -> bool:
+    value = images.area.values.get(name)
+    return value is not None and value.dtype in (TensorProto.UINT8, TensorProto.INT8)
+
+
+def _grid(images: ImageArea, node: onnx.NodeProto) -> _Grid:
+    """The scale and zero point of a DequantizeLinear or QuantizeLinear."""
+    scale = images.area.constants.get(node.input[1])
+    zero = _zero_point(images, node)
+    if scale is None or zero is None or scale.dtype != _F32:
+        raise UnfitOperator("a scale or a zero point is not known before the model runs")
+    zeros = set(np.ravel(zero).tolist())
+    if len(zeros) != 1 or attribute(node, "block_size", 0):
+        raise UnfitOperator("it has several zero points")
+    if np.dtype(zero.dtype) not in (np.uint8, np.int8, np.int32):
+        raise UnfitOperator("its integers do not have 8 bits")
+    number = int(zeros.pop())
+    return _Grid(scale, number + _SIGN if zero.dtype == np.int8 else number)
+
+
+def _zero_point(images: ImageArea, node: onnx.NodeProto) -> np.ndarray | None:
+    if len(node.input) > 2:
+        return images.area.constants.get(node.input[2])
+    value = images.area.values.get(node.input[0])
+    is_signed = value is not None and value.dtype == TensorProto.INT8
+    return np.array(0, np.int8 if is_signed else np.uint8)
+
+
+def _dequantized(images: ImageArea, node: onnx.NodeProto) -> None:
+    _grid(images, node)
+    images.note_part(node.output[0], Dequantized(node.input[0], node))
+
+
+def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
+    part = images.parts.get(node.input[0])
+    grid = _grid(images, node)
+    if isinstance(part, Unquantized):
+        if not all(_is_void(images, activation, grid) for activation in part.activations):
+            raise UnfitOperator("an activation is not that of the quantization")
+        return _CORES[part.core.op_type](images, part.core, node)
+    if part is not None or node.input[0] not in images.area.inputs:
+        raise UnfitOperator("it quantizes what is not an image from outside")
+    if node.output[0] in images.area.outputs:
+        raise UnfitOperator("bytes that are loaded are needed outside")
+    float_image = images.image(node.input[0])
+    images.note(node.output[0], replace(float_image, element_bytes=1))
+    images.loaded_as_bytes[node.output[0]] = node.input[0], float(grid.step)
+    return None
+
+
+def _is_void(images: ImageArea, activation: onnx.NodeProto, grid: _Grid) -> bool:
+    """Whether an activation changes nothing that the quantization does not change as well."""
+    if activation.op_type == "Relu":
+        return grid.zero == 0
+    least, most = (images.numbers(activation, k, name) for k, name in ((1, "min"), (2, "max")))
+    ends = (float(grid.step * _F32(limit - grid.zero)) for limit in (0, 255))
+    first, last = ends
+    return (least is None or least[0] <= first) and (most is None or most[0] >= last)
+
+
+def _operand(images: ImageArea, node: onnx.NodeProto, place: int) -> tuple[str, _Grid]:
+    """The bytes that an operand is dequantized from, and their grid. Raises UnfitOperator."""
+    part = images.parts.get(node.input[place])
+    if not isinstance(part, Dequantized):
+        raise UnfitOperator(Dequantized.unknown)
+    return part.image, _grid(images, part.dequantize)
+
+
+def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple[int, ...], int]:
+    """Weights with their grid, their shape and the bits that make them signed."""
+    name, grid = _operand(images, node, 1)
+    value = images.area.values.get(name)
+    if value is None or name not in images.area.inputs:
+        raise UnfitOperator("its weights are not known before the model runs")
+    if value.dtype not in (TensorProto.INT8, TensorProto.UINT8) or grid.zero != _SIGN:
+        raise UnfitOperator("the zero point of its weights is not in the middle")
+    sizes = tuple(size for size in value.shape if isinstance(size, int))
+    return name, grid, sizes, _SIGN if value.dtype == TensorProto.UINT8 else 0
+
+
+def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray) -> str:
+    """The integers of a bias, whose scales are those of the sums."""
+    if len(node.input) < 3 or not node.input[2]:
+        return ""
+    name, grid = _operand(images, node, 2)
+    if grid.zero or not np.allclose(grid.scale, scales, rtol=_NEAR, atol=0.0):
+        raise UnfitOperator("its bias has another scale")
+    if images.area.values[name].dtype != TensorProto.INT32:
+        raise UnfitOperator("its bias does not have 32 bits")
+    return name
+
+
+def _sums(
+    images: ImageArea,
+    core: onnx.NodeProto,
+    quantize: onnx.NodeProto,
+    kind: ByteConvolutionKind,
+    channels: int,
+    window: KernelWindow,
+) -> Operation:
+    """A convolution or product whose result has so many channels."""
+    x, of_image = _operand(images, core, 0)
+    w, of_weights, _, flip = _weights(images, core)
+    of_result = _grid(images, quantize)
+    scales = of_image.step * of_weights.scale.ravel()
+    if scales.size not in (1, channels):
+        raise UnfitOperator("its weights have scales along another axis")
+    factors = np.zeros(-(-channels // _BLOCK) * _BLOCK, _F32)
+    factors[:channels] = scales / of_result.step
+    kind = replace(kind, zero=of_result.zero, zero_in=of_image.zero, flip=flip)
+    return Operation(
+        kind,
+        quantize.output[0],
+        x,
+        weights=w,
+        bias=_bias(images, core, scales),
+        window=window,
+        numbers=tuple(factors.tolist()),
+        is_planar=isinstance(kind, ByteFirstStep),
+    )
+
+
+def _convolution(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+    x, _ = _operand(images, core, 0)
+    image = images.image(x)
+    _, _, shape, _ = _weights(images, core)
+    if len(shape) != 4:
+        raise UnfitOperator("its weights do not have four axes")
+    out, taken, *kernel = shape
+    window = window_of(core, (kernel[0], kernel[1]), image)
+    if taken * window.group != image.channels or out % window.group:
+        raise UnfitOperator("its weights do not fit its image")
+    kind = _kind_of_convolution(images, x, image.channels, out, window)
+    operation = _sums(images, core, quantize, kind, out, window)
+    images.note(operation.out, pooled(image, window, out))
+    return operation
+
+
+def _kind_of_convolution(
+    images: ImageArea, x: str, channels: int, out: int, window: KernelWindow
+) -> ByteConvolutionKind:
+    if window.group == channels == out and channels > 1:
+        return ByteDepthwiseStep()
+    if window.group != 1:
+        raise UnfitOperator("no step convolves groups of bytes")
+    is_loaded = x in images.area.inputs or x in images.loaded_as_bytes
+    has_columns = window.kernel[1] <= _MOST_COLUMNS and window.dilation[1] == 1
+    if is_loaded and channels <= _MOST_PLANAR and has_columns:
+        return ByteFirstStep()
+    return ByteConvStep()
+
+
+def _product(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+    x, _ = _operand(images, core, 0)
+    image = images.image(x)
+    _, of_weights, shape, _ = _weights(images, core)
+    is_turned = bool(attribute(core, "transB", 0))
+    is_plain = not attribute(core, "transA", 0) and attribute(core, "alpha", 1.0) == 1
+    if len(shape) != 2 or not images.is_rows(x) or not is_plain:
+        raise UnfitOperator("it is not rows times a matrix")
+    if len(core.input) > 2 and attribute(core, "beta", 1.0) != 1:
+        raise UnfitOperator("its bias is scaled")
+    taken, out = shape[::-1] if is_turned else shape
+    if taken != image.channels:
+        raise UnfitOperator("its weights do not fit its rows")
+    kind = ByteConvStep() if is_turned else ByteProductStep()
+    operation = _sums(images, core, quantize, kind, out, KernelWindow())
+    images.note(operation.out, replace(image, channels=out))
+    return operation
+
+
+def _sum(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+    (a, of_a), (b, of_b) = (_operand(images, core, place) for place in range(2))
+    of_result = _grid(images, quantize)
+    images.require_same(a, b)
+    first, second = (_F32(of.step / of_result.step) for of in (of_a, of_b))
+    # onnxruntime rounds the second product alone, and each sum with a product once
+    offset = np.float64(first) * of_a.zero + np.float64(_F32(second * _F32(of_b.zero)))
+    addend = _F32(_F32(of_result.zero) - _F32(offset))
+    out = quantize.output[0]
+    images.note(out, images.image(a))
+    kind = ByteAddStep(of_result.zero, float(first), float(second), float(addend))
+    return Operation(kind, out, a, b)
+
+
+def _pool(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+    x, of_image = _operand(images, core, 0)
+    of_result = _grid(images, quantize)
+    if (of_image.step, of_image.zero) != (of_result.step, of_result.zero):
+        raise UnfitOperator("it is quantized in another way")
+    return _max_pool(images, core, x, quantize.output[0])
+
+
+def _max_pool(images: ImageArea, node: onnx.NodeProto, x: str, out: str) -> Operation:
+    image = images.image(x)
+    kernel = attribute(node, "kernel_shape")
+    if len(node.output) > 1 or attribute(node, "ceil_mode", 0):
+        raise UnfitOperator("no step pools bytes like that")
+    window = window_of(node, (int(kernel[0]), int(kernel[1])), image)
+    top, left, bottom, right = window.pads
+    is_inside = max(top, bottom) < kernel[0] and max(left, right) < kernel[1]
+    if window.dilation != (1, 1) or not is_inside:
+        raise UnfitOperator("no step pools bytes like that")
+    images.note(out, pooled(image, window, image.channels))
+    zero = images.zero_points.get(out, 0)
+    return Operation(ByteMaxPoolStep(zero), out, x, window=window)
+
+
+def _average(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+    x, of_image = _operand(images, core, 0)
+    of_result = _grid(images, quantize)
+    image = images.image(x)
+    if len(images.shape(x)) != 4:
+        raise UnfitOperator("it is not a mean over rows and columns")
+    one = ImageSize(1)
+    images.note(quantize.output[0], Image(image.channels, image.batch, one, one, element_bytes=1))
+    kind = ByteAverageStep(
+        of_result.zero, of_image.zero, float(of_image.step), float(of_result.step)
+    )
+    return Operation(kind, quantize.output[0], x)
+
+
+_Maker = Callable[[ImageArea, onnx.NodeProto, onnx.NodeProto], Operation]
+_CORES: Mapping[str, _Maker] = {
+    "Conv": _convolution,
+    "MatMul": _product,
+    "Gemm": _product,
+    "Add": _sum,
+    "MaxPool": _pool,
+    "GlobalAveragePool": _average,
+}
+_ACTIVATIONS = ("Relu", "Clip")

@@ -1,0 +1,388 @@
+/* Convolutions and products of 8-bit integers with sums of 32 bits, which are exact.
+ *
+ * A pixel of an image has 64 channels of a block in 64 bytes, whatever the width of vectors. Weights
+ * are signed, and lie as [16 channels out][block][row][column][4 channels in][channel out][channel
+ * in], 1024 bytes for the 64 channels of a block. Each step's weights begin with the numbers that
+ * sums begin with: bias less zero point times weights. */
+#ifdef GB_V
+#ifndef GB_BYTE_TYPES
+#define GB_BYTE_TYPES
+enum { GB_BLOCK = 64, GB_OUTS = 16, GB_QUADS = 16, GB_POSITIONS = 32, GB_PANEL = 1024 };
+
+/* What a tile of positions by 32 channels out reads. Distances are in bytes. Positions are pixels
+ * in a row of the result, or in all rows, those between the end of a row and the next included. */
+typedef struct {
+  const uint8_t *x; /* at the first position and the first element of the kernel */
+  ptrdiff_t x_position, x_block, x_row, x_column;
+  const int8_t *w;
+  ptrdiff_t w_outs; /* from 16 channels out to the next */
+  ptrdiff_t blocks, rows, columns, quads; /* quads: of the last block */
+  const int32_t *start;
+  int32_t *sums; /* [position][32] */
+} gb_byte_tile;
+
+typedef void gb_byte_sums(const gb_byte_tile *t, ptrdiff_t count, int outs);
+
+/* What lies where in the positions of a part. */
+typedef struct {
+  ptrdiff_t image, row, first, count; /* in positions of the row */
+} gb_byte_part;
+#endif
+
+/* Sums with vectors of this width, without instructions for products of bytes. */
+typedef int32_t GB(ints) __attribute__((vector_size(4 * GB_V), aligned(4)));
+
+#if GB_V == 4 && defined(__x86_64__)
+typedef short gb_words_4 __attribute__((vector_size(16)));
+typedef int gb_sums_4 __attribute__((vector_size(16)));
+GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
+  const gb_words_4 even = (gb_words_4)(x & 0xff00ff), odd = (gb_words_4)((x >> 8) & 0xff00ff);
+  const gb_words_4 of_even = ((gb_words_4)w << 8) >> 8, of_odd = (gb_words_4)w >> 8;
+  return (GB(ints))__builtin_ia32_pmaddwd128(even, of_even) +
+         (GB(ints))__builtin_ia32_pmaddwd128(odd, of_odd);
+}
+#elif GB_V == 8
+GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
+  const __m256i low = _mm256_set1_epi16(255), v = (__m256i)x, u = (__m256i)w;
+  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(v, low),
+                                         _mm256_srai_epi16(_mm256_slli_epi16(u, 8), 8));
+  const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(v, 8), _mm256_srai_epi16(u, 8));
+  return (GB(ints))_mm256_add_epi32(even, odd);
+}
+#elif GB_V == 16
+GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
+  const __m512i low = _mm512_set1_epi16(255), v = (__m512i)x, u = (__m512i)w;
+  const __m512i even = _mm512_madd_epi16(_mm512_and_si512(v, low),
+                                         _mm512_srai_epi16(_mm512_slli_epi16(u, 8), 8));
+  const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(v, 8), _mm512_srai_epi16(u, 8));
+  return (GB(ints))_mm512_add_epi32(even, odd);
+}
+#else
+GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
+  GB(ints) sum = {0};
+  for (int k = 0; k < 4; ++k) sum += (x >> 8 * k & 255) * (w << (24 - 8 * k) >> 24);
+  return sum;
+}
+#endif
+#define GB_DOT(sum, x, w) ((sum) + GB(products)(x, w))
+
+/* R positions by N vectors of channels out. DOT adds the products of four bytes. */
+#define GB_BYTE_SUMS(name, target, R, N, DOT)                                                     \
+  target static void GB(name)(const gb_byte_tile *t, ptrdiff_t count, int outs) {                 \
+    for (ptrdiff_t p = 0; p < count; p += R)                                                      \
+      for (int o = 0; o < outs; o += N * GB_V) {                                                  \
+        const uint8_t *x[R];                                                                      \
+        for (int r = 0; r < R; ++r)                                                               \
+          x[r] = t->x + (p + r < count ? p + r : count - 1) * t->x_position;                      \
+        GB(ints) s[R][N];                                                                         \
+        for (int r = 0; r < R; ++r)                                                               \
+          for (int n = 0; n < N; ++n) s[r][n] = *(const GB(ints) *)(t->start + o + n * GB_V);     \
+        const int8_t *w = t->w + o / GB_OUTS * t->w_outs + o % GB_OUTS * 4;                       \
+        for (ptrdiff_t b = 0; b < t->blocks; ++b)                                                 \
+          for (ptrdiff_t i = 0; i < t->rows; ++i)                                                 \
+            for (ptrdiff_t j = 0; j < t->columns; ++j, w += GB_PANEL) {                           \
+              const ptrdiff_t at = b * t->x_block + i * t->x_row + j * t->x_column;               \
+              const ptrdiff_t quads = b + 1 == t->blocks ? t->quads : GB_QUADS;                   \
+              for (ptrdiff_t q = 0; q < quads; ++q) {                                             \
+                GB(ints) v[N];                                                                    \
+                _Pragma("GCC unroll 4") for (int n = 0; n < N; ++n) v[n] = *(const GB(ints) *)(   \
+                    w + q * 64 + n * GB_V / GB_OUTS * t->w_outs + n * GB_V % GB_OUTS * 4);        \
+                _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r) {                            \
+                  int32_t four;                                                                   \
+                  memcpy(&four, x[r] + at + 4 * q, 4);                                            \
+                  const GB(ints) u = four - (GB(ints)){0};                                        \
+                  _Pragma("GCC unroll 4") for (int n = 0; n < N; ++n) s[r][n] =                   \
+                      DOT(s[r][n], u, v[n]);                                                      \
+                }                                                                                 \
+              }                                                                                   \
+            }                                                                                     \
+        for (int r = 0; r < R && p + r < count; ++r)                                              \
+          for (int n = 0; n < N; ++n)                                                             \
+            *(GB(ints) *)(t->sums + (p + r) * 2 * GB_OUTS + o + n * GB_V) = s[r][n];              \
+      }                                                                                           \
+  }
+GB_BYTE_SUMS(plain_bytes, , 4, 2, GB_DOT)
+
+#if GB_V == 8 && GB_HAS_INTRINSICS
+#define GB_DOT_VNNI(sum, x, w) \
+  ((GB(ints))_mm256_dpbusd_avx_epi32((__m256i)(sum), (__m256i)(x), (__m256i)(w)))
+GB_BYTE_SUMS(vnni_bytes, __attribute__((target("avx2,fma,avxvnni"))), 6, 2, GB_DOT_VNNI)
+#undef GB_DOT_VNNI
+#elif GB_V == 16 && GB_HAS_INTRINSICS
+#define GB_DOT_VNNI(sum, x, w) \
+  ((GB(ints))_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(x), (__m512i)(w)))
+GB_BYTE_SUMS(vnni_bytes,
+             __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,"
+                                   "prefer-vector-width=512"))),
+             12, 2, GB_DOT_VNNI)
+#undef GB_DOT_VNNI
+
+/* 32 positions by 32 channels out in tiles of AMX: sums in 0 to 3, positions in 4 and 5, weights in
+ * 6 and 7. */
+#define GB_TILES_TARGET __attribute__((target("amx-tile,amx-int8,avx512f,avx512vl,avx512bw")))
+GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count, int outs) {
+  enum { ROWS = 16, APART = 2 * GB_OUTS * 4 };
+  const int is_long = count > ROWS, is_wide = outs > GB_OUTS;
+  const int8_t *w0 = t->w, *w1 = t->w + t->w_outs;
+  const ptrdiff_t further = ROWS * t->x_position;
+  _tile_loadd(0, t->start, 0);
+  if (is_wide) _tile_loadd(1, t->start + GB_OUTS, 0);
+  if (is_long) _tile_loadd(2, t->start, 0);
+  if (is_long && is_wide) _tile_loadd(3, t->start + GB_OUTS, 0);
+  for (ptrdiff_t b = 0; b < t->blocks; ++b)
+    for (ptrdiff_t i = 0; i < t->rows; ++i) {
+      const uint8_t *x = t->x + b * t->x_block + i * t->x_row;
+      for (ptrdiff_t j = 0; j < t->columns; ++j, x += t->x_column, w0 += GB_PANEL, w1 += GB_PANEL) {
+        _tile_loadd(4, x, t->x_position);
+        _tile_loadd(6, w0, 64);
+        _tile_dpbusd(0, 4, 6);
+        if (is_wide) {
+          _tile_loadd(7, w1, 64);
+          _tile_dpbusd(1, 4, 7);
+        }
+        if (is_long) {
+          _tile_loadd(5, x + further, t->x_position);
+          _tile_dpbusd(2, 5, 6);
+          if (is_wide) _tile_dpbusd(3, 5, 7);
+        }
+      }
+    }
+  _tile_stored(0, t->sums, APART);
+  if (is_wide) _tile_stored(1, t->sums + GB_OUTS, APART);
+  if (is_long) _tile_stored(2, t->sums + ROWS * 2 * GB_OUTS, APART);
+  if (is_long && is_wide) _tile_stored(3, t->sums + ROWS * 2 * GB_OUTS + GB_OUTS, APART);
+}
+#endif
+#undef GB_DOT
+
+/* `count` pixels by 32 channels become bytes: the sum by the factor of its channel, rounded to the
+ * nearest, to the even one of two, plus the zero point, saturated. */
+GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zero, uint8_t *y,
+                              ptrdiff_t count) {
+#if GB_V == 16 && GB_HAS_INTRINSICS
+  const __m512 f0 = _mm512_loadu_ps(factors), f1 = _mm512_loadu_ps(factors + 16);
+  const __m512i z = _mm512_set1_epi16((short)zero),
+                order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+#define GB_ROUNDED(k, f)                 \
+  _mm512_cvtps_epi32(                    \
+      _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f))
+  for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
+    const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
+                  b = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(2, f0), GB_ROUNDED(3, f1)), z);
+    const __m512i made = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(a, b));
+    /* four bytes of a0, a1, b0, b1 in turn of each lane; in order: a0 a1 b0 b1 */
+    _mm256_storeu_si256((__m256i *)(void *)y, _mm512_castsi512_si256(made));
+    if (p + 1 < count)
+      _mm256_storeu_si256((__m256i *)(void *)(y + GB_BLOCK), _mm512_extracti64x4_epi64(made, 1));
+  }
+#undef GB_ROUNDED
+#else
+  const float least = (float)-zero, most = (float)(255 - zero), magic = 12582912.0f;
+  for (ptrdiff_t p = 0; p < count; ++p, sums += 32, y += GB_BLOCK)
+    for (int k = 0; k < 32; ++k) {
+      float v = (float)sums[k] * factors[k];
+      v = v < least ? least : v;
+      v = (v > most ? most : v) + magic;
+      int32_t bits;
+      memcpy(&bits, &v, 4);
+      y[k] = (uint8_t)(bits - 0x4B400000 + zero);
+    }
+#endif
+}
+
+/* The sum of two bytes of two scales, as onnxruntime computes it. */
+GK_INLINE uint8_t GB(byte_sum)(uint8_t a, uint8_t b, const gb_step *s) {
+#if GB_FUSED
+  float v = __builtin_fmaf(s->factor, (float)a, __builtin_fmaf(s->factor2, (float)b, s->addend));
+#else
+  float v = s->factor * (float)a + (s->factor2 * (float)b + s->addend);
+#endif
+  v = v < 0.0f ? 0.0f : v;
+  v = (v > 255.0f ? 255.0f : v) + 12582912.0f;
+  int32_t bits;
+  memcpy(&bits, &v, 4);
+  return (uint8_t)(bits - 0x4B400000);
+}
+
+GK_INLINE ptrdiff_t GB(byte_pitch)(const gb_call *c) {
+  return c->is_flat ? c->in.row / c->in.pixel : c->out.width;
+}
+
+void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  const ptrdiff_t pairs = (c->out.channels + 31) / 32, pitch = GB(byte_pitch)(c);
+  const ptrdiff_t length = c->is_flat ? (c->out.height - 1) * pitch + c->out.width : pitch;
+  const ptrdiff_t parts = (length + c->part - 1) / c->part; /* of a line */
+  const ptrdiff_t panels =
+      c->in.blocks * s->kernel[0] * (c->in.is_planar ? 1 : s->kernel[1]) * GB_PANEL;
+  const int32_t *start = (const int32_t *)c->weights;
+  const int8_t *weights = (const int8_t *)(start + pairs * 32);
+  int32_t sums[GB_POSITIONS * 32] __attribute__((aligned(64)));
+  int32_t begin[32] __attribute__((aligned(64)));
+  gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
+                    .x_block = 4 * c->in.plane,
+                    .x_row = 4 * s->dilation[0] * c->in.row,
+                    .x_column = 4 * s->dilation[1] * c->in.pixel,
+                    .w_outs = panels,
+                    .blocks = c->in.blocks,
+                    .rows = s->kernel[0],
+                    .columns = s->kernel[1],
+                    .quads = ((c->in.channels - 1) % GB_BLOCK) / 4 + 1,
+                    .start = begin,
+                    .sums = sums};
+  if (c->in.is_planar) { /* four bytes of each pixel: the columns of a kernel lie side by side */
+    t.columns = 1;
+    t.quads = s->kernel[1];
+  }
+  gb_byte_sums *sum = GB(plain_bytes);
+#if GB_V >= 8 && GB_HAS_INTRINSICS
+  const int features = gb_instructions();
+  if (features & (GB_V == 8 ? GB_HAS_VNNI : GB_HAS_VNNI_512)) sum = GB(vnni_bytes);
+#if GB_V == 16
+  gb_tile_state before;
+  const int has_tiles = (features & GB_HAS_BYTE_TILES) != 0;
+  if (has_tiles) {
+    sum = GB(amx_bytes);
+    gb_begin_tiles(&before);
+  }
+#endif
+#endif
+  (void)scratch;
+  for (GB(place) at = GB(place_of)(c, unit, pairs); unit < end; ++unit, GB(advance)(c, &at, pairs)) {
+    const ptrdiff_t line = at.part / parts, first = at.part % parts * c->part;
+    const ptrdiff_t count = length - first < c->part ? length - first : c->part;
+    const ptrdiff_t y0 = c->is_flat ? 0 : line;
+    const int outs = c->out.channels - at.block * 32 < 32 ? (int)(c->out.channels - at.block * 32) : 32;
+    for (int k = 0; k < 32; ++k)
+      begin[k] = start[at.block * 32 + k] + (c->bias ? ((const int32_t *)c->bias)[at.block * 32 + k] : 0);
+    t.w = weights + at.block * 2 * panels;
+    uint8_t *image = (uint8_t *)(c->out.data + at.image * c->out.image + at.block / 2 * c->out.plane) +
+                     at.block % 2 * 32;
+    const uint8_t *second = c->in2.data ? (const uint8_t *)(c->in2.data + at.image * c->in2.image +
+                                                            at.block / 2 * c->in2.plane) +
+                                              at.block % 2 * 32
+                                        : NULL;
+    for (ptrdiff_t p = 0; p < count; p += GB_POSITIONS) {
+      const ptrdiff_t n = count - p < GB_POSITIONS ? count - p : GB_POSITIONS;
+      t.x = (const uint8_t *)(c->in.data + at.image * c->in.image +
+                              (y0 * s->stride[0] - s->pads[0]) * c->in.row +
+                              ((first + p) * s->stride[1] - s->pads[1]) * c->in.pixel);
+      sum(&t, n, outs);
+      /* the pixels of each row, without what is between rows */
+      for (ptrdiff_t done = 0; done < n;) {
+        const ptrdiff_t position = first + p + done, row = y0 + position / pitch,
+                        column = position % pitch;
+        const ptrdiff_t left = c->out.width - column, rest = n - done;
+        const ptrdiff_t run = left < rest ? left : rest;
+        if (run > 0) {
+          uint8_t *y = image + 4 * (row * c->out.row + column * c->out.pixel);
+          if (second) { /* it may lie where the result does */
+            const uint8_t *x2 = second + 4 * (row * c->in2.row + column * c->in2.pixel);
+            uint8_t made[GB_POSITIONS * GB_BLOCK];
+            GB(requantize)(sums + done * 32, c->tensor + at.block * 32, s->zero_product, made, run);
+            for (ptrdiff_t k = 0; k < run * GB_BLOCK; k += GB_BLOCK)
+              for (int v = 0; v < 32; ++v)
+                y[k + v] = s->is_swapped ? GB(byte_sum)(x2[k + v], made[k + v], s)
+                                         : GB(byte_sum)(made[k + v], x2[k + v], s);
+          } else {
+            GB(requantize)(sums + done * 32, c->tensor + at.block * 32, s->zero, y, run);
+          }
+        }
+        const ptrdiff_t step = pitch - column;
+        done += step < rest ? step : rest;
+      }
+    }
+  }
+#if GB_V == 16 && GB_HAS_INTRINSICS
+  if (has_tiles) gb_end_tiles(&before);
+#endif
+}
+
+/* Weights [out, in, rows, columns]; `of` gives that of a channel out, a channel in and a tap. */
+GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, ptrdiff_t in,
+                               ptrdiff_t out, ptrdiff_t of_out, ptrdiff_t of_in) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (in + GB_BLOCK - 1) / GB_BLOCK;
+  const ptrdiff_t panels = blocks * taps * GB_PANEL, outs = (out + 31) / 32 * 32;
+  int32_t *start = (int32_t *)to;
+  int8_t *packed = (int8_t *)(start + outs);
+  for (ptrdiff_t o = 0; o < out; ++o) {
+    int32_t sum = 0;
+    for (ptrdiff_t i = 0; i < in; ++i)
+      for (ptrdiff_t k = 0; k < taps; ++k) {
+        const int8_t v = (int8_t)(w[o * of_out + i * of_in + k] ^ s->flip);
+        packed[o / GB_OUTS * panels + (i / GB_BLOCK * taps + k) * GB_PANEL +
+               i % GB_BLOCK / 4 * 64 + o % GB_OUTS * 4 + i % 4] = v;
+        sum += v;
+      }
+    start[o] = -s->zero_in * sum;
+  }
+}
+
+void GB(pack_bytes)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
+  GB(pack_panels)((const uint8_t *)w, to, s, in, out, in * taps, taps);
+}
+
+void GB(pack_byte_matrix)(const float *w, float *to, const gb_step *s, ptrdiff_t in,
+                          ptrdiff_t out) {
+  GB(pack_panels)((const uint8_t *)w, to, s, in, out, 1, out);
+}
+
+/* Panels of four bytes for each column of a kernel. */
+void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdiff_t in,
+                          ptrdiff_t out) {
+  const ptrdiff_t columns = s->kernel[1], taps = s->kernel[0] * columns;
+  const uint8_t *w = (const uint8_t *)from;
+  int32_t *start = (int32_t *)to;
+  int8_t *packed = (int8_t *)(start + (out + 31) / 32 * 32);
+  for (ptrdiff_t o = 0; o < out; ++o) {
+    int32_t sum = 0;
+    for (ptrdiff_t i = 0; i < in; ++i)
+      for (ptrdiff_t k = 0; k < taps; ++k) {
+        const int8_t v = (int8_t)(w[(o * in + i) * taps + k] ^ s->flip);
+        packed[(o / GB_OUTS * s->kernel[0] + k / columns) * GB_PANEL + k % columns * 64 +
+               o % GB_OUTS * 4 + i] = v;
+        sum += v;
+      }
+    start[o] = -s->zero_in * sum;
+  }
+}
+
+#else
+static ptrdiff_t gb_first_panels(const gb_width *width, const gb_step *s, ptrdiff_t in,
+                                 ptrdiff_t out) {
+  (void)width;
+  (void)in;
+  return gb_rounded(out, 32) + gb_rounded(out, 32) * s->kernel[0] * 16;
+}
+
+static ptrdiff_t gb_byte_panels(const gb_width *width, const gb_step *s, ptrdiff_t in,
+                                ptrdiff_t out) {
+  (void)width;
+  return gb_rounded(out, 32) +
+         gb_rounded(in, 64) * gb_rounded(out, 32) * s->kernel[0] * s->kernel[1] / 4;
+}
+
+/* Parts of the positions of a row, or of all rows if pixels of the image are side by side. */
+static void gb_divide_bytes(const gb_width *width, gb_call *c) {
+  enum { GB_PART_OF = 64, GB_KEPT = 1 << 20 };
+  const gb_step *s = c->step;
+  (void)width;
+  c->is_flat = s->stride[0] == 1 && s->stride[1] == 1;
+  const ptrdiff_t pitch = c->in.pixel ? c->in.row / c->in.pixel : 1;
+  const ptrdiff_t length = c->is_flat ? (c->out.height - 1) * pitch + c->out.width : c->out.width;
+  const ptrdiff_t lines = c->is_flat ? 1 : c->out.height;
+  c->part = GB_PART_OF;
+  const ptrdiff_t parts = (length + c->part - 1) / c->part;
+  c->rows = lines * parts;
+  const ptrdiff_t read = c->in.image * 4 / (c->rows > 0 ? c->rows : 1) + 1;
+  const ptrdiff_t most = GB_KEPT / read + 1;
+  c->strip = most < c->rows ? most : c->rows;
+  c->units = c->out.batch * ((c->out.channels + 31) / 32) * c->rows;
+}
+
+static double gb_byte_ns(const gb_width *width, const gb_call *c) {
+  const double taps = gb_taps(c->step);
+  return gb_made(c) * (taps * (double)c->in.channels / 16.0 / width->vector + 0.05);
+}
+#endif

@@ -1,0 +1,67 @@
+"""Convolutions and products of 8-bit integers, with sums of 32 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
+
+FAMILY = "bytes"
+
+
+@dataclass(frozen=True)
+class ByteConvolutionKind(StepKind):
+    """Weights of 8 bits, a bias of 32 bits, and `tensor` with the factor of each channel out, by
+    which its sum becomes steps of the result.
+    """
+
+    zero: int = 0  # the zero point of the result, which borders hold
+    zero_in: int = 0  # that of the image
+    flip: int = 0  # the bits that make signed weights of those of the model
+    # of a sum with `second`: the steps of both as steps of the result, and what is added
+    factor: float = 0.0
+    factor2: float = 0.0
+    addend: float = 0.0
+    zero_product: int = 0  # the zero point before the sum
+    is_swapped: bool = False  # `second` is the first operand of the sum
+    is_convolution = True
+    family = FAMILY
+
+
+def _functions(pack: str, size: str = "") -> StepFunctions:
+    return StepFunctions(
+        task="byte_convolve",
+        pack=pack,
+        packed_floats="byte_panels",
+        size=size,
+        divide="divide_bytes",
+        nanoseconds="byte_ns",
+    )
+
+
+@dataclass(frozen=True)
+class ByteConvStep(ByteConvolutionKind):
+    """Weights are [out, in, rows, columns]."""
+
+    functions = _functions("pack_bytes", size="windowed")
+
+
+@dataclass(frozen=True)
+class ByteProductStep(ByteConvolutionKind):
+    """Weights are [in, out]."""
+
+    functions = _functions("pack_byte_matrix")
+
+
+@dataclass(frozen=True)
+class ByteFirstStep(ByteConvolutionKind):
+    """A convolution of at most four channels, which lie together in four bytes."""
+
+    functions = StepFunctions(
+        task="byte_convolve",
+        pack="pack_first_bytes",
+        packed_floats="first_panels",
+        size="windowed",
+        divide="divide_bytes",
+        nanoseconds="byte_ns",
+    )

@@ -1,0 +1,23 @@
+"""Convolutions of 8-bit integers of each channel by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY, ByteConvolutionKind
+from fusionc.graph_kernel.blocked.step_kind import StepFunctions
+
+
+@dataclass(frozen=True)
+class ByteDepthwiseStep(ByteConvolutionKind):
+    """Weights are [channels, 1, rows, columns]."""
+
+    functions = StepFunctions(
+        task="byte_depthwise",
+        pack="pack_byte_depthwise",
+        packed_floats="byte_lanes",
+        size="windowed",
+        nanoseconds="byte_depthwise_ns",
+    )
+    family = FAMILY
+    keeps_channels = True

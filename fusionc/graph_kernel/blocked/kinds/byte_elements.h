@@ -1,0 +1,70 @@
+/* What is done to each byte, and pools of bytes. */
+#ifdef GB_V
+void GB(byte_add)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  (void)scratch;
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const uint8_t *a = (const uint8_t *)GB(at)(&c->in, &at), *b = (const uint8_t *)GB(at)(&c->in2, &at);
+    uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
+    for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) y[k] = GB(byte_sum)(a[k], b[k], c->step);
+  }
+}
+
+/* A function of one byte: `tensor` has its 256 results. */
+void GB(byte_table)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  uint8_t table[256];
+  (void)scratch;
+  for (int k = 0; k < 256; ++k) table[k] = (uint8_t)c->tensor[k];
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const uint8_t *x = (const uint8_t *)GB(at)(&c->in, &at);
+    uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
+    for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) y[k] = table[x[k]];
+  }
+}
+
+void GB(byte_max_pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  (void)scratch;
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const uint8_t *image =
+        (const uint8_t *)(c->in.data + at.image * c->in.image + at.block * c->in.plane);
+    uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
+    const ptrdiff_t top = at.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
+    const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
+    for (ptrdiff_t k = 0; k < at.count; ++k, y += GB_BLOCK) {
+      const ptrdiff_t left = k * s->stride[1] - s->pads[1], right = left + s->kernel[1];
+      const ptrdiff_t from = left < 0 ? 0 : left, to = right > c->in.width ? c->in.width : right;
+      uint8_t largest[GB_BLOCK] = {0};
+      for (ptrdiff_t i = first; i < last; ++i)
+        for (ptrdiff_t j = from; j < to; ++j) {
+          const uint8_t *x = image + 4 * (i * c->in.row + j * c->in.pixel);
+          for (int v = 0; v < GB_BLOCK; ++v) largest[v] = x[v] > largest[v] ? x[v] : largest[v];
+        }
+      memcpy(y, largest, GB_BLOCK);
+    }
+  }
+}
+
+void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  const int pixels = (int)(c->in.height * c->in.width);
+  float factors[GB_BLOCK];
+  (void)scratch;
+  for (int v = 0; v < GB_BLOCK; ++v) factors[v] = s->factor / (s->factor2 * (float)pixels);
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image + at.block * c->in.plane);
+    uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
+    int32_t sums[GB_BLOCK];
+    for (int v = 0; v < GB_BLOCK; ++v) sums[v] = -s->zero_in * pixels;
+    for (ptrdiff_t i = 0; i < c->in.height; ++i)
+      for (ptrdiff_t j = 0; j < c->in.width; ++j)
+        for (int v = 0; v < GB_BLOCK; ++v)
+          sums[v] += x[4 * (i * c->in.row + j * c->in.pixel) + v];
+    for (int half = 0; half < GB_BLOCK; half += 32)
+      GB(requantize)(sums + half, factors + half, s->zero, y + half, 1);
+  }
+}
+#endif

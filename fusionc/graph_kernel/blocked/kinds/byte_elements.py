@@ -1,0 +1,52 @@
+"""What is done to each byte, and pools of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY
+from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
+
+
+@dataclass(frozen=True)
+class _ByteKind(StepKind):
+    zero: int = 0  # the zero point of the result
+    family = FAMILY
+    keeps_channels = True
+
+
+@dataclass(frozen=True)
+class ByteAddStep(_ByteKind):
+    """The sum of two images: the steps of both as steps of the result, and what is added."""
+
+    factor: float = 0.0
+    factor2: float = 0.0
+    addend: float = 0.0
+    functions = StepFunctions(task="byte_add")
+    keeps_pixels = True
+
+
+@dataclass(frozen=True)
+class ByteTableStep(_ByteKind):
+    """A function of one byte, whose 256 results `tensor` has."""
+
+    functions = StepFunctions(task="byte_table")
+    keeps_pixels = True
+    writes_in_place = True
+
+
+@dataclass(frozen=True)
+class ByteMaxPoolStep(_ByteKind):
+    """The largest byte of each window."""
+
+    functions = StepFunctions(task="byte_max_pool", size="windowed", nanoseconds="pool_ns")
+
+
+@dataclass(frozen=True)
+class ByteAverageStep(_ByteKind):
+    """The mean of each image, of scale `factor`, in steps of `factor2`."""
+
+    zero_in: int = 0
+    factor: float = 0.0
+    factor2: float = 0.0
+    functions = StepFunctions(task="byte_average", size="averaged", nanoseconds="average_ns")

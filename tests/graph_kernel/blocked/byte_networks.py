@@ -1,0 +1,238 @@
+"""Small quantized networks with random integers, and what they compute in integers by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from networks import Array, Found, Network
+from onnx import numpy_helper
+
+from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.select.blocked_clusters import integer_locations
+from fusionc.shapes.inference import typed_model
+
+F32 = np.float32
+_CLIPPED = {np.dtype(np.uint8): (0, 255), np.dtype(np.int8): (-128, 127)}
+
+
+class ByteNetwork(Network):
+    """A network whose values are dequantized from bytes. Methods return dequantized values."""
+
+    def __init__(self, seed: int = 0, dtype: Any = np.uint8) -> None:
+        super().__init__(seed=seed)
+        self.dtype = dtype
+        self.scales: dict[str, float] = {}
+
+    def quantized(self, x: str, scale: float, zero: int, dtype: Any = None) -> str:
+        """x after QuantizeLinear and DequantizeLinear; `zero` as if bytes had no sign."""
+        dtype = dtype or self.dtype
+        number = zero - 128 if dtype == np.int8 else zero
+        grid = self.const(F32(scale)), self.const(number, dtype)
+        y = self.op("DequantizeLinear", self.op("QuantizeLinear", x, *grid), *grid)
+        self.scales[y] = float(F32(scale))
+        return str(y)
+
+    def integers(self, *shape: int, axis: int | None = 0, dtype: Any = np.int8) -> tuple[str, Array]:
+        """Dequantized weights and their scales."""
+        least = -128 if dtype == np.int8 else 0
+        count = 1 if axis is None else shape[axis]
+        scales = self.rng.uniform(0.002, 0.01, count).astype(F32)
+        zeros = np.full(count, 0 if dtype == np.int8 else 128, dtype)
+        if axis is None:
+            scales, zeros = scales[0], zeros[0]
+        w = self.const(self.rng.integers(least, least + 256, shape), dtype)
+        more = {} if axis is None else {"axis": axis}
+        return self.op(
+            "DequantizeLinear", w, self.const(scales), self.const(zeros, dtype), **more
+        ), scales
+
+    def bias(self, x: str, out: int, scales: Array) -> str:
+        numbers = self.const(self.rng.integers(-4000, 4000, out), np.int32)
+        own = np.asarray(F32(self.scales[x]) * np.asarray(scales), F32)
+        zeros = self.const(np.zeros(own.shape, np.int32), np.int32)
+        more = {"axis": 0} if own.ndim else {}
+        return str(self.op("DequantizeLinear", numbers, self.const(own), zeros, **more))
+
+    def byte_conv(
+        self,
+        x: str,
+        channels: int,
+        out: int,
+        kernel: tuple[int, int],
+        zero: int = 100,
+        *,
+        group: int = 1,
+        has_bias: bool = True,
+        axis: int | None = 0,
+        dtype: Any = np.int8,
+        activation: str = "",
+        **attributes: Any,
+    ) -> str:
+        w, scales = self.integers(out, channels // group, *kernel, axis=axis, dtype=dtype)
+        bias = (self.bias(x, out, scales),) if has_bias else ()
+        y = self.op("Conv", x, w, *bias, group=group, kernel_shape=kernel, **attributes)
+        y = self.op(activation, y) if activation else y
+        spread = np.sqrt(channels // group * kernel[0] * kernel[1]) * 70 * 0.006
+        return self.quantized(y, self.scales[x] * spread * 0.7, zero)
+
+    def byte_product(self, x: str, channels: int, out: int, *, is_gemm: bool = False) -> str:
+        w, scales = self.integers(channels, out, axis=1)
+        scale = self.scales[x] * np.sqrt(channels) * 70 * 0.006 * 0.7
+        if is_gemm:
+            y = self.op("Gemm", x, w, self.bias(x, out, scales))
+        else:
+            y = self.op("MatMul", x, w)
+        return self.quantized(y, scale, 120)
+
+    def pooled(self, x: str, **attributes: Any) -> str:
+        """A MaxPool of the integers of x."""
+        (dequantize,) = (node for node in self.nodes if node.output[0] == x)
+        self.nodes.remove(dequantize)
+        integers, *grid = dequantize.input
+        y = self.op("DequantizeLinear", self.op("MaxPool", integers, **attributes), *grid)
+        self.scales[y] = self.scales[x]
+        return str(y)
+
+    def total(self, a: str, b: str, zero: int = 90) -> str:
+        scale = (self.scales[a] + self.scales[b]) * 0.6
+        return self.quantized(self.op("Add", a, b), scale, zero)
+
+
+def only_area_of_integers(model: onnx.ModelProto) -> Found:
+    (location,) = integer_locations(typed_model(model, "").main, KernelKind.BLOCKED)
+    pairs = list(zip(location.area.inputs, location.inputs, strict=True))
+    return Found(
+        location.area,
+        {name: edge.constant() for name, edge in pairs if edge.is_constant},
+        {name: edge.name for name, edge in pairs if not edge.is_constant},
+    )
+
+
+class _Grid:
+    """Integers with a scale and a zero point."""
+
+    def __init__(self, numbers: Array, scale: Array, zero: Array) -> None:
+        self.raw = numbers
+        self.numbers = numbers.astype(np.int64)
+        self.scale = np.asarray(scale, F32)
+        self.zero = int(np.ravel(zero)[0])
+
+    @property
+    def centred(self) -> Array:
+        return self.numbers - self.zero
+
+
+def computed_in_integers(
+    model: onnx.ModelProto, feeds: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The integers of all quantizations, each group being computed in integers: sums are exact,
+    then multiplied by one factor of float32.
+    """
+    constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    known: dict[str, Any] = {**constants, **feeds}
+    for node in model.graph.node:
+        read = [known[name] for name in node.input]
+        if node.op_type == "DequantizeLinear":
+            known[node.output[0]] = _Grid(*read)
+        elif node.op_type == "QuantizeLinear":
+            known[node.output[0]] = _quantized(*read)
+        elif node.op_type == "Relu":
+            known[node.output[0]] = known[node.input[0]]  # the quantization saturates there
+        elif node.op_type == "MaxPool" and isinstance(read[0], np.ndarray):
+            known[node.output[0]] = _pooled(node, read[0])
+        else:
+            known[node.output[0]] = (node, read)
+    return {k: v for k, v in known.items() if isinstance(v, np.ndarray) and k not in constants}
+
+
+def _quantized(value: Any, scale: Array, zero: Array) -> Array:
+    least, most = _CLIPPED[zero.dtype]
+    if isinstance(value, np.ndarray):
+        steps = np.rint(value / scale) + zero.astype(np.int64)
+    else:
+        node, read = value
+        steps = _STEPS[node.op_type](node, read, scale, int(zero))
+    return np.clip(steps, least, most).astype(zero.dtype)
+
+
+def _rescaled(sums: Array, factor: Array, zero: int) -> Array:
+    return np.rint(sums.astype(F32) * factor.astype(F32)).astype(np.int64) + zero
+
+
+def _convolved(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
+    x, w = read[0].centred, read[1].centred
+    settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    group = settings["group"]
+    rows, columns = w.shape[2:]
+    down, right = settings.get("strides", [1, 1])
+    top, left, bottom, end = settings.get("pads", [0] * 4)
+    apart = settings.get("dilations", [1, 1])
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, end)))
+    height = (x.shape[2] - apart[0] * (rows - 1) - 1) // down + 1
+    width = (x.shape[3] - apart[1] * (columns - 1) - 1) // right + 1
+    sums = np.zeros((x.shape[0], w.shape[0], height, width), np.int64)
+    x = x.reshape(x.shape[0], group, -1, *x.shape[2:])
+    w = w.reshape(group, -1, *w.shape[1:])
+    for i in range(rows):
+        for j in range(columns):
+            seen = x[
+                :,
+                :,
+                :,
+                i * apart[0] : i * apart[0] + (height - 1) * down + 1 : down,
+                j * apart[1] : j * apart[1] + (width - 1) * right + 1 : right,
+            ]
+            sums += np.einsum("ngihw,goi->ngohw", seen, w[..., i, j]).reshape(sums.shape)
+    if len(read) > 2:
+        sums += read[2].numbers[:, None, None]
+    factor = read[0].scale * read[1].scale / scale
+    return _rescaled(sums, factor.reshape(-1, 1, 1), zero)
+
+
+def _multiplied(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
+    sums = read[0].centred @ read[1].centred
+    if len(read) > 2:
+        sums = sums + read[2].numbers
+    return _rescaled(sums, read[0].scale * read[1].scale / scale, zero)
+
+
+def _added(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
+    """Each product is added with one rounding, as by the instruction of the processor."""
+    a, b = read
+    first, second = F32(a.scale / scale), F32(b.scale / scale)
+    # onnxruntime computes with the integers as they are, which a shift of all by 128 may change
+    shift = 128 if a.raw.dtype == np.int8 else 0
+    zeros = np.float64(first) * (a.zero + shift) + np.float64(F32(second * F32(b.zero + shift)))
+    addend = F32(F32(zero + shift) - F32(zeros))
+    total = F32(np.float64(second) * (b.numbers + shift) + np.float64(addend))
+    total = (np.float64(first) * (a.numbers + shift) + total.astype(np.float64)).astype(F32)
+    return np.rint(total).astype(np.int64) - shift
+
+
+def _averaged(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
+    sums = read[0].centred.sum((2, 3), keepdims=True)
+    pixels = F32(read[0].numbers.shape[2] * read[0].numbers.shape[3])
+    return _rescaled(sums, F32(read[0].scale / F32(scale * pixels)), zero)
+
+
+def _pooled(node: onnx.NodeProto, x: Array) -> Array:
+    settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    rows, columns = settings["kernel_shape"]
+    down, right = settings.get("strides", [1, 1])
+    top, left, bottom, end = settings.get("pads", [0] * 4)
+    pads = ((0, 0), (0, 0), (top, bottom), (left, end))
+    x = np.pad(x, pads, constant_values=np.iinfo(x.dtype).min)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (rows, columns), (2, 3))
+    return windows[:, :, ::down, ::right].max((-2, -1))
+
+
+_STEPS = {
+    "Conv": _convolved,
+    "MatMul": _multiplied,
+    "Gemm": _multiplied,
+    "Add": _added,
+    "GlobalAveragePool": _averaged,
+}

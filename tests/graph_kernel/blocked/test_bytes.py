@@ -1,0 +1,198 @@
+"""Areas of bytes compute the integers that numpy computes, bit by bit: with vectors of each width,
+with the processor's instructions for products of bytes and without them. And they compute the
+integers that onnxruntime computes at its default level.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from areas import session
+from byte_networks import ByteNetwork, computed_in_integers, only_area_of_integers
+from kernels_run import call_of
+from networks import Found
+from standalone_programs import SANITIZERS, Standalone, widths
+
+from fusionc.graph_kernel.library.build_library import build
+
+IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+SAME = {"pads": [1, 1, 1, 1]}
+# what the processor does without: nothing, tiles, also products of bytes
+MASKS = ("", "amx", "amx avx512_vnni avx_vnni")
+SIZES = ((1, 7, 7), (2, 14, 15), (3, 9, 33), (1, 40, 37))  # batch, rows, columns
+
+
+def image(n: ByteNetwork, channels: int, scale: float = 0.02, zero: int = 117) -> str:
+    return n.quantized(n.input("N", channels, "H", "W"), scale, zero)
+
+
+def convolved(
+    channels: int, out: int, kernel: tuple[int, int], seed: int = 0, **more: object
+) -> ByteNetwork:
+    """Two convolutions: the second one reads what is in the layout, and its borders."""
+    n = ByteNetwork(seed=seed + channels)
+    x = image(n, channels)
+    y = n.byte_conv(x, channels, out, kernel, **more)
+    z = n.byte_conv(y, out, 33, (3, 3), 0, activation="Relu", **SAME)
+    n.outputs = [z]
+    return n
+
+
+def depthwise(channels: int, kernel: tuple[int, int], **more: object) -> ByteNetwork:
+    n = ByteNetwork(seed=channels)
+    x = n.byte_conv(image(n, channels), channels, channels, (1, 1))
+    n.outputs = [n.byte_conv(x, channels, channels, kernel, group=channels, **more)]
+    return n
+
+
+def signed() -> ByteNetwork:
+    n = ByteNetwork(seed=3, dtype=np.int8)
+    x = image(n, 20)
+    y = n.byte_conv(x, 20, 20, (3, 3), axis=None, **SAME)
+    n.outputs = [n.byte_conv(y, 20, 40, (1, 1), axis=None, has_bias=False)]
+    return n
+
+
+def residual() -> ByteNetwork:
+    """Sums in a convolution, as the first operand and as the second, and by themselves."""
+    n = ByteNetwork(seed=4)
+    x = n.byte_conv(image(n, 24), 24, 72, (1, 1))
+    y = n.total(n.byte_conv(x, 72, 72, (3, 3), **SAME), x)
+    z = n.total(y, n.byte_conv(y, 72, 72, (1, 1), 30))
+    both = n.byte_conv(z, 72, 72, (3, 3), group=72, **SAME)
+    n.outputs = [n.total(both, z), z]
+    return n
+
+
+def pooled() -> ByteNetwork:
+    n = ByteNetwork(seed=5)
+    x = n.byte_conv(image(n, 3), 3, 70, (7, 7), 0, strides=[2, 2], pads=[3] * 4, activation="Relu")
+    x = n.pooled(x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    y = n.byte_conv(x, 70, 40, (3, 3), **SAME)
+    n.outputs = [n.quantized(n.op("GlobalAveragePool", y), n.scales[y] * 0.3, 77)]
+    return n
+
+
+def rows(**more: bool) -> ByteNetwork:
+    n = ByteNetwork(seed=6)
+    x = n.quantized(n.input("H", 96) if more else n.input("N", "H", 96), 0.02, 130)
+    y = n.byte_product(x, 96, 130, **more)
+    n.outputs = [n.byte_product(y, 130, 40, **more)]
+    return n
+
+
+NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
+    "points": partial(convolved, 64, 64, (1, 1)),
+    "few": partial(convolved, 5, 7, (3, 3), **SAME),
+    "first": partial(convolved, 3, 40, (3, 3), strides=[2, 2], pads=[1, 1, 1, 1]),
+    "first of one": partial(convolved, 1, 16, (5, 4), pads=[2, 1, 2, 2]),
+    "many": partial(convolved, 130, 97, (3, 3), **SAME),
+    "uneven": partial(convolved, 32, 48, (2, 3), pads=[1, 0, 0, 2]),
+    "apart": partial(convolved, 72, 65, (3, 3), strides=[2, 2], **SAME),
+    "lower": partial(convolved, 24, 32, (3, 3), strides=[2, 1], **SAME),
+    "points apart": partial(convolved, 70, 64, (1, 1), strides=[2, 2]),
+    "wide": partial(convolved, 16, 16, (3, 3), dilations=[2, 2], pads=[2, 2, 2, 2]),
+    "without bias": partial(convolved, 64, 32, (1, 1), has_bias=False),
+    "one scale": partial(convolved, 32, 32, (1, 1), axis=None),
+    "unsigned weights": partial(convolved, 32, 32, (1, 1), axis=None, dtype=np.uint8),
+    "depthwise": partial(depthwise, 72, (3, 3), **SAME),
+    "depthwise apart": partial(depthwise, 130, (3, 3), strides=[2, 2], **SAME),
+    "depthwise wide": partial(depthwise, 64, (5, 5), pads=[2] * 4),
+    "depthwise wide apart": partial(depthwise, 20, (5, 5), strides=[2, 2], pads=[2] * 4),
+    "depthwise uneven": partial(depthwise, 33, (3, 2), pads=[1, 0, 1, 1]),
+    "depthwise dilated": partial(depthwise, 33, (3, 3), dilations=[2, 1], pads=[2, 1, 2, 1]),
+    "signed": signed,
+    "residual": residual,
+    "pooled": pooled,
+    "rows": rows,
+    "matrix": partial(rows, is_gemm=True),
+}
+
+
+def feeds_of(network: ByteNetwork, sizes: tuple[int, int, int]) -> dict[str, np.ndarray]:
+    """Numbers of which some are outside of what bytes stand for."""
+    return {
+        name: array * 1.5
+        for name, array in network.feeds(dict(zip("NHW", sizes, strict=True))).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Found]:
+    return {name: only_area_of_integers(make().model()) for name, make in NETWORKS.items()}
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_steps_compute_the_integers(
+    name: str, found: dict[str, Found], programs: Standalone
+) -> None:
+    network = NETWORKS[name]()
+    one = found[name]
+    assert len(one.area.nodes) >= len(network.nodes) - len(network.outputs)
+    for sizes in SIZES:
+        values = feeds_of(network, sizes)
+        integers = computed_in_integers(network.model(), values)
+        tensors = one.tensors(values)
+        right = [integers[node.input[0]] for node in _last_dequantizations(network)]
+        for width in widths():
+            for without in MASKS if width and IS_X86 else MASKS[:1]:
+                made = programs.run(one.area, tensors, width, without)
+                for a, b in zip(made, right, strict=True):
+                    off = int((a != b).sum())
+                    assert a.dtype == b.dtype
+                    # without the instruction, a sum of two rounds once more
+                    assert off <= (b.size // 100 if width == 0 and name == "residual" else 0)
+                    assert b.size < 100 or len(np.unique(b)) > 20
+
+
+def _last_dequantizations(network: ByteNetwork) -> list[object]:
+    by_result = {node.output[0]: node for node in network.nodes}
+    nodes = [by_result[name] for name in network.outputs]
+    places = {id(node): k for k, node in enumerate(network.nodes)}
+    return sorted(nodes, key=lambda node: places[id(node)])
+
+
+@pytest.fixture(scope="module")
+def library(found: dict[str, Found]) -> Path:
+    return build([one.area for one in found.values()]).library
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "signed"])
+def test_onnxruntime_computes_the_same_integers(
+    name: str, threads: int, found: dict[str, Found], library: Path
+) -> None:
+    """At its default level it computes groups in integers, too; int8 it computes as they are."""
+    network = NETWORKS[name]()
+    one = found[name]
+    with_kernel = session(call_of(one), library, threads=threads)
+    without = session(network.model(), threads=threads, is_optimized=True)
+    for sizes in SIZES:
+        values = feeds_of(network, sizes)
+        made = with_kernel.run(None, one.feeds(values))
+        right = without.run(None, values)
+        grids = [network.weights[n.input[1]] for n in _last_dequantizations(network)]
+        zeros = [network.weights[n.input[2]] for n in _last_dequantizations(network)]
+        order = [node.output[0] for node in _last_dequantizations(network)]
+        for a, output, scale, zero in zip(made, order, grids, zeros, strict=True):
+            b = right[network.outputs.index(output)]
+            dequantized = (a.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale
+            assert int((dequantized != b).sum()) == 0
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_steps_stay_inside_their_memory(name: str, tmp_path: Path) -> None:
+    one = only_area_of_integers(NETWORKS[name]().model())
+    checked = Standalone([one.area], tmp_path, SANITIZERS)
+    for sizes in SIZES:
+        tensors = one.tensors(feeds_of(NETWORKS[name](), sizes))
+        for width in widths():
+            checked.run(one.area, tensors, width, MASKS[1])
