@@ -50,8 +50,8 @@ def reason_to_keep_group(
 
 def _is_whole(core: Node, gone: Set[Node]) -> bool:
     """Whether a group is gone up to its quantization: its kernel computes in integers as well."""
-    way = way_to_quantizer(core, _AS_IT_IS)
-    return bool(way) and gone.issuperset([core, *way])
+    way = way_to_quantizer(core, _CURRENT)
+    return bool(way) and all(node in gone for node in (core, *way))
 
 
 def _lost_cores(
@@ -88,10 +88,10 @@ def integer_groups(graph: Graph) -> list[frozenset[Node]]:
         return []
     groups = list[frozenset[Node]]()
     for core in graph.ordered():
-        if core.operator not in MADE and is_core(core) and grade(core, _AS_IT_IS) == INTEGERS:
+        if core.operator not in MADE and is_core(core) and grade(core, _CURRENT) == INTEGERS:
             read = [v.producer for v in core.inputs if v is not None]
             before = [node for node in read if node is not None]
-            groups.append(frozenset([*before, core, *way_to_quantizer(core, _AS_IT_IS)]))
+            groups.append(frozenset([*before, core, *way_to_quantizer(core, _CURRENT)]))
     inside = set[Node]().union(*groups)
     return [frozenset([*group, *_makers_for(group, inside)]) for group in groups]
 

@@ -17,8 +17,8 @@ from onnx import TensorProto
 from fusionc.graph_kernel.blocked.image_area import (
     Image,
     ImageArea,
-    ImageJoin,
     ImageCut,
+    ImageJoin,
     Operation,
     Part,
     UnfitOperator,
@@ -92,7 +92,9 @@ def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
     )
 
 
-def byte_operation(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | ImageJoin | None:
+def byte_operation(
+    images: ImageArea, node: onnx.NodeProto
+) -> Operation | ImageCut | ImageJoin | None:
     """What an operator of bytes does; None if a later one does it. Raises UnfitOperator."""
     if node.op_type == "DequantizeLinear":
         return _dequantized(images, node)

@@ -35,7 +35,9 @@ class ByteNetwork(Network):
         self.scales[y] = float(F32(scale))
         return str(y)
 
-    def integers(self, *shape: int, axis: int | None = 0, dtype: Any = np.int8) -> tuple[str, Array]:
+    def integers(
+        self, *shape: int, axis: int | None = 0, dtype: Any = np.int8
+    ) -> tuple[str, Array]:
         """Dequantized weights and their scales."""
         least = -128 if dtype == np.int8 else 0
         count = 1 if axis is None else shape[axis]
@@ -125,9 +127,7 @@ class _Grid:
         return self.numbers - self.zero
 
 
-def computed_in_integers(
-    model: onnx.ModelProto, feeds: Mapping[str, Array]
-) -> dict[str, Array]:
+def computed_in_integers(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The integers of all quantizations, each group being computed in integers: sums are exact,
     then multiplied by one factor of float32.
     """
