@@ -85,9 +85,11 @@ def _is_integral(value: Edge | None, depth: int = _MAX_DEPTH) -> bool:
     if node is None or node.inputs[0] is None or depth == 0:
         return False
     if node.op == "Sub":
-        one = node.inputs[0].constant()
+        minuend = node.inputs[0].constant()
         return (
-            one is not None and bool((one == 1).all()) and _is_integral(node.inputs[1], depth - 1)
+            minuend is not None
+            and bool((minuend == 1).all())
+            and _is_integral(node.inputs[1], depth - 1)
         )
     if node.op == "Unsqueeze":
         return _is_integral(node.inputs[0], depth - 1)

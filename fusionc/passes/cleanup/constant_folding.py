@@ -132,22 +132,22 @@ def _find(graph: Graph) -> Iterator[Match]:
     while True:
         foldable = _foldable(graph, rejected)
         frontier = _frontier(foldable, rejected, BUDGET - graph.model.folding_growth)
-        new: dict[Node, str] = {}
+        new_rejected: dict[Node, str] = {}
         _work_done[graph.model] = _work_done.get(graph.model, 0) + sum(foldable.values())
         for batch in _batches(frontier):
             results = evaluate(batch, list(foldable))
             chosen, growth = _affordable(results.arrays, BUDGET - graph.model.folding_growth)
             graph.model.folding_growth += growth
-            new.update({node: _TOO_LARGE for node in results.arrays if node not in chosen})
-            new.update(results.reasons)
+            new_rejected.update({node: _TOO_LARGE for node in results.arrays if node not in chosen})
+            new_rejected.update(results.reasons)
             _failed_nodes.update({node: results.reasons[node] for node in results.costly})
             for node in chosen:
                 arrays = results.arrays[node]
                 captures = {"arrays": list(arrays.values()), "reason": ""}
                 yield Match(graph, (node,), list(arrays), captures)
-        if not new:
+        if not new_rejected:
             break
-        rejected.update(new)
+        rejected.update(new_rejected)
     for node, reason in rejected.items():
         yield Match(graph, (node,), node.outputs, {"reason": reason})
 
@@ -270,7 +270,7 @@ def _labels(term: str, shape: tuple[int, ...] | None) -> dict[str, int] | None:
         return None
     before, dots, after = term.partition("...")
     more = len(shape) - len(before) - len(after)
-    names = [*before, *(str(place) for place in range(more, 0, -1)), *after]
+    names = [*before, *(str(axis_from_end) for axis_from_end in range(more, 0, -1)), *after]
     return dict(zip(names, shape, strict=True)) if more >= 0 and (dots or not more) else None
 
 
