@@ -202,7 +202,7 @@ class _Pair:
         return runner
 
     def _samples(self, before: Runner, is_for_finite: bool) -> list[_DrawnSample]:
-        """Ordinary samples with several sizes with which the model runs, then edge samples."""
+        """Ordinary samples of several sizes on which the model runs, then edge samples."""
         sizes = list(likely_sizes(self._models.inputs))
         edges = [] if self._is_approximate or not self._models.inputs else [MIXED, ZEROS]
         edges += [NOT_FINITE] if edges and self._is_exact and not is_for_finite else []

@@ -14,7 +14,7 @@ from fusionc.model.graph import Edge, Node
 GENERATIONS = (0, 1, 2, 4, 8)
 _MAX_NODES = 200
 _INTEGER_TYPES = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
-_MAX_CONSTANT_NODES = 200  # nodes by which a value may be computed from constants
+_MAX_CONSTANT_NODES = 200  # largest number of nodes between constants and a value
 _ONLY_AFTER = 3  # generations of nodes before a value that only the replacement reads
 
 

@@ -122,7 +122,7 @@ def _execute(file: Path, number: int) -> ModuleType:
     module = ModuleType(name)
     loader = SourceFileLoader(name, str(file))  # the file may have any extension
     module.__file__ = str(file)
-    sys.modules[name] = module  # inspect and pickle look it up there
+    sys.modules[name] = module  # inspect and pickle look modules up there
     for other in [
         other
         for other, folder in _SIBLING_MODULES.items()

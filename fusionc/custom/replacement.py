@@ -1,4 +1,4 @@
-"""`register_replacement`: makes a pass of a function that describes a subgraph and a function that
+"""`register_replacement`: makes a pass from two functions. One describes a subgraph, the other
 builds its replacement.
 
 def search(x, w, b):
@@ -181,7 +181,7 @@ def _arguments(function: Any, title: str, place: str) -> list[str]:
 
 
 def _place(function: Any) -> str:
-    """File and line of the function; for other callables, those of the call that registers it."""
+    """File and line of the function; for other callables, those of the call that registers them."""
     code = getattr(function, "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"

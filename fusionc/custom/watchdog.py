@@ -13,9 +13,7 @@ from types import FrameType
 from fusionc.errors import FusioncError, Terminated
 
 SECONDS = 60.0  # time for one run of a pass on a model, or for reading one file
-_REPEAT_SECONDS = (
-    1.0  # seconds after which the exception is raised again in code that has caught it
-)
+_REPEAT_SECONDS = 1.0  # after which code that has caught the exception gets it again
 _MAX_ALARMS = 5  # number of exceptions before the process is ended
 
 
@@ -37,8 +35,7 @@ def watchdog(
     `tell`, and starts the clock if the pass is in `places`.
 
     `places` maps the names of limited passes to their file and line. Signals reach only the main
-    thread of a POSIX system; other threads and other
-    systems have no limit.
+    thread of a POSIX system; other threads and systems have no limit.
     """
     if (
         not places

@@ -16,7 +16,7 @@ from fusionc.operators.facts import Trait, names_with
 
 Shape = tuple["int | str | None", ...]
 
-_MAX_STEPS = 8  # length of the chain of readers in which an operator on channels is searched
+_MAX_STEPS = 8  # readers in a row that are searched for a fixed number of channels
 # the axis of the weights that has the input channels
 _CHANNEL_AXIS = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}
 _KEEPS_CHANNELS = names_with(Trait.ACTIVATION, Trait.WINDOW_POOL, Trait.GLOBAL_POOL) | {

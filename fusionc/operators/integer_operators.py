@@ -26,7 +26,7 @@ WEIGHTED = PRODUCTS | {"Conv"}
 PASSED = names_with(Trait.PASSES_INTEGERS)
 
 FLOAT_RESULT = 1  # the result is floating-point
-INTEGERS = 2  # the result is integers
+INTEGERS = 2  # the result has integers
 # The operators on integers that passes create, and the kind of their results.
 MADE = {
     (MICROSOFT, name): FLOAT_RESULT for name in names_with(Trait.FLOAT_RESULT, domain=MICROSOFT)

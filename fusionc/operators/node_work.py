@@ -1,7 +1,7 @@
 """The work of an operator, estimated from shapes only, so it is the same number on every machine.
 
 The unit is the time of an elementwise operator for one element. Measured on a server with two
-threads, a multiplication and addition of a product takes 1/32 of a unit, and reading a weight 1/2.
+threads, a multiply-add of a product takes 1/32 of a unit, and reading a weight 1/2.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fusionc.operators.facts import Trait, names_with
 Dims = Sequence[int]
 _PRODUCTS_PER_UNIT = 32  # multiplications of a product in one unit
 _WEIGHTS_PER_UNIT = 2  # weights that are read in one unit
-# Names are compared by their beginnings and ends: onnxruntime has more operators of each kind.
+# The beginning or end of a name identifies the kind of an operator, also of onnxruntime's own.
 _RECURRENT = tuple(names_with(Trait.RECURRENT))
 _WINDOW_POOLS = tuple(names_with(Trait.WINDOW_POOL))
 _READS_ALL = ("Reduce", "Arg", "Global", "TopK", "CumSum", "NonZero", "Unique", "Multinomial")

@@ -8,8 +8,8 @@ class BlockedConvolutionFusionPass(AreaPass):
              Conv, ConvTranspose, pools, activations, sums, products with one factor for each
              channel, BatchNormalization, Concat, Split, Slice, nearest Resize, and channel shuffles
              (Reshape, Transpose, Reshape); LayerNormalization over channels, and matrix products
-             between Transposes of the channels; matrix products of the mean of each image over rows
-             and columns, as in a classifier or a gate
+             between Transposes of the channels; matrix products with the mean of all pixels, as in
+             a classifier or a gate
     after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
              next to the model
     refuses  areas that onnxruntime is estimated to compute as fast in its own blocked layout

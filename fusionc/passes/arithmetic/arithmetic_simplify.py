@@ -84,7 +84,7 @@ def _exact_square(m: Match, new: Tape) -> Result:
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether a ReduceSum adds one element each, which is not −0: only −0 would become 0."""
+    """Whether a ReduceSum sums single elements that are not −0, which it would turn into 0."""
     return reduces_nothing(m) and (_has_integers(m) or is_never_negative(m.x))
 
 
@@ -130,7 +130,7 @@ class ArithmeticSimplifyPass(Pass):
              rules 1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); rule
              1.11, which is not faster and hides a normalization from onnxruntime; rules 1.17 to
              1.20, 1.30 and 1.31, for which ONNX lacks operators; rules 1.22 and 1.24
-             (Dim1TransposeToSqueezePass); rule 1.36, which is rule 1.35
+             (Dim1TransposeToSqueezePass); rule 1.36, which equals rule 1.35
     algebra  each rule is an identity, also for NaN, infinities and integers that wrap around
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """

@@ -281,7 +281,7 @@ def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
 
 
 def batch_of(value: Edge) -> Edge:
-    """The earliest value from which this one has its first dimension."""
+    """The earliest value whose first dimension this value keeps."""
     while (
         node := producer_of(value, "Transpose", "Reshape", "RotaryEmbedding") or _rotary_of(value)
     ) is not None:

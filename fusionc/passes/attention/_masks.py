@@ -144,8 +144,9 @@ def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | N
 def _filled_mask(
     m: Match, condition: Edge, query: Edge, key: Edge, new: Tape
 ) -> tuple[Edge, Shape]:
-    """The mask that a Where amounts to (zeros where it keeps the scores, else the number that it
-    fills in), and its shape.
+    """The mask that has the effect of a Where, and its shape.
+
+    Its elements are 0 for scores that the Where keeps, else the number that the Where fills in.
     """
     number = m.far.constant()
     if not is_one_number(m.far) or not number.item() <= _FAR_BELOW:

@@ -21,7 +21,7 @@ mask = var("mask")
 _MAX_PARTS = 100  # parts of a mask; more are not searched
 # the Casts of the scores to a wider type (before or after the scale), and of the weights back
 _CASTS = ("widened", "widened_late", "narrowed")
-# Beyond this scale or its reciprocal, it may matter for overflow where the scale is applied.
+# For scales beyond this one or its reciprocal, overflow may depend on the place of the scale.
 _LARGEST_SCALE = 2.0**12
 _NOT_TRANSPOSED = "the key is not known to be transposed"
 

@@ -95,7 +95,7 @@ class FlashAttentionFusionV1(Pass):
              …), a mask that may contain NaN or +∞ because of its constants; with the guard and
              target onnx, a mask that hides keys by unknown numbers, because not every runtime makes
              zeros
-    never    the same result for the values for which FlashAttentionFusionV2 changes it
+    never    the same result in the cases that FlashAttentionFusionV2 lists
     algebra  the definition of Attention. In a row of the lowest number, or of −∞, onnxruntime's
              Attention takes all keys as hidden and returns zeros, but Softmax returns equal
              weights, or NaN. If the mask is made by Where, or is (1 − mask)·c, with constants, the

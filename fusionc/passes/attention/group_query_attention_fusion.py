@@ -133,8 +133,8 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
              not a multiple of 8; different numbers of keys and queries, for example a past with
              more than one query, for which the operator has its own rules
     never    by default: an empty batch ends the process (onnxruntime 1.31.1), and compared with
-             RepeatedMatMulUbFusionPass, a Llama gains 3 to 6 % with a prompt and loses as much with
-             one query. Results may change for the same values as with
+             RepeatedMatMulUbFusionPass, a Llama is 3 to 6 % faster with a prompt, and as much
+             slower with one query. Results may change for the same values as with
              MultiHeadAttentionFusionPass
     algebra  the definition of attention; keys and values are read several times instead of being
              repeated. CPU time of a whole Llama of 4 layers with its rotary embeddings, onnxruntime

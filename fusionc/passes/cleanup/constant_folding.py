@@ -28,9 +28,7 @@ _BATCH = 256 << 20  # known bytes that are read and computed in one batch
 _work_done: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
 # nodes that crashed onnxruntime or exceeded its limits, and the reason
 _failed_nodes: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
-_MAX_UNPACKED_BYTES = (
-    256  # by which a Cast of narrow numbers may grow, for example a scalar of a formula
-)
+_MAX_UNPACKED_BYTES = 256  # by which a Cast of narrow numbers may enlarge the model
 _TOO_LARGE = "the model would grow by more than 1 MiB"
 
 
@@ -257,9 +255,8 @@ def _einsum(node: Node) -> tuple[int, int]:
     for number, term in enumerate(terms[1:], start=2):
         product |= term.keys()
         work += math.prod(sizes[label] for label in product)
-        product &= set(
-            chain(result, _ELLIPSIS_LABELS, *terms[number:])
-        )  # all other axes are summed up
+        # All axes that no later term and no result has are summed up.
+        product &= set(chain(result, _ELLIPSIS_LABELS, *terms[number:]))
         largest = max(largest, math.prod(sizes[label] for label in product))
     return work, largest * dtype.itemsize
 
@@ -344,10 +341,10 @@ class ConstantFoldingPass(Pass):
     after    its result as a constant, computed by onnxruntime with its optimizers off
     refuses  nodes that onnxruntime cannot compute within 10 seconds of processor time and 2 GiB;
              nodes that need 512 MiB or 4 billion multiplications according to their shapes; results
-             that would enlarge the model by more than 1 MiB in total, after the constants that are
-             no longer needed are subtracted (a fold that shrinks the model is always done); Casts
-             of weights of at most 8 bits, or of bfloat16, to larger types, which onnxruntime folds
-             when it loads the model
+             that would enlarge the model by more than 1 MiB in total, minus the constants that are
+             no longer needed (a fold that shrinks the model is always done); Casts of weights of at
+             most 8 bits, or of bfloat16, to larger types, which onnxruntime folds when it loads the
+             model
     never    random, stateful and custom operators; operators with subgraphs; QuantizeLinear and
              DequantizeLinear, whose pairs define the quantization of the model; element types that
              numpy lacks

@@ -15,9 +15,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 _CHANGED_TO_UNSIGNED = places_of(Trait.UNSIGNED)
 _SAMPLE_LENGTH = 64  # elements at each end of a constant, which distinguish most constants
 _SAMPLES: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # their digests
-_MAX_READ_BYTES = (
-    64 << 20
-)  # bytes; larger external constants are compared by their file position only
+_MAX_READ_BYTES = 64 << 20  # of larger external constants, only the file position is compared
 
 
 def _file_position(constant: Constant) -> tuple[tuple[str, str], ...]:

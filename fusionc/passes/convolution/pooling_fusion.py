@@ -119,7 +119,7 @@ class PoolingFusionPass(Pass):
              pools and sums, for which GlobalAveragePool takes 1.3 to 2.4 times as long; means
              without keepdims. Results may change for the maximum of a window with NaN, and for the
              padding of an image without rows or columns
-    algebra  AveragePool pads with zeros and can count them; padding below all numbers does not
+    algebra  AveragePool pads with zeros and can count them; padding by the lowest number does not
              change a maximum. onnxruntime's pools read its blocked layout, but Pad and ReduceMean
              do not. Its GlobalAveragePool rounds more than ReduceMean: for 112 · 112 positive
              numbers 3e-6 instead of 6e-7

@@ -77,7 +77,7 @@ class ScaleShiftToConvPass(UBFusionPass):
     before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
              Conv or a pool reads the result
     after    Conv(x, s, b) with as many groups as channels and a kernel of size 1
-    refuses  constants that are not one number, or one number for each channel; opset below 8
+    refuses  constants other than one number, or one number for each channel; opset below 8
     never    constants that the next Conv absorbs into its weights and bias (AConv2dMulFusion);
              channels that are not a multiple of 16; an x that is not in onnxruntime's blocked
              layout, or a result that no operator reads in it; elements other than float32

@@ -106,7 +106,7 @@ def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
 
 x = var("x")
 c = const("c")
-_SMALLEST_SCALE = 2**-6  # the product of two such scales is that of attention with 2²⁴ elements
+_SMALLEST_SCALE = 2**-6  # two such scales are those of attention with heads of 2²⁴ elements
 
 
 def _moved(formula: Formula, name: str) -> Formula:

@@ -87,7 +87,7 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Each group of products. A formula lacks any number of products."""
+    """Each group of products. A formula cannot express that their number varies."""
     groups = list(_groups(graph))
     weights = list(map(_weights, groups))
     counts = Counter(weights)
