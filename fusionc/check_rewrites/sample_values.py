@@ -1,5 +1,5 @@
-"""Draws values for the inputs of a rewrite that show differences: sizes, signs, zeros, extremes,
-NaN.
+"""Draws input values that reveal a wrong rewrite: of different sizes and signs, with zeros,
+extremes and NaN.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def draw_several(
     is_positive: bool,
     number: int | None,
 ) -> Iterator[dict[str, Any]]:
-    """`number` sets of values for all inputs, drawn at once; one set if it is None. Yields nothing
-    if draw_feeds returns None.
+    """`number` sets of values for all inputs, drawn at once; one set if `number` is None. Yields
+    nothing if draw_feeds returns None.
     """
     if is_positive:
         style = ValueStyle(style.floats, 1, max(style.high, 3))

@@ -116,8 +116,9 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
 def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list[Edge | None]:
     """For each operand that is a number, the value whose element type it gets; else None.
 
-    This is a value that must have the same type as the operand, else the first value, if the
-    operator accepts its type there. An index keeps its own type.
+    If the schema requires the number to have the type of another operand, that operand is the
+    value. Otherwise the first value is used, if the operator accepts its type for the number. An
+    index keeps its own type.
     """
     values = {index: o.edge for index, o in enumerate(operands) if isinstance(o, BuiltValue)}
     first = next(iter(values.values()), None)

@@ -1,7 +1,7 @@
 """Operators for which onnx's shape inference and onnxruntime may disagree.
 
-They follow different versions of a rule, or only one of them computes in float32, or onnx infers a
-size from one input and onnxruntime reads it from another input without a check.
+onnx and onnxruntime follow different versions of a rule, or only one of them computes in float32,
+or onnx infers a size from one input and onnxruntime reads it from another input without a check.
 `benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and finds such cases.
 """
 

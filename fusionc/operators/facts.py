@@ -80,7 +80,7 @@ class Trait(StrEnum):
     KEEPS_ZERO = "keeps-zero"  # maps 0 to 0, perhaps with the other sign
     UNIFORM = "uniform"  # the result does not depend on the position of the element
     APPROXIMATED = "approximated"  # no standard defines its rounding, so kernels differ
-    GRID = "grid"  # the results are multiples of a step, which an equivalent model has, too
+    GRID = "grid"  # the results are multiples of a step; equivalent models have the same step
     WHOLE_LIMITS = "whole-limits"  # jumps at integers, not at halves
     GRID_INSIDE = "grid-inside"  # rounds its first input to multiples of a step before it computes
     NEVER_NEGATIVE = "never-negative"  # neither negative nor −0, for all operands

@@ -1,7 +1,7 @@
 """Operators that onnxruntime computes in integers between DequantizeLinear and QuantizeLinear.
 
-The table was derived from the models that onnxruntime 1.32 makes at load, for each operator, type
-and following operator; tests compare it with onnxruntime.
+The table records what onnxruntime 1.32 does with each operator, type and following operator when
+it loads a model. Tests compare the table with onnxruntime.
 """
 
 from __future__ import annotations

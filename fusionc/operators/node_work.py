@@ -49,7 +49,7 @@ def _weights(op: str, inputs: Sequence[Dims | None]) -> Dims | None:
 def _products(
     op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], output_elements: int
 ) -> int:
-    """The multiplications of a product; for a pool or a tree, a number that takes as long."""
+    """The multiplications of a product; for a pool or a tree, as many as take the same time."""
     data = inputs[0] if inputs else None
     weights = _weights(op, inputs)
     if op.startswith("TreeEnsemble"):
@@ -93,6 +93,6 @@ def _weighted_products(
         return prod(data[:-1]) * (
             prod(weights) + 4 * prod(weights[:-1]) * int(attributes.get("hidden_size", 0))
         )
-    if op == "Einsum" or "Attention" in op:  # exact if it is the product of two matrices
+    if op == "Einsum" or "Attention" in op:  # exact for an Einsum of two matrices
         return 2 * isqrt(prod(data) * prod(weights) * output_elements)
     return 0

@@ -17,8 +17,8 @@ class BlockedConvolutionFusionPass(AreaPass):
              convolutions, unless a group has a multiple of 16 channels, or has 1, 2, 4 or 8 input
              channels and a multiple of that number of output channels
     algebra  the kernel applies the same operators, but sums in another order. If a gate has values
-             from 0 to 1, the kernel may multiply the weights of the next convolution by it instead
-             of the pixels
+             from 0 to 1, the kernel may multiply the weights of the next convolution by the gate,
+             and leave the pixels unchanged
     source   measured: onnxruntime leaves its blocked layout for each operator that has no form in
              that layout, and returns to it afterwards
     """

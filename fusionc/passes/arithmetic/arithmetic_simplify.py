@@ -122,7 +122,7 @@ class ArithmeticSimplifyPass(Pass):
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
              Transpose or Reshape
     refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers, if c has
-             several elements or the last axis is not known to have several, because onnxruntime may
+             several elements or the last axis may have one element, because onnxruntime may
              then not compute a product; a large constant that is used elsewhere; a square whose
              mean is taken, and a vector of ones that scales x / √(mean of squares), because
              runtimes recognize normalizations by them

@@ -42,7 +42,8 @@ def scores_of(key: Formula, casts: bool = False) -> Formula:
     With `casts`, the product or the scaled product may be cast.
     """
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
-    # The key with its last two axes exchanged. Torch does it in [batch · heads, length, size].
+    # The key with its last two axes exchanged. Torch exchanges them in [batch · heads, length,
+    # size].
     swapped = either(
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
         op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),

@@ -121,7 +121,9 @@ def _affordable(
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """The last nodes of the constant part of the graph. If one cannot be folded, its producers."""
+    """The last nodes of the constant part of the graph. If a node cannot be folded, its producers
+    are tried instead.
+    """
     rejected = (
         {node: _failed_nodes[node] for node in graph.nodes if node in _failed_nodes}
         if _failed_nodes

@@ -31,8 +31,8 @@ def _is_between_blocks(m: Match) -> bool:
 
 
 def _is_absorbed_by_conv(m: Match, result: Edge) -> bool:
-    """Whether only a Conv reads the result. It absorbs the constants into its weights, except for
-    an addend before padding.
+    """Whether the only consumer of the result is a Conv that can absorb the constants. It can
+    absorb a factor, and without padding also an addend.
     """
     user = result.outputs[0]
     if result.is_output or result.use_count != 1 or not user.is_op("Conv"):

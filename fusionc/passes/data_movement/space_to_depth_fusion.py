@@ -106,8 +106,8 @@ def _join_slices(m: Match, new: Tape) -> Result:
 
 
 def _unshuffle(m: Match, new: Tape) -> Result:
-    """PixelUnshuffle orders its channels by channel, then by pixel of the block; SpaceToDepth by
-    pixel first.
+    """PixelUnshuffle keeps the pixels of one channel together. SpaceToDepth keeps the channels of
+    one pixel together, so a Gather reorders its result.
     """
     shape, size = _block_shape(m)
     channels = shape[1]
