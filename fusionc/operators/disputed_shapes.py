@@ -197,8 +197,8 @@ def _channels_of(reader: NodeLike) -> int | None:
 def _has_required_channels(
     value: Any, graph: Any, channels: int | str | None, steps: int = _MAX_STEPS
 ) -> bool:
-    """Whether a value has this number of channels in each run that does not fail, because a later
-    operator accepts no other number.
+    """Whether a later operator accepts only this number of channels. The value then has this number
+    in each run that does not fail.
     """
     for reader in value.outputs if steps else ():
         if reader.graph is graph and reader.inputs[0] is value:
