@@ -1,3 +1,3 @@
-"""Checks of single rewrites: the original nodes and their replacement as two small models, and
-whether these agree.
+"""Checks of single rewrites: the original nodes and their replacement become two small models,
+which are compared.
 """

@@ -1,4 +1,4 @@
-"""Whether the two models of a rewrite compute the same: both run on a few inputs, and differences
+"""Compares the two models of a rewrite: both run on a few inputs, and differences of their outputs
 are judged.
 """
 
@@ -38,24 +38,24 @@ from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
 from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, stacked
 
-_LARGEST = 1 << 30  # bytes of a model that is handed over in one piece
-_NOT_RUN = "onnxruntime cannot run what it replaces"
+_MAX_BYTES = 1 << 30  # bytes of a model that is passed to onnxruntime in memory
+_NOT_RUN = "onnxruntime cannot run the original nodes"
 _APPROXIMATE = 0.01
-# onnxruntime computes them in float32, and rounds between nodes as it likes
+# onnxruntime computes these types in float32, and may round between any two nodes
 _HALF = ("float16", "bfloat16")
-_FIRST_MORE = 1000  # the seed of the first of them
-_MOST_MUTANTS = 12  # at least one of them has to be noticed
-# judged samples among those that are drawn alike; the others are taken to differ like them
-_MOST_JUDGED = 32
-_FAILS = "what it replaces runs, the replacement does not"
-_NOTHING_DECIDES = "what it replaces is unstable on all inputs that were drawn"
+_FIRST_EXTRA_SEED = 1000  # the seed of the first additional samples
+_MAX_MUTANTS = 12  # a check must notice at least one of them
+# samples of one kind that are judged; the other ones are assumed to differ in the same way
+_MAX_JUDGED = 32
+_FAILS = "the original nodes run, but their replacement fails"
+_NOTHING_DECIDES = "the original nodes are unstable on all inputs that were drawn"
 _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether two models agree; None if neither ran on any input. `reason` says how they differ, or
-    why they did not run.
+    """Whether two models agree; None if neither was compared on any input. `reason` says how they
+    differ, or why they were not compared.
     """
 
     agrees: bool | None
@@ -65,12 +65,12 @@ class Agreement:
 def agreement(
     models: RewriteModels, numerics: Numerics, is_for_finite: bool, kernels: Path | None = None
 ) -> Agreement:
-    """Whether both models give the same, as far as `numerics` promises; `is_for_finite`: on finite
-    numbers only.
+    """Whether both models compute the same, as precisely as `numerics` promises. With
+    `is_for_finite`, they are compared on finite numbers only.
 
-    `kernels` is a library for operators of the second model.
+    `kernels` is a library with operators of the second model.
     """
-    if models.before.ByteSize() + models.after.ByteSize() > _LARGEST:
+    if models.before.ByteSize() + models.after.ByteSize() > _MAX_BYTES:
         return Agreement(None, "its constants are too large")
     pair = _Pair(models, numerics, kernels)
     try:
@@ -79,12 +79,12 @@ def agreement(
         pair.close()
 
 
-_Ran = tuple[list[Any] | None, str]
-_Any = TypeVar("_Any", bound=Sample)
+_RunResult = tuple[list[Any] | None, str]
+_SampleType = TypeVar("_SampleType", bound=Sample)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Drawn(Sample):
+class _DrawnSample(Sample):
     style: ValueStyle
     sizes: DimensionSizes
 
@@ -97,8 +97,8 @@ class _Pair:
         self._is_approximate = numerics == "approximate"
         self._runners: list[Runner] = []
         self._error = "the types of its inputs are not known"
-        self._undecided = set[str]()  # labels of samples on which what is replaced decides nothing
-        # A division of whole numbers by zero ends the process.
+        self._undecided = set[str]()  # labels of samples on which the original nodes are unstable
+        # An integer division by zero ends the process.
         self._divides = any(
             node.op_type in names_with(Trait.DIVIDES) for node in models.before.graph.node
         )
@@ -111,81 +111,87 @@ class _Pair:
         try:
             before = self._runner(self._models.before)
             samples = self._samples(before, is_for_finite)
-            more = self._more(before, samples)
+            extra = self._extra_samples(before, samples)
         except RunError:
             return Agreement(None, _NOT_RUN)
         if not samples:
             return Agreement(None, self._error)
         try:
             after = self._runner(self._models.after, self._kernels)
-            ran = after.run_each([sample.feeds for sample in (*samples, *more)])
+            results = after.run_each([sample.feeds for sample in (*samples, *extra)])
         except RunError as error:
             return Agreement(False, f"{_FAILS}: {error}")
-        reason = self._fault(before, samples, ran)
-        reason = reason or self._fault_of_more(before, samples, more, ran[len(samples) :])
+        reason = self._fault(before, samples, results)
+        reason = reason or self._fault_of_extra_samples(
+            before, samples, extra, results[len(samples) :]
+        )
         if reason:
             return Agreement(False, reason)
-        decisive = [s for s in (*samples, *more) if s.label not in self._undecided]
+        decisive = [s for s in (*samples, *extra) if s.label not in self._undecided]
         if all(sample.edge for sample in decisive):
             return Agreement(None, _NOTHING_DECIDES)
         return Agreement(True) if self._sees_a_fault(decisive) else Agreement(None, _UNDECIDED)
 
-    def _fault(self, before: Runner, samples: Sequence[_Drawn], ran: Sequence[_Ran]) -> str:
-        """What the replacement computes differently on the first sample that shows it; empty if it
-        does not.
+    def _fault(
+        self, before: Runner, samples: Sequence[_DrawnSample], results: Sequence[_RunResult]
+    ) -> str:
+        """How the replacement differs on the first sample that shows a difference; empty if there
+        is none.
         """
-        for at, (sample, (outputs, why)) in enumerate(zip(samples, ran, strict=False)):
-            if outputs is None and not sample.edge:  # an edge may be a negative index, say
+        for index, (sample, (outputs, why)) in enumerate(zip(samples, results, strict=False)):
+            if outputs is None and not sample.edge:  # an edge sample may have a negative index
                 return f"{sample.label}: {_FAILS}: {why}"
             if outputs is not None and self._differ(sample.outputs, outputs):
-                reason = self._judged(before, samples[: at + 1], outputs)
+                reason = self._verdict(before, samples[: index + 1], outputs)
                 if reason:
                     return reason
         return ""
 
-    def _fault_of_more(
+    def _fault_of_extra_samples(
         self,
         before: Runner,
-        samples: Sequence[_Drawn],
-        more: Sequence[_Drawn],
-        ran: Sequence[_Ran],
+        samples: Sequence[_DrawnSample],
+        extra: Sequence[_DrawnSample],
+        results: Sequence[_RunResult],
     ) -> str:
-        """How the replacement differs on many samples that are drawn alike and compared together,
-        with one scale; empty if it does not.
+        """How the replacement differs on many samples of one kind, which are compared together with
+        one scale; empty if it does not.
         """
-        for sample, (outputs, why) in zip(more, ran, strict=True):
+        for sample, (outputs, why) in zip(extra, results, strict=True):
             if outputs is None:
                 return f"{sample.label}: {_FAILS}: {why}"
-        several = _ran_samples(more, ran)
-        if not self._differ_anywhere(several):
+        runs = _ran_samples(extra, results)
+        if not self._differ_anywhere(runs):
             return ""
-        ordinary = [sample for sample in (*samples, *more) if not sample.edge]
+        ordinary = [sample for sample in (*samples, *extra) if not sample.edge]
         scales = _largest(ordinary)
-        different = [one for one in several if self._differ(one[0].outputs, one[1])]
-        for sample, outputs in different[:_MOST_JUDGED]:
-            reason = self._judged(before, [*scales, replace(sample, edge=True)], outputs)
+        different = [pair for pair in runs if self._differ(pair[0].outputs, pair[1])]
+        for sample, outputs in different[:_MAX_JUDGED]:
+            reason = self._verdict(before, [*scales, replace(sample, edge=True)], outputs)
             if reason:
                 return reason
         return ""
 
-    def _differ_anywhere(self, several: Sequence[tuple[Sample, list[Any]]]) -> bool:
-        pairs = stacked((sample.outputs, outputs) for sample, outputs in several)
-        return any(self._differ(ours, theirs) for ours, theirs in pairs)
+    def _differ_anywhere(self, runs: Sequence[tuple[Sample, list[Any]]]) -> bool:
+        pairs = stacked((sample.outputs, outputs) for sample, outputs in runs)
+        return any(self._differ(expected, actual) for expected, actual in pairs)
 
     def _sees_a_fault(self, samples: Sequence[Sample]) -> bool:
-        """Whether a wrong replacement would differ on these samples: one with a small change, or,
-        if onnxruntime runs none of these, outputs of other elements.
+        """Whether a wrong replacement would differ on these samples.
+
+        Wrong replacements are mutants: the replacement with a small change. If onnxruntime runs
+        none of them, the samples' own outputs with changed elements are used.
         """
         have_run = False
-        for mutant in islice(mutants(self._models.after), _MOST_MUTANTS):
+        for mutant in islice(mutants(self._models.after), _MAX_MUTANTS):
             try:
-                ran = self._runner(mutant, self._kernels).run_each([s.feeds for s in samples])
+                results = self._runner(mutant, self._kernels).run_each([s.feeds for s in samples])
                 self._runners.pop().close()
             except RunError:
                 continue
-            several = _ran_samples(samples, ran)
-            have_run |= bool(several)
-            if self._differ_anywhere(several):
+            runs = _ran_samples(samples, results)
+            have_run |= bool(runs)
+            if self._differ_anywhere(runs):
                 return True
         spoiled = [(sample, list(map(_spoiled, sample.outputs))) for sample in samples]
         return not have_run and self._differ_anywhere(spoiled)
@@ -195,44 +201,51 @@ class _Pair:
         self._runners.append(runner)
         return runner
 
-    def _samples(self, before: Runner, is_for_finite: bool) -> list[_Drawn]:
-        """Ordinary ones with several sizes, as far as the model runs with them, then the edges."""
+    def _samples(self, before: Runner, is_for_finite: bool) -> list[_DrawnSample]:
+        """Ordinary samples of several sizes on which the model runs, then edge samples."""
         sizes = list(likely_sizes(self._models.inputs))
         edges = [] if self._is_approximate or not self._models.inputs else [MIXED, ZEROS]
         edges += [NOT_FINITE] if edges and self._is_exact and not is_for_finite else []
-        samples = self._ran(
+        samples = self._running_samples(
             before,
             [(ORDINARY, sizes[:1]), (ORDINARY, sizes[1:2]), *((s, sizes[:1]) for s in edges)],
         )
         if not samples or samples[0].edge:
-            samples = self._ran(before, [(style, sizes) for style in (ORDINARY, *NARROWER)])[:2]
-            samples += self._ran(before, [(style, sizes) for style in edges if samples])
+            samples = self._running_samples(
+                before, [(style, sizes) for style in (ORDINARY, *NARROWER)]
+            )[:2]
+            samples += self._running_samples(before, [(style, sizes) for style in edges if samples])
         return samples
 
-    def _more(self, before: Runner, samples: Sequence[_Drawn]) -> list[_Drawn]:
-        """Samples like the ordinary ones, until enough elements of each output are compared; a few
-        if all outputs stay the same, whatever the inputs hold.
+    def _extra_samples(self, before: Runner, samples: Sequence[_DrawnSample]) -> list[_DrawnSample]:
+        """More samples like the ordinary ones, so that enough elements of each output are compared;
+        only a few if the outputs do not depend on the inputs.
         """
         ordinary = [sample for sample in samples if not sample.edge]
         if not ordinary or not self._models.inputs:
             return []
         most = max(ordinary, key=lambda sample: fewest_elements(sample.outputs))
         fewest = [fewest_elements(sample.outputs) for sample in ordinary]
-        drawn = sum(map(elements, (*most.feeds.values(), *most.outputs)))
+        sample_elements = sum(map(elements, (*most.feeds.values(), *most.outputs)))
         number = more_draws(
-            fewest, drawn, sum(map(byte_size, self._models.before.graph.initializer))
+            fewest, sample_elements, sum(map(byte_size, self._models.before.graph.initializer))
         )
         if not number:
             return []
-        first = self._like(before, most, min(number, A_FEW), _FIRST_MORE)
+        first = self._similar_samples(before, most, min(number, A_FEW), _FIRST_EXTRA_SEED)
         pairs = [pair for s in first for pair in zip(most.outputs, s.outputs, strict=True)]
         if all(_same(*pair) for pair in pairs):
             return first
-        return [*first, *self._like(before, most, number - len(first), _FIRST_MORE + 1)]
+        return [
+            *first,
+            *self._similar_samples(before, most, number - len(first), _FIRST_EXTRA_SEED + 1),
+        ]
 
-    def _like(self, before: Runner, sample: _Drawn, number: int, seed: int) -> list[_Drawn]:
-        """So many samples of the same style and sizes."""
-        several = draw_several(
+    def _similar_samples(
+        self, before: Runner, sample: _DrawnSample, number: int, seed: int
+    ) -> list[_DrawnSample]:
+        """This number of samples with the style and sizes of `sample`."""
+        runs = draw_several(
             self._models.inputs,
             sample.sizes,
             sample.style,
@@ -242,43 +255,47 @@ class _Pair:
         )
         label = f"{sample.label}, seed {seed}"
         empty = replace(sample, outputs=[])
-        numbered = enumerate(several)
-        return _run(before, [replace(empty, label=f"{label}/{at}", feeds=f) for at, f in numbered])
+        numbered = enumerate(runs)
+        return _run(
+            before, [replace(empty, label=f"{label}/{index}", feeds=f) for index, f in numbered]
+        )
 
-    def _ran(
+    def _running_samples(
         self,
         before: Runner,
         wanted: Sequence[tuple[ValueStyle, Sequence[DimensionSizes]]],
-    ) -> list[_Drawn]:
-        """The samples in these styles and sizes on which the model runs."""
-        tried = list[_Drawn]()
+    ) -> list[_DrawnSample]:
+        """The samples with these styles and sizes on which the model runs."""
+        tried = list[_DrawnSample]()
         for style, sizes in ((style, sizes) for style, choices in wanted for sizes in choices):
             feeds = draw_feeds(self._models.inputs, sizes, style, len(tried), self._divides)
             if feeds is not None:
-                named = " ".join(f"{symbol}={size}" for symbol, size in sizes.items())
-                label = f"{style.floats}, {named}" if named else style.floats
+                sizes_text = " ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+                label = f"{style.floats}, {sizes_text}" if sizes_text else style.floats
                 edge = style not in (ORDINARY, *NARROWER)
-                drawn = _Drawn(label=label, feeds=feeds, outputs=[], style=style, sizes=sizes)
-                tried.append(replace(drawn, edge=edge))
+                sample = _DrawnSample(
+                    label=label, feeds=feeds, outputs=[], style=style, sizes=sizes
+                )
+                tried.append(replace(sample, edge=edge))
         self._error = _NOT_RUN if tried else self._error
         return _run(before, tried)
 
-    def _differ(self, ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
-        pairs = zip(ours, theirs, strict=True)
+    def _differ(self, expected: Sequence[Any], actual: Sequence[Any]) -> bool:
+        pairs = zip(expected, actual, strict=True)
         if self._is_exact:
             return not all(_same(a, b) for a, b in pairs)
         if self._is_approximate:
             return not all(_near(a, b) for a, b in pairs)
         return any(compare(a, b) for a, b in pairs)
 
-    def _judged(self, before: Runner, seen: Sequence[Sample], outputs: Sequence[Any]) -> str:
-        """The verdict of verification on outputs that differ; empty if it accepts them."""
+    def _verdict(self, before: Runner, seen: Sequence[Sample], outputs: Sequence[Any]) -> str:
+        """The verdict of the verification on outputs that differ; empty if it accepts them."""
         with TemporaryDirectory(prefix="fusionc-") as folder:
             path = Path(folder, "before.onnx")
             onnx.save(self._models.before, path)
             judge = Judge(path, before)
             for sample in seen[:-1]:
-                judge.outcome(sample, sample.outputs)  # for the scale of the outputs
+                judge.outcome(sample, sample.outputs)  # sets the scale of the outputs
             outcome, differences = judge.outcome(seen[-1], outputs)
         if outcome == "different":
             return str(differences[0])
@@ -292,9 +309,7 @@ class _Pair:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are the same bit by bit, except for the sign of zero and the bits of
-    NaN.
-    """
+    """Whether two values are equal bit by bit, except for the sign of zero and the bits of NaN."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return not compare(a, b)
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -306,7 +321,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _near(a: Any, b: Any) -> bool:
-    """Whether finite elements are the same within 1 % of the largest."""
+    """Whether the finite elements are equal within 1 % of the largest element."""
     if not isinstance(a, np.ndarray) or a.dtype.kind != "f" or getattr(b, "shape", None) != a.shape:
         return not compare(a, b)
     finite = np.isfinite(a)
@@ -314,28 +329,30 @@ def _near(a: Any, b: Any) -> bool:
     return bool((np.abs(a[finite] - b[finite]) <= _APPROXIMATE * scale).all())
 
 
-def _run(model: Runner, tried: Sequence[_Drawn]) -> list[_Drawn]:
+def _run(model: Runner, tried: Sequence[_DrawnSample]) -> list[_DrawnSample]:
     """The samples on which a model runs, with its outputs."""
-    ran = model.run_each([sample.feeds for sample in tried]) if tried else []
-    return [replace(sample, outputs=outputs) for sample, outputs in _ran_samples(tried, ran)]
+    results = model.run_each([sample.feeds for sample in tried]) if tried else []
+    return [replace(sample, outputs=outputs) for sample, outputs in _ran_samples(tried, results)]
 
 
-def _largest(samples: Sequence[_Drawn]) -> list[_Drawn]:
-    """For each output, the sample in which it is largest: these give the scales of the outputs."""
-    by_label = dict[str, _Drawn]()
-    for at in range(len(samples[0].outputs) if samples else 0):
-        magnitudes = [largest_magnitude(sample.outputs[at]) for sample in samples]
+def _largest(samples: Sequence[_DrawnSample]) -> list[_DrawnSample]:
+    """For each output, the sample with its largest element. These samples determine the scales."""
+    by_label = dict[str, _DrawnSample]()
+    for index in range(len(samples[0].outputs) if samples else 0):
+        magnitudes = [largest_magnitude(sample.outputs[index]) for sample in samples]
         largest = samples[magnitudes.index(max(magnitudes))]
         by_label[largest.label] = largest
     return list(by_label.values())
 
 
-def _ran_samples(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
-    """The samples on which a model runs, each with its outputs."""
-    pairs = zip(samples, ran, strict=True)
+def _ran_samples(
+    samples: Sequence[_SampleType], results: Sequence[_RunResult]
+) -> list[tuple[_SampleType, list[Any]]]:
+    """The samples on which a model ran, each with its outputs."""
+    pairs = zip(samples, results, strict=True)
     return [(sample, outputs) for sample, (outputs, _) in pairs if outputs is not None]
 
 
 def _spoiled(value: Any) -> Any:
-    """A value that is wrong; what holds no elements of its own stays."""
+    """The value with wrong elements; a value that is not an array is returned unchanged."""
     return other_elements(value) if isinstance(value, np.ndarray) else value

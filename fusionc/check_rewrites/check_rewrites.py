@@ -1,5 +1,5 @@
-"""Each rewrite is checked before it takes effect: the original nodes and their replacement run side
-by side.
+"""Checks each rewrite before it takes effect, by running the original nodes and their replacement
+side by side.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fusionc.rewrite import Match, Pass, Tape, refuse
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite.soundness import Replacement
 
-REFUSED = "what takes the place computes something else"
+REFUSED = "the replacement computes something else"
 
 
 class RewriteChecker:
-    """Checks the rewrites of a conversion: `checked` counts the right ones, `unchecked` those that
-    cannot be judged, by reason.
+    """Checks the rewrites of a conversion. `checked` counts the correct rewrites, `unchecked` those
+    that cannot be judged, by reason.
 
-    A wrong rewrite ends the conversion; with `on_mismatch` "rollback" it is refused and added to
-    `left_out`. `kernels` are those of the result.
+    A wrong rewrite ends the conversion. If `on_mismatch` is "rollback", it is refused instead and
+    added to `left_out`. `kernels` are the kernels of the converted model.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class RewriteChecker:
         self.begin()
 
     def begin(self) -> RewriteChecker:
-        """Count anew: the conversion is repeated."""
+        """Reset the counts, because the conversion is repeated."""
         self.checked = 0
         self.unchecked = Counter[str]()
         return self
 
     def notices(self) -> list[str]:
-        """What the user should know of the rewrites that were checked, and of the others."""
+        """Messages for the user: how many rewrites were checked, and why others were not."""
         number = self.unchecked.total()
         why = "; ".join(f"{times} not: {reason}" for reason, times in self.unchecked.items())
         return [
@@ -56,9 +56,7 @@ class RewriteChecker:
     def examine(
         self, commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape
     ) -> None:
-        """Called by `RewriteLog`. Raises VerificationError that names a wrong rewrite, or
-        Refused.
-        """
+        """Called by `RewriteLog`. Raises VerificationError for a wrong rewrite, or Refused."""
         fault = self.fault(pass_, match, new, tape)
         if not fault:
             return
@@ -67,15 +65,15 @@ class RewriteChecker:
             refuse(REFUSED)
         switch = f'--optimization_switch "{pass_.name}:off"'
         hint = f"nothing was written; convert with --on_mismatch rollback, or {switch}"
-        what = f"a rewrite does not compute what it replaces: {fault}"
+        what = f"a rewrite changes the result: {fault}"
         raise VerificationError(what, where=where_of(commit, pass_.place), hint=hint, code="E13028")
 
     def fault(self, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> str:
-        """How a rewrite differs from what it replaces; empty if it does not, or if that cannot be
-        judged.
+        """How a replacement differs from the original nodes; empty if it does not, or if that
+        cannot be judged.
 
-        A pass may rely on the values before the rewrite, so a difference must also show with the
-        nodes that compute these.
+        A pass may rely on properties of the values before the rewrite. A difference must therefore
+        also appear if the models include the nodes that compute these values.
         """
         alone = RewriteOnItsOwn(match, new, tape)
         if not alone.outputs:

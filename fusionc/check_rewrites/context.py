@@ -1,5 +1,5 @@
-"""Nodes before a rewrite that its models include: they compute sizes, or the inputs of the
-rewrite.
+"""Selects the nodes before a rewrite that its models include: nodes that compute sizes or inputs of
+the rewrite.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from fusionc.check_rewrites.rewrite_models import RewriteModels, RewriteOnItsOwn
 from fusionc.model.graph import Edge, Node
 
 GENERATIONS = (0, 1, 2, 4, 8)
-_MOST_NODES = 200
-_WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
-_MOST_CONSTANT = 200  # nodes between constants and what is computed from them
-_ONLY_AFTER = 3  # generations above a value that the replacement alone reads
+_MAX_NODES = 200
+_INTEGER_TYPES = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
+_MAX_CONSTANT_NODES = 200  # largest number of nodes between constants and a value
+_ONLY_AFTER = 3  # generations of nodes before a value that only the replacement reads
 
 
 def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
-    """Models of a rewrite, with few and with more nodes before it; none if it cannot be
-    modelled.
+    """Models of a rewrite, first with few nodes before it, then with more; none if the rewrite
+    cannot be modelled.
     """
     sizes = -1
     for generations in GENERATIONS if not rewrite.reason else ():
@@ -31,48 +31,49 @@ def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
 
 
 def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
-    """The nodes before a rewrite that its models include: those that compute its sizes, those that
-    relate the inputs of the replacement to its own, and those that compute its inputs in so many
-    steps.
+    """The nodes before a rewrite that its models include.
+
+    These are nodes that compute sizes, nodes that relate the inputs of the replacement to those of
+    the original nodes, and `generations` of nodes that compute the inputs.
     """
     nodes: set[Node] = set()
-    own = set(rewrite.inputs()) - set(rewrite.only_after())
+    original_inputs = set(rewrite.inputs()) - set(rewrite.only_after())
     for _ in range(_ONLY_AFTER):
-        _add(rewrite, nodes, lambda value: value not in own)
+        _add(rewrite, nodes, lambda value: value not in original_inputs)
     for _ in range(generations):
         _add(rewrite, nodes, lambda value: True)
-    while _add(rewrite, nodes, lambda value: _is_size(value) or _is_fixed(value)):
+    while _add(rewrite, nodes, lambda value: _is_size(value) or _is_constant(value)):
         pass
     return nodes
 
 
-def _add(rewrite: RewriteOnItsOwn, nodes: set[Node], wanted: Callable[[Edge], bool]) -> bool:
-    """Add the makers of the inputs that are wanted; whether there were any."""
-    values = [value for value in rewrite.inputs(nodes) if wanted(value)]
-    makers = {value.producer for value in values if value.producer is not None}
-    new = {node for node in makers if rewrite.may_be_context(node)}
-    if not new or len(nodes) + len(new) > _MOST_NODES:
+def _add(rewrite: RewriteOnItsOwn, nodes: set[Node], accepts: Callable[[Edge], bool]) -> bool:
+    """Add the producers of the inputs that `accepts` accepts. Returns whether any were added."""
+    values = [value for value in rewrite.inputs(nodes) if accepts(value)]
+    producers = {value.producer for value in values if value.producer is not None}
+    new = {node for node in producers if rewrite.may_be_context(node)}
+    if not new or len(nodes) + len(new) > _MAX_NODES:
         return False
     nodes |= new
     return True
 
 
-def _is_fixed(value: Edge) -> bool:
-    """Whether a value is computed from constants alone, and by few nodes."""
+def _is_constant(value: Edge) -> bool:
+    """Whether a value is computed from constants only, by few nodes."""
     pending = [value]
     seen = set[Node]()
     while pending:
         current = pending.pop()
-        maker = current.producer
-        if current.is_constant or maker in seen:
+        producer = current.producer
+        if current.is_constant or producer in seen:
             continue
-        if maker is None or len(seen) == _MOST_CONSTANT:
+        if producer is None or len(seen) == _MAX_CONSTANT_NODES:
             return False
-        seen.add(maker)
-        pending += [read for read in (*maker.inputs, *maker.captures()) if read is not None]
+        seen.add(producer)
+        pending += [read for read in (*producer.inputs, *producer.captures()) if read is not None]
     return True
 
 
 def _is_size(value: Edge) -> bool:
-    """Whether a value may be made of sizes: whole numbers, few of them."""
-    return value.known_type.elem_type in _WHOLE and len(value.known_type.shape or ()) <= 1
+    """Whether a value may consist of sizes: a few integers."""
+    return value.known_type.elem_type in _INTEGER_TYPES and len(value.known_type.shape or ()) <= 1

@@ -1,5 +1,5 @@
-"""A rewrite as two models of the same inputs and outputs: with the original nodes, and with the new
-ones.
+"""A rewrite as two small models with the same inputs and outputs: one with the original nodes, and
+one with their replacement.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class RewriteModels:
 
 
 class RewriteOnItsOwn:
-    """A match and its replacement, before it takes effect.
+    """A match and its replacement, before the rewrite takes effect.
 
-    `outputs` are the values that are replaced; `reason` says why it cannot be modelled, "" if it
-    can.
+    `outputs` are the values that are replaced. `reason` says why the rewrite cannot be modelled; it
+    is empty if it can.
     """
 
     def __init__(self, match: Match, new: Replacement, tape: Tape) -> None:
@@ -48,58 +48,60 @@ class RewriteOnItsOwn:
         nodes = [*match.nodes, *new.nodes]
         self.reason = ""
         if match.graph.in_function:
-            self.reason = "it is in a function, where types are known of calls alone"
+            self.reason = "it is in a function, whose types depend on the call"
         elif tape.moved or any(
             body.changed for node in nodes for body in node.subgraphs(recursive=True)
         ):
             self.reason = "it moves or holds subgraphs that have been rewritten"
 
     def inputs(self, context: Collection[Node] = ()) -> list[Edge]:
-        """The values that the models read and none of their nodes makes; those of the replacement
-        alone come last.
+        """The values that the models read and that none of their nodes computes. Values that only
+        the replacement reads come last.
         """
         inside = {*self._match.nodes, *context}
-        read = [v for node in (*context, *self._match.nodes) for v in _read(node)]
-        read += [v for node in self._new.nodes for v in self._tape.reads(node) if v is not None]
-        read += [new for _, new in self._new.pairs]
-        outside = (v for v in dict.fromkeys(read) if v not in self._new.made and not v.is_constant)
+        values = [v for node in (*context, *self._match.nodes) for v in _values_read_by(node)]
+        values += [v for node in self._new.nodes for v in self._tape.reads(node) if v is not None]
+        values += [new for _, new in self._new.pairs]
+        outside = (
+            v for v in dict.fromkeys(values) if v not in self._new.made and not v.is_constant
+        )
         return [v for v in outside if v.producer not in inside]
 
     def only_after(self) -> list[Edge]:
-        """The inputs that the replacement reads and the original nodes do not."""
-        before = {v for node in self._match.nodes for v in _read(node)}
+        """The inputs that only the replacement reads."""
+        before = {v for node in self._match.nodes for v in _values_read_by(node)}
         return [v for v in self.inputs() if v not in before]
 
     def may_be_context(self, node: Node) -> bool:
-        """Whether a node that makes an input may stand before it in both models."""
+        """Whether both models may contain a node that computes one of their inputs."""
         is_whole = not any(body.changed for body in node.subgraphs(recursive=True))
         return is_pure(node) and is_whole and not node.graph.in_function and not node.has_references
 
     def models(self, context: Collection[Node] = ()) -> RewriteModels:
-        """The two models. `context` are nodes before the rewrite that both have, too."""
+        """The two models. `context` are nodes before the rewrite that both models contain."""
         shared = sorted(context, key=lambda node: node.position)
         inputs = tuple(self.inputs(context))
         return RewriteModels(self._before(inputs, shared), self._after(inputs, shared), inputs)
 
     def _before(self, inputs: Sequence[Edge], shared: Sequence[Node]) -> onnx.ModelProto:
-        old = sorted({*shared, *self._match.nodes}, key=lambda node: node.position)
-        model = self._model(inputs, {node: _read(node) for node in old}, {})
+        nodes = sorted({*shared, *self._match.nodes}, key=lambda node: node.position)
+        model = self._model(inputs, {node: _values_read_by(node) for node in nodes}, {})
         for value in self.outputs:
-            if value.producer is None:  # one of two equal constants
+            if value.producer is None:  # the rewrite merges two equal constants
                 _add_constants(model, [value])
         return model
 
     def _after(self, inputs: Sequence[Edge], shared: Sequence[Node]) -> onnx.ModelProto:
         nodes = self._new.nodes
         renamed = {new: old.name for old, new in reversed(self._new.pairs) if new.producer in nodes}
-        reads = {node: _read(node) for node in shared}
+        reads = {node: _values_read_by(node) for node in shared}
         reads |= {node: _present(self._tape.reads(node)) for node in nodes}
         model = self._model(inputs, reads, renamed)
         for old, new in self._new.pairs:
             if old.is_used and renamed.get(new) != old.name:
                 _add_constants(model, [new])
-                model.graph.node.append(_passed_on(renamed.get(new, new.name), old))
-        known = set(map(_function_key, model.functions))  # two areas that are alike have one
+                model.graph.node.append(_copy_to_name(renamed.get(new, new.name), old))
+        known = set(map(_function_key, model.functions))  # two equal areas share one function
         model.functions.extend(f for f in self._tape.functions if _function_key(f) not in known)
         _add_opsets(model)
         return model
@@ -110,7 +112,7 @@ class RewriteOnItsOwn:
         reads: Mapping[Node, Sequence[Edge]],
         names: Mapping[Edge, str],
     ) -> onnx.ModelProto:
-        """The model of these nodes, each with its inputs; `names` are new names of values."""
+        """A model of these nodes, each with its inputs. `names` are new names of values."""
         graph = self._match.graph
         model = part_model(
             "rewrite",
@@ -118,12 +120,12 @@ class RewriteOnItsOwn:
             {MICROSOFT: 1, **graph.opsets},
             map(_declared, inputs),
             map(_declared, self.outputs),
-            functions=_called(reads),
+            functions=_called_functions(reads),
             ir_version=max(graph.model.ir_version, IR_VERSION),
         )
-        model.producer_name = "fusionc"  # bisect knows its own files by it
-        read = (value for values in reads.values() for value in values)
-        _add_constants(model, (value for value in read if value.producer not in reads))
+        model.producer_name = "fusionc"  # bisect recognizes its own files by it
+        values = (value for values in reads.values() for value in values)
+        _add_constants(model, (value for value in values if value.producer not in reads))
         return model
 
 
@@ -139,7 +141,7 @@ def _function_key(function: onnx.FunctionProto) -> tuple[str, str, str]:
 
 
 def _named(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
-    """The node with the names that its values have now, or get."""
+    """The node with the current names of its values, or the new ones in `names`."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node.proto)
     copy.input[:] = ["" if v is None else names.get(v, v.name) for v in node.inputs]
@@ -147,19 +149,19 @@ def _named(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
     return copy
 
 
-def _read(node: Node) -> list[Edge]:
-    """The values that a node reads, its subgraphs included."""
+def _values_read_by(node: Node) -> list[Edge]:
+    """The values that a node and its subgraphs read."""
     return _present((*node.inputs, *node.captures()))
 
 
 def _present(values: Iterable[Edge | None]) -> list[Edge]:
-    """The values without omitted ones."""
+    """The values without the omitted ones."""
     return [value for value in values if value is not None]
 
 
-def _passed_on(name: str, value: Edge) -> onnx.NodeProto:
-    """A node that gives a value another name. onnxruntime has no Identity of 2 and 4 bits, but a
-    Cast.
+def _copy_to_name(name: str, value: Edge) -> onnx.NodeProto:
+    """A node that copies the value `name` to another name. For types of 2 and 4 bits, onnxruntime
+    lacks Identity, so this is a Cast.
     """
     kind = value.known_type.elem_type
     if kind in _SUB_BYTE:
@@ -168,12 +170,12 @@ def _passed_on(name: str, value: Edge) -> onnx.NodeProto:
 
 
 def _declared(value: Edge) -> onnx.ValueInfoProto:
-    """The value with the type that is known now: inferring more would change what passes see."""
+    """The value with its known type. A new inference would change the types that passes see."""
     return onnx.ValueInfoProto(name=value.name, type=value.known_type.proto)
 
 
-def _called(nodes: Iterable[Node]) -> list[onnx.FunctionProto]:
-    """The functions that nodes, and those of their subgraphs, call."""
+def _called_functions(nodes: Iterable[Node]) -> list[onnx.FunctionProto]:
+    """The functions that the nodes and their subgraphs call."""
     with_inner = [
         m
         for node in nodes
@@ -184,7 +186,7 @@ def _called(nodes: Iterable[Node]) -> list[onnx.FunctionProto]:
 
 
 def _add_constants(model: onnx.ModelProto, values: Iterable[Edge]) -> None:
-    """Add those of the values that are constants, unless the model has them already."""
+    """Add the constants among the values, except those that the model already has."""
     known = {tensor.name for tensor in model.graph.initializer}
     for value in values:
         array = value.constant() if value.is_constant and value.name not in known else None

@@ -1,5 +1,5 @@
-"""Values for the inputs of a rewrite, chosen to show differences: sizes, signs, zeros, edges,
-NaN.
+"""Draws input values that reveal a wrong rewrite: of different sizes and signs, with zeros,
+extremes and NaN.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fusionc.shapes.expressions import atoms, polynomial_of
 from fusionc.verify.inputs.drawn_values import FloatStyle, draw, draw_floats, fits_numpy
 
 DimensionSizes = Mapping[object, int]
-_SEVERAL = (2, 3, 5, 4)  # sizes of dimensions that need not be the same
-_ALL = (3, 8, 40, 1)  # sizes of all unknown dimensions, if they may have to be the same
-_MOST_ELEMENTS = 1 << 24  # of all inputs
+_DIFFERENT_SIZES = (2, 3, 5, 4)  # sizes for dimensions that may differ
+_EQUAL_SIZES = (3, 8, 40, 1)  # sizes for all unknown dimensions, in case they must be equal
+_MAX_ELEMENTS = 1 << 24  # elements of all inputs together
 
 
 @dataclass(frozen=True)
 class ValueStyle:
-    """How values are drawn: `floats` in words, whole numbers between `low` and `high`."""
+    """How values are drawn: floats as `floats` says, integers between `low` and `high`."""
 
     floats: str
     low: int
@@ -42,18 +42,21 @@ _FLOATS: dict[str, FloatStyle] = {
     ZEROS.floats: "zeros",
     NOT_FINITE.floats: "nonfinite",
 }
-# whole numbers if the others fail
+# styles with other integers, for models that do not run with ORDINARY
 NARROWER = (ValueStyle("ordinary", 1, 3), ValueStyle("ordinary", 0, 1))
 
 
 def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
-    """Sizes for the symbols and unknown dimensions of inputs, likely ones first."""
+    """Sizes for the symbols and unknown dimensions of inputs, the most likely ones first."""
     unknown = dict.fromkeys(
         atom for value in inputs for dim in _dimensions(value) for atom in _unknown(dim)
     )
     if unknown:
-        yield {atom: _SEVERAL[at % len(_SEVERAL)] for at, atom in enumerate(unknown)}
-    for size in _ALL if unknown else (1,):
+        yield {
+            atom: _DIFFERENT_SIZES[index % len(_DIFFERENT_SIZES)]
+            for index, atom in enumerate(unknown)
+        }
+    for size in _EQUAL_SIZES if unknown else (1,):
         yield dict.fromkeys(unknown, size)
 
 
@@ -63,7 +66,7 @@ def draw_feeds(
     """Values for all inputs; None if a type or rank is unknown, or if there would be too many
     elements.
 
-    `is_positive`: whole numbers are at least 1.
+    With `is_positive`, integers are at least 1.
     """
     return next(draw_several(inputs, sizes, style, seed, is_positive, None), None)
 
@@ -76,21 +79,21 @@ def draw_several(
     is_positive: bool,
     number: int | None,
 ) -> Iterator[dict[str, Any]]:
-    """Values for all inputs, so many times, drawn at once; None means once. Nothing is yielded if
-    draw_feeds gives None.
+    """`number` sets of values for all inputs, drawn at once; one set if `number` is None. Yields
+    nothing if draw_feeds returns None.
     """
     if is_positive:
         style = ValueStyle(style.floats, 1, max(style.high, 3))
-    several = () if number is None else (number,)
-    shapes = {value: (*several, *_shape(value, sizes)) for value in inputs}
+    leading_dims = () if number is None else (number,)
+    shapes = {value: (*leading_dims, *_shape(value, sizes)) for value in inputs}
     if not all(map(_is_typed, inputs)) or not _can_be_drawn(shapes.values()):
         return
     rng = np.random.default_rng(seed)
-    drawn = {v.name: _tensor(v.known_type.elem_type, shapes[v], style, rng) for v in shapes}
+    drawn_values = {v.name: _tensor(v.known_type.elem_type, shapes[v], style, rng) for v in shapes}
     if number is None:
-        yield drawn
-    for at in range(number or 0):
-        yield {name: np.asarray(values[at]) for name, values in drawn.items()}
+        yield drawn_values
+    for index in range(number or 0):
+        yield {name: np.asarray(values[index]) for name, values in drawn_values.items()}
 
 
 def _shape(value: Edge, sizes: DimensionSizes) -> Sequence[int]:
@@ -102,7 +105,7 @@ def _is_typed(value: Edge) -> bool:
 
 
 def _can_be_drawn(shapes: Collection[Sequence[int]]) -> bool:
-    return sum(map(prod, shapes)) <= _MOST_ELEMENTS and all(map(fits_numpy, shapes))
+    return sum(map(prod, shapes)) <= _MAX_ELEMENTS and all(map(fits_numpy, shapes))
 
 
 def _dimensions(value: Edge) -> Sequence[Any]:
@@ -115,8 +118,8 @@ def _unknown(dim: Any) -> Iterator[object]:
 
 
 def _size(value: Edge, axis: int, sizes: DimensionSizes) -> int:
-    """The size of a dimension: a number, a symbol, a sum of products of symbols; of one without a
-    name any.
+    """The size of a dimension: a number, a symbol, or a sum of products of symbols. A dimension
+    without a name may have any size.
     """
     dim = _dimensions(value)[axis]
     size = None if dim is None else polynomial_of(dim).value(sizes)
@@ -141,7 +144,7 @@ def _tensor(
 def _whole(
     dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator
 ) -> NDArray[Any]:
-    if dtype.itemsize <= 2 and dtype.kind in "iu" and style.low < 1:  # pixels and quantized values
+    if dtype.itemsize <= 2 and dtype.kind in "iu" and style.low < 1:  # pixels, quantized values
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max + 1, shape)
     low = max(style.low, 0) if "uint" in dtype.name else style.low

@@ -1,4 +1,4 @@
-"""Users' own passes: pairs of functions to search and replace, and files that hold passes."""
+"""Users' own passes: pairs of search and replace functions, and files with passes."""
 
 from fusionc.custom.builder import op
 from fusionc.custom.loading import load_passes

@@ -1,11 +1,11 @@
-"""`op`: operators as Python calls, for the search and for the replacement.
+"""`op`: operators as Python calls, for search and replace functions.
 
-    op.Add(op.MatMul(x, w), b)      with formulas as arguments, it says what to look for;
-                                    with the values of a match, it makes new nodes
+    op.Add(op.MatMul(x, w), b)      with formulas as arguments, it describes a subgraph;
+                                    with the values of a match, it creates nodes
 
-The same function can be written for both. A number is a constant of one element, None is an input
-that is left out, a keyword is an attribute. In a replacement, `outputs=2` asks for several outputs
-and `domain=` for another operator set.
+One function can serve for both. A number is a constant of one element, None an omitted input, and a
+keyword an attribute. In a replacement, `outputs=2` asks for two outputs, and `domain=` names
+another operator set.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _SEARCH: ContextVar[CapturedAttributes | None] = ContextVar("search", default=No
 
 
 class CapturedAttributes:
-    """The attributes that are arguments of a search function."""
+    """The arguments of a search function that are used as attributes."""
 
     def __init__(self) -> None:
-        # argument → label of each node, name of its attribute
+        # argument → label of each node that has it, and the name of the attribute
         self.attributes: dict[str, list[tuple[str, str]]] = {}
 
     def label_for(self, attributes: dict[str, Any]) -> str:
-        """Remove the arguments from the attributes; returns the label of the node that has them as
-        attributes, or an empty string.
+        """Remove the arguments of the search function from the attributes. Returns the label of the
+        node that has such attributes, or an empty string.
         """
         captured = [name for name, value in attributes.items() if isinstance(value, Const)]
         if not captured:
@@ -51,7 +51,7 @@ class CapturedAttributes:
 
 
 class BuiltValue(Arithmetic[Any]):
-    """A value of the model in a replacement: operands of `op` and of + − · / @ **."""
+    """A value in a replacement: an operand of `op` and of + − · / @ **."""
 
     def __init__(self, edge: Edge) -> None:
         self.edge = edge
@@ -75,7 +75,7 @@ op = _Builder()
 
 @contextmanager
 def searching() -> Iterator[CapturedAttributes]:
-    """Inside, `op` builds formulas."""
+    """In this context, `op` builds formulas."""
     search = CapturedAttributes()
     token = _SEARCH.set(search)
     try:
@@ -86,7 +86,7 @@ def searching() -> Iterator[CapturedAttributes]:
 
 @contextmanager
 def building(tape: Tape) -> Iterator[None]:
-    """Inside, `op` builds nodes on this tape."""
+    """In this context, `op` creates nodes on this tape."""
     token = _TAPE.set(tape)
     try:
         yield
@@ -109,24 +109,28 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
         )
     likes = _likes(operands, operators.schema(name, domain, tape.graph.opset_of(domain)))
     edges = [to_edge(o, like, tape) for o, like in zip(operands, likes, strict=True)]
-    made = tape.node(name, edges, domain=domain, **options)
-    return tuple(map(BuiltValue, made)) if isinstance(made, tuple) else BuiltValue(made)
+    outputs = tape.node(name, edges, domain=domain, **options)
+    return tuple(map(BuiltValue, outputs)) if isinstance(outputs, tuple) else BuiltValue(outputs)
 
 
 def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list[Edge | None]:
-    """For each operand that is a number, a value whose type it gets: one that the operator requires
-    to have the same type, else the first value, if the operator accepts that type there. An index
-    has a type of its own.
+    """For each operand that is a number, the value whose element type it gets; else None.
+
+    If the schema requires the number to have the type of another operand, that operand is the
+    value. Otherwise the first value is used, if the operator accepts its type for the number. An
+    index keeps its own type.
     """
-    values = {at: o.edge for at, o in enumerate(operands) if isinstance(o, BuiltValue)}
+    values = {index: o.edge for index, o in enumerate(operands) if isinstance(o, BuiltValue)}
     first = next(iter(values.values()), None)
     if schema is None or not schema.inputs or first is None:
         return [first] * len(operands)
-    parameters = [schema.inputs[min(at, len(schema.inputs) - 1)] for at in range(len(operands))]
-    of_type: dict[str, Edge] = {}
-    for at, value in values.items():
-        of_type.setdefault(parameters[at].type_str, value)
-    likes = [of_type.get(parameter.type_str, first) for parameter in parameters]
+    parameters = [
+        schema.inputs[min(index, len(schema.inputs) - 1)] for index in range(len(operands))
+    ]
+    first_of_type: dict[str, Edge] = {}
+    for index, value in values.items():
+        first_of_type.setdefault(parameters[index].type_str, value)
+    likes = [first_of_type.get(parameter.type_str, first) for parameter in parameters]
     return [
         like if _accepts(parameter, like) else None
         for parameter, like in zip(parameters, likes, strict=True)
@@ -134,44 +138,45 @@ def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list
 
 
 def _accepts(parameter: onnx.defs.OpSchema.FormalParameter, value: Edge) -> bool:
-    """Whether an operator accepts the type of a value there; an unknown type is accepted."""
+    """Whether an operator accepts the type of a value for this input. Unknown types are
+    accepted.
+    """
     return not value.elem_type or f"tensor({type_name(value.elem_type)})" in parameter.types
 
 
 @cache
 def _attribute_names() -> dict[str, set[str]]:
-    """All attributes that each standard operator has in any version."""
-    found: dict[str, set[str]] = {}
+    """For each standard operator, the attributes that it has in any version."""
+    names: dict[str, set[str]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == "":
-            found.setdefault(schema.name, set()).update(schema.attributes)
-    return found
+            names.setdefault(schema.name, set()).update(schema.attributes)
+    return names
 
 
 def _check(name: str, domain: str, attributes: list[str]) -> None:
-    """Raises an error for a misspelt operator or attribute, which would never match, or be refused
-    silently.
+    """Raises ValueError for a misspelt operator or attribute, which would never match, or would be
+    refused silently.
     """
     if domain:
         return
-    known = _attribute_names().get(name)
-    if known is None:
+    attribute_names = _attribute_names().get(name)
+    if attribute_names is None:
         near = nearest(name, (schema.name for schema in onnx.defs.get_all_schemas()))
         raise ValueError(
             f"ONNX has no operator {name}" + (f"; did you mean {near}?" if near else "")
         )
     for attribute in attributes:
-        if attribute not in known:
-            raise ValueError(
-                f"{name} has no attribute {attribute}; it has {', '.join(sorted(known)) or 'none'}"
-            )
+        if attribute not in attribute_names:
+            choices = ", ".join(sorted(attribute_names)) or "none"
+            raise ValueError(f"{name} has no attribute {attribute}; it has {choices}")
 
 
 def to_edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
-    """A value, or a number as a new constant."""
+    """The edge of a value; for a number, a new constant."""
     if operand is None or isinstance(operand, BuiltValue):
         return None if operand is None else operand.edge
-    # in the type of the other operand; an index has a type of its own
+    # a number gets the type of the other operand; an index keeps its own
     if isinstance(operand, bool | int | float):
         return (
             tape.const(np.asarray(operand))

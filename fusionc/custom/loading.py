@@ -1,4 +1,4 @@
-"""Loads files and installed packages with users' passes, and puts these into the registry."""
+"""Loads files and installed packages with users' passes, and adds the passes to the registry."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from fusionc.rewrite.definition import Default, Kind, Numerics
 from fusionc.rewrite.pattern import makers
 
 ENTRY_POINTS = "fusionc.passes"
-_ENTRIES: dict[str, list[Pass]] = {}  # the passes of the entry points of this process
-# the passes of the modules that a file has imported
-_OF_MODULES: dict[Path, list[Pass]] = {}
-# modules that files have imported from their own folders, and those folders
-_BESIDE: dict[str, Path] = {}
-_LOCK = threading.RLock()  # a file registers for the whole process
+_ENTRIES: dict[str, list[Pass]] = {}  # entry point → its passes; each is executed once
+# file → the passes of the modules that it has imported
+_MODULE_PASSES: dict[Path, list[Pass]] = {}
+# module that a file has imported from its own folder → that folder
+_SIBLING_MODULES: dict[str, Path] = {}
+_LOCK = threading.RLock()  # registration is global to the process
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
 
@@ -38,13 +38,13 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     """All passes in the order in which they run: the built-in GraphFusion passes, the users'
     GraphFusion passes, then all UBFusion passes.
 
-    A file is executed. Its passes are those that it, and the modules that it imports, register by
-    register_replacement, and the subclasses of Pass that it defines. Packages register files or
-    modules as entry points of the group fusionc.passes. Passes that a program has registered itself
-    count in its process.
+    A file is executed. It adds the passes that the file and its imported modules register by
+    register_replacement, and the subclasses of Pass that it defines. Installed packages add passes
+    by entry points of the group fusionc.passes, which name files or modules. Passes that the
+    running program has registered are included.
 
     Raises UsageError if a file cannot be read or two passes have one name, FusioncError if a file
-    fails; both name the file and the line.
+    fails. Both name the file and the line.
     """
     with _LOCK:
         registered = list(replacement.REGISTERED)
@@ -56,8 +56,8 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
 
 
 def registered_elsewhere(files: Sequence[Path]) -> list[Pass]:
-    """The passes that the program has registered itself, without those of these files: it may have
-    imported one of them.
+    """The passes that the program itself has registered, without those of `files`, because the
+    program may have imported one of these files.
     """
     executed = {file.resolve() for file in files}
     return [p for p in replacement.REGISTERED if _file_of(p).resolve() not in executed]
@@ -68,7 +68,7 @@ def _file_of(p: Pass) -> Path:
 
 
 def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
-    program = list(replacement.REGISTERED)  # possibly by modules that the files import
+    program = list(replacement.REGISTERED)  # modules that the files import may have registered them
     own = [*program, *_passes_of_packages()]
     for number, file in enumerate(files):
         own += _passes_of_file(file, number, is_empty_allowed=bool(program))
@@ -81,7 +81,7 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
 
 
 def _passes_of_packages() -> Iterator[Pass]:
-    """The passes of packages that register some; a module is executed only once."""
+    """The passes of installed packages. A module is executed only once."""
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         if entry.value not in _ENTRIES:
             _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
@@ -106,32 +106,32 @@ def _passes_of_file(file: Path, number: int, *, is_empty_allowed: bool) -> list[
     return passes
 
 
-def _add_module_passes(file: Path, found: list[Pass]) -> list[Pass]:
-    """The passes of a file, and those of modules that it imported when it was first executed, which
-    are not executed again.
+def _add_module_passes(file: Path, passes: list[Pass]) -> list[Pass]:
+    """The passes of a file, and those of modules that it imported when it was first executed. These
+    modules are not executed again.
     """
-    names = {p.name for p in found}
-    known = [p for p in _OF_MODULES.get(file, ()) if p.name not in names]
-    made_now = [p for p in found if _file_of(p) != file]
-    _OF_MODULES[file] = [*known, *made_now]
-    return [*known, *found]
+    names = {p.name for p in passes}
+    earlier = [p for p in _MODULE_PASSES.get(file, ()) if p.name not in names]
+    imported = [p for p in passes if _file_of(p) != file]
+    _MODULE_PASSES[file] = [*earlier, *imported]
+    return [*earlier, *passes]
 
 
 def _execute(file: Path, number: int) -> ModuleType:
     name = f"fusionc_custom_{number}"
     module = ModuleType(name)
-    loader = SourceFileLoader(name, str(file))  # whatever the file is called
+    loader = SourceFileLoader(name, str(file))  # the file may have any extension
     module.__file__ = str(file)
-    sys.modules[name] = module  # so that inspect and pickle find what it defines
+    sys.modules[name] = module  # inspect and pickle look modules up there
     for other in [
         other
-        for other, folder in _BESIDE.items()
-        if folder != file.parent and _is_beside(file, other)
+        for other, folder in _SIBLING_MODULES.items()
+        if folder != file.parent and _is_sibling(file, other)
     ]:
-        sys.modules.pop(other, None)  # the file means its own
-        del _BESIDE[other]
-    before = set(sys.modules)
-    # so that it can import files next to it, as a script can
+        sys.modules.pop(other, None)  # a module of the same name in the file's own folder wins
+        del _SIBLING_MODULES[other]
+    modules_before = set(sys.modules)
+    # like a script, the file can import files in its folder
     sys.path.insert(0, str(file.parent))
     try:
         with watchdog({file.name: f"{file}:1"}, lambda _: None, "correct the file") as begin:
@@ -139,36 +139,36 @@ def _execute(file: Path, number: int) -> ModuleType:
             exec(compile(loader.get_data(str(file)), str(file), "exec"), vars(module))
     finally:
         sys.path.remove(str(file.parent))
-        for other in sys.modules.keys() - before:
-            if _is_beside(file, other):
-                _BESIDE[other] = file.parent
+        for other in sys.modules.keys() - modules_before:
+            if _is_sibling(file, other):
+                _SIBLING_MODULES[other] = file.parent
     return module
 
 
-def _is_beside(file: Path, module: str) -> bool:
-    """Whether a module of this name, or its package, is in the same folder as a file."""
+def _is_sibling(file: Path, module: str) -> bool:
+    """Whether the folder of a file contains a module or package of this name."""
     place = file.parent / module.partition(".")[0]
     return place.is_dir() or place.with_name(f"{place.name}.py").is_file()
 
 
 def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
-    """The passes that a file or an entry point defines, in that order."""
-    before = len(replacement.REGISTERED)
+    """The passes that a file or an entry point registers and defines, in that order."""
+    count_before = len(replacement.REGISTERED)
     try:
         loaded = load()
         classes = [loaded] if isinstance(loaded, type) else _own_classes(loaded)
-        made = [_made(member) for member in classes if issubclass(member, Pass)]
+        instances = [_instantiated(member) for member in classes if issubclass(member, Pass)]
     except (FusioncError, Terminated, KeyboardInterrupt):
         raise
     except SyntaxError as error:
         raise _failed(source, f"{error.filename or source}:{error.lineno or 1}", error) from error
     except BaseException as error:  # a user's file may raise anything
         raise _failed(source, _place_of_error(error) or source, error) from error
-    return replacement.REGISTERED[before:] + made
+    return replacement.REGISTERED[count_before:] + instances
 
 
 def _place_of_error(error: BaseException) -> str:
-    """The last line of a user's own code that an error passed through; empty if there is none."""
+    """The last line of a user's own code in the traceback of an error; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [
         f"{frame.filename}:{frame.lineno}"
@@ -178,21 +178,21 @@ def _place_of_error(error: BaseException) -> str:
     return own[-1] if own else ""
 
 
-def _made(member: type[Pass]) -> Pass:
+def _instantiated(member: type[Pass]) -> Pass:
     try:
-        made = member()
+        instance = member()
     except TypeError as error:
         raise _failed(member.__name__, _place(member), error) from error
-    made.place = _place(member)
-    return made
+    instance.place = _place(member)
+    return instance
 
 
 def _own_classes(module: object) -> list[type]:
-    """The subclasses of Pass that a module, or one of its own modules, defines, except those that
-    others inherit from.
+    """The subclasses of Pass that a module or one of its submodules defines, except base classes
+    without patterns.
     """
     name = getattr(module, "__name__", "")
-    found = [
+    classes = [
         member
         for member in vars(module).values()
         if isinstance(member, type)
@@ -201,8 +201,8 @@ def _own_classes(module: object) -> list[type]:
     ]
     return [
         c
-        for c in dict.fromkeys(found)
-        if c.patterns or not any(c in other.__mro__[1:] for other in found)
+        for c in dict.fromkeys(classes)
+        if c.patterns or not any(c in other.__mro__[1:] for other in classes)
     ]
 
 
@@ -220,7 +220,7 @@ def _failed(source: str, where: str, error: BaseException) -> FusioncError:
 
 
 def _check(p: Pass) -> None:
-    """Raises UsageError if a pass is not what the engine expects."""
+    """Raises UsageError if a pass has wrong patterns or settings."""
     hint = 'give it patterns = (Pattern("…", op.…),)'
     problem = ""
     if not _is_tuple_of(p.patterns, Pattern):
@@ -235,11 +235,11 @@ def _check(p: Pass) -> None:
 
 
 def _is_tuple_of(members: object, kind: type) -> bool:
-    return isinstance(members, tuple | list) and all(isinstance(one, kind) for one in members)
+    return isinstance(members, tuple | list) and all(isinstance(member, kind) for member in members)
 
 
 def _problem_of_settings(p: Pass) -> str:
-    """What is wrong with the names and settings of a pass; empty if nothing is."""
+    """The error in the names and settings of a pass; empty if there is none."""
     if len({pattern.name for pattern in p.patterns}) < len(p.patterns):
         return "has two patterns of one name"
     for name, setting, choices in (
@@ -253,7 +253,7 @@ def _problem_of_settings(p: Pass) -> str:
 
 
 def _problem(pattern: Pattern) -> str:
-    """What is wrong with a pattern; empty if nothing is."""
+    """The error in a pattern; empty if there is none."""
     if (pattern.formula is None) == (pattern.find is None):
         return f"has a pattern {pattern.name} without a formula, or with a find as well"
     try:

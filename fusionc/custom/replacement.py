@@ -1,5 +1,5 @@
-"""`register_replacement`: a pass from two functions, one that describes what to look for and one
-that builds the replacement.
+"""`register_replacement`: makes a pass from two functions. One describes a subgraph, the other
+builds its replacement.
 
 def search(x, w, b):
     return op.Add(op.MatMul(x, w), b)
@@ -24,7 +24,7 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
 
-# names that mean several passes in switch files and --optimization_switch
+# names that stand for several passes in switch files and --optimization_switch
 RESERVED = ("ALL", "forbidden_close_pass")
 _KINDS = ("GraphFusion", "UBFusion")
 REGISTERED: list[Pass] = []  # in the order of registration
@@ -42,16 +42,16 @@ def register_replacement(
     name: str | None = None,
     kind: Literal["GraphFusion", "UBFusion"] = "GraphFusion",
 ) -> None:
-    """Make a pass that finds what `search_fn` describes and puts there what `replace_fn` builds.
+    """Register a pass that replaces each subgraph that `search_fn` describes by the result of
+    `replace_fn`.
 
-    Both functions have the same arguments. An argument is a value of the model, the same wherever
-    it is used. The values that the search function returns may be used anywhere else in the model;
-    values in between may not. Arguments in `scalar_workaround` are numbers: in the search a
-    constant of one element or an attribute, in the replacement the number that was found.
-    `extra_check` gets the match, whose arguments are attributes, and returns whether to go on.
-    `example_inputs` is accepted for the sake of TorchAir's signature; its length is checked. The
-    pass is called `name` (default: the name of the search function), and is switched, counted and
-    logged like any other.
+    Both functions have the same arguments. An argument is a value of the model; the same argument
+    is the same value. Other nodes may use the values that the search function returns, but not the
+    values in between. Arguments in `scalar_workaround` are numbers: in the search, a constant of
+    one element or an attribute; in the replacement, the number in the model. `extra_check` gets the
+    match, whose attributes are the arguments, and returns whether to replace it. `example_inputs`
+    exists for compatibility with TorchAir; only its length is checked. The pass has the name `name`
+    (default: the name of the search function), and is switched, counted and logged like any other.
 
     Raises UsageError if the functions do not fit together, or if the search is already registered
     and `skip_duplicates` is False.
@@ -60,14 +60,14 @@ def register_replacement(
     title = _title(search_fn, name)
     arguments = _arguments(search_fn, title, place)
     if problem := _problem_of_options(scalar_workaround, extra_check, kind):
-        raise _wrong(f"{title}: {problem}", place)
+        raise _usage_error(f"{title}: {problem}", place)
     scalars = dict(scalar_workaround or {})
-    _check(arguments, replace_fn, example_inputs, scalars, title, place)
+    _check_arguments(arguments, replace_fn, example_inputs, scalars, title, place)
     with searching() as search:
         formulas = search_fn(*(Const(a) if a in scalars else Var(a) for a in arguments))
     roots = _as_tuple(formulas)
     if problem := _problem_of_search(roots, arguments, search):
-        raise _wrong(f"{title}: the search function {problem}", place)
+        raise _usage_error(f"{title}: the search function {problem}", place)
     key = repr([_structure(root, {}) for root in roots])
     is_duplicate = key in [getattr(p, "search", None) for p in REGISTERED]
     if is_duplicate and skip_duplicates:
@@ -99,7 +99,7 @@ def _summary(search_fn: Callable[..., Any], replace_fn: Callable[..., Any]) -> s
 
 
 def _problem_of_options(scalar_workaround: object, extra_check: object, kind: str) -> str:
-    """What is wrong with the options of a call; empty if nothing is."""
+    """The error in the options of a call; empty if there is none."""
     if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
         return "scalar_workaround is not a mapping of arguments to numbers"
     if extra_check is not None and not callable(extra_check):
@@ -110,7 +110,7 @@ def _problem_of_options(scalar_workaround: object, extra_check: object, kind: st
 def _problem_of_search(
     roots: Sequence[Any], arguments: Sequence[str], search: CapturedAttributes
 ) -> str:
-    """What is wrong with the result of a search function; empty if nothing is."""
+    """The error in the result of a search function; empty if there is none."""
     if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
         return "returns no operator"
     used = search.attributes.keys() | set(chain.from_iterable(map(names, roots)))
@@ -125,7 +125,7 @@ def _rewrite_of(
     search: CapturedAttributes,
     extra_check: Callable[[Match], bool] | None,
 ) -> Callable[[Match, Tape], list[Edge | None]]:
-    """The rewrite that builds what a replacement function describes."""
+    """The rewrite that calls a replacement function."""
 
     def rewrite(m: Match, new: Tape) -> list[Edge | None]:
         values = [_argument_value(m, argument, scalars, search) for argument in arguments]
@@ -134,13 +134,13 @@ def _rewrite_of(
         with building(new):
             results = _as_tuple(replace_fn(*values))
             if any(result is None for result in results):
-                raise TypeError("the replacement is None: does the function return what it makes?")
+                raise TypeError("the replacement is None: does the function return its result?")
             return [to_edge(result, m.outputs[0], new) for result in results]
 
     return rewrite
 
 
-def _check(
+def _check_arguments(
     arguments: list[str],
     replace_fn: Callable[..., Any],
     example_inputs: Sequence[Any] | None,
@@ -148,38 +148,40 @@ def _check(
     title: str,
     place: str,
 ) -> None:
-    """Raises UsageError if the name or the arguments do not fit."""
+    """Raises UsageError if the name, the arguments or the options are wrong."""
     if not title.isidentifier() or title in RESERVED:
-        raise _wrong(f'{title!r} cannot be the name of a pass; give it one: name="…"', place)
+        raise _usage_error(f'{title!r} cannot be the name of a pass; give it one: name="…"', place)
     if _arguments(replace_fn, title, place) != arguments:
-        raise _wrong(f"{title}: search and replace have different arguments", place)
+        raise _usage_error(f"{title}: search and replace have different arguments", place)
     if others := ", ".join(scalar for scalar in scalars if scalar not in arguments):
         what = f"{title}: scalar_workaround names {others}, which is not an argument"
-        raise _wrong(what, place)
+        raise _usage_error(what, place)
     count = len(arguments)
     if example_inputs is not None and len(example_inputs) not in (count, count - len(scalars)):
-        raise _wrong(f"{title}: {len(example_inputs)} example inputs for {count} arguments", place)
+        raise _usage_error(
+            f"{title}: {len(example_inputs)} example inputs for {count} arguments", place
+        )
 
 
 def _check_is_new(title: str, is_duplicate: bool, place: str) -> None:
-    """Raises UsageError if the search or the name is registered already."""
+    """Raises UsageError if the search or the name is already registered."""
     if is_duplicate:
-        raise _wrong(f"{title}: the same search is registered already", place)
+        raise _usage_error(f"{title}: the same search is registered already", place)
     if title in [p.name for p in REGISTERED]:
-        raise _wrong(f"a pass {title} is registered already", place)
+        raise _usage_error(f"a pass {title} is registered already", place)
 
 
 def _arguments(function: Any, title: str, place: str) -> list[str]:
     if not callable(function):
-        raise _wrong(f"{title or 'a pass'}: {function!r:.40} is not a function", place)
+        raise _usage_error(f"{title or 'a pass'}: {function!r:.40} is not a function", place)
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
-        raise _wrong(f"{title}: every argument needs a name and a place, without *", place)
+        raise _usage_error(f"{title}: every argument needs a name and a place, without *", place)
     return [p.name for p in parameters]
 
 
 def _place(function: Any) -> str:
-    """Where the function is defined; if it is not a plain function, where it is registered."""
+    """File and line of the function; for other callables, those of the call that registers them."""
     code = getattr(function, "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
@@ -190,7 +192,7 @@ def _place(function: Any) -> str:
 def _argument_value(
     m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes
 ) -> Any:
-    """What the replacement gets for an argument: a value, or the number that was found."""
+    """The value of an argument for the replacement: a value of the model, or a number."""
     value = m.captures.get(argument)
     if argument not in scalars:
         return None if value is None else BuiltValue(value)
@@ -202,7 +204,7 @@ def _argument_value(
         array = value.constant()
         if array.size != 1:
             refuse(f"{argument} is not a single number")
-        # as a number it has no rank, though the constant may have raised that of others
+        # A number has no rank, but the constant may have raised the rank of other values.
         m.literal_rank = max(m.literal_rank, array.ndim)
         numbers.append(array.item())
     if any(number != numbers[0] for number in numbers[1:]):
@@ -211,7 +213,7 @@ def _argument_value(
 
 
 def _structure(formula: Formula, seen: dict[int, int]) -> Any:
-    """The formula without the names of its arguments; equal for searches that find the same."""
+    """A key of a formula without argument names; equal for searches with the same matches."""
     place = seen.setdefault(id(formula), len(seen))
     match formula:
         case OpFormula():
@@ -227,6 +229,6 @@ def _structure(formula: Formula, seen: dict[int, int]) -> Any:
             return (type(formula).__name__, place)
 
 
-def _wrong(what: str, where: str) -> UsageError:
+def _usage_error(what: str, where: str) -> UsageError:
     hint = "correct the call of register_replacement there"
     return UsageError(what, where=where, hint=hint, code="E10001")

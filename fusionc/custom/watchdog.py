@@ -1,4 +1,4 @@
-"""A time limit for users' code: an endless loop ends in an error, not in a hanging command."""
+"""A time limit for users' code, so that an endless loop ends in an error."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from types import FrameType
 
 from fusionc.errors import FusioncError, Terminated
 
-SECONDS = 60.0  # seconds for one run of a pass on a model, or for reading one file
-_AGAIN = 1.0  # seconds until code that has caught the exception gets it again
-_PATIENCE = 5  # times; then the process ends
+SECONDS = 60.0  # time for one run of a pass on a model, or for reading one file
+_REPEAT_SECONDS = 1.0  # after which code that has caught the exception gets it again
+_MAX_ALARMS = 5  # number of exceptions before the process is ended
 
 
 class _Overdue(Terminated):
-    """Not an Exception, so that `except Exception` in a user's loop does not catch it."""
+    """The time is over. This is not an Exception, so that a user's `except Exception` does not
+    catch it.
+    """
 
     def __init__(self, place: str) -> None:
         super().__init__(1)
@@ -29,11 +31,11 @@ class _Overdue(Terminated):
 def watchdog(
     places: Mapping[str, str], tell: Callable[[str], None], hint: str = ""
 ) -> Iterator[Callable[[str], None]]:
-    """Returns a function to call with the name of each pass before it runs: `tell`, which also sets
-    the clock for the passes in `places`.
+    """Yields a function to call with the name of each pass before the pass runs. The function calls
+    `tell`, and starts the clock if the pass is in `places`.
 
-    `places` has the file and line of each of these passes. Signals reach only the main thread of a
-    POSIX system; elsewhere nothing is limited.
+    `places` maps the names of limited passes to their file and line. Signals reach only the main
+    thread of a POSIX system; other threads and systems have no limit.
     """
     if (
         not places
@@ -46,17 +48,17 @@ def watchdog(
     alarms = 0
 
     def overdue(place: str) -> FusioncError:
-        what = f"{running} has not come to an end in {SECONDS:g} seconds"
+        message = f"{running} has not come to an end in {SECONDS:g} seconds"
         advice = (
             hint or f'correct the pass, or switch it off: --optimization_switch "{running}:off"'
         )
-        return FusioncError(what, where=place, hint=advice, code="E20007")
+        return FusioncError(message, where=place, hint=advice, code="E20007")
 
     def alarm(_number: int, frame: FrameType | None) -> None:
         nonlocal alarms
         alarms += 1
         place = _line_in(frame, places[running])
-        if alarms > _PATIENCE:  # it catches everything: only this ends it
+        if alarms > _MAX_ALARMS:  # the code catches everything, so the process must end
             print(overdue(place), file=sys.stderr, flush=True)
             os._exit(1)
         raise _Overdue(place)
@@ -64,21 +66,21 @@ def watchdog(
     def begin(name: str) -> None:
         nonlocal running
         running = name
-        signal.setitimer(signal.ITIMER_REAL, SECONDS if name in places else 0, _AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, SECONDS if name in places else 0, _REPEAT_SECONDS)
         tell(name)
 
-    before = signal.signal(signal.SIGALRM, alarm)
+    previous_handler = signal.signal(signal.SIGALRM, alarm)
     try:
         yield begin
     except _Overdue as error:
         raise overdue(error.place) from error
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
 def _line_in(frame: FrameType | None, place: str) -> str:
-    """The innermost line that runs in the file of `place`, or `place` itself."""
+    """The innermost running line in the file of `place`; `place` itself if there is none."""
     file, _, _ = place.rpartition(":")
     while frame is not None:
         if frame.f_code.co_filename == file:

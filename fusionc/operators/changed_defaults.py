@@ -24,13 +24,13 @@ class ChangedDefault:
 # The axis of Softmax, LogSoftmax and Hardmax changed, too, but so did its meaning: target_opset
 # rewrites these nodes.
 CHANGED_DEFAULTS = (
-    # From opset 21 on it computes in float32. By the definition of opset 18, only types smaller
-    # than float32 do.
+    # From opset 21 on, GroupNormalization computes in float32. By the definition of opset 18, only
+    # types smaller than float32 do.
     ChangedDefault(
         "GroupNormalization", 21, "stash_type", TensorProto.DOUBLE, (TensorProto.DOUBLE,)
     ),
-    # It divided float16 in float32, whatever the type of the scale. From opset 23 on, it divides in
-    # the type of the scale.
+    # QuantizeLinear divided float16 in float32, whatever the type of the scale. From opset 23 on,
+    # it divides in the type of the scale.
     ChangedDefault(
         "QuantizeLinear", 23, "precision", 1, (_UNKNOWN, TensorProto.FLOAT16, TensorProto.BFLOAT16)
     ),

@@ -1,4 +1,5 @@
-"""Operators for which the last bit of a number decides, and operators that pass such a bit on.
+"""Operators whose result the last bit of a number decides, and operators that pass a bit on to
+them.
 
 A deciding operator has different results on the two sides of a limit: Round at every half, a
 comparison at equal operands, a division where the divisor changes its sign. Integers and quantized
@@ -17,8 +18,7 @@ SIGN_DECIDES = places_of(Trait.SIGN_DECIDES)
 ZERO_DECIDES = places_of(Trait.ZERO_DECIDES)
 TURNS = places_of(Trait.TURNS)
 SUMS = names_with(Trait.SUMS)
-# Operators that map a number on a limit to a number on a limit, from the smallest set to the
-# largest.
+# Sets of operators that map numbers on a limit to numbers on a limit, smallest set first.
 MOVES = names_with(Trait.MOVES)
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES)
 ARITHMETIC = STRAIGHT | names_with(Trait.ARITHMETIC)
@@ -32,5 +32,5 @@ _FLOATS = frozenset(
 
 
 def is_real(elem_type: int) -> bool:
-    """Whether operations round elements of this type. An unknown type may be such a type."""
+    """Whether operations round elements of this type. An unknown type counts as one."""
     return elem_type in _FLOATS or elem_type == TensorProto.UNDEFINED

@@ -1,7 +1,7 @@
 """Operators for which onnx's shape inference and onnxruntime may disagree.
 
-They follow different versions of a rule, or only one of them computes in float32, or onnx infers a
-size from one input and onnxruntime reads it from another input without a check.
+onnx and onnxruntime follow different versions of a rule, or only one of them computes in float32,
+or onnx infers a size from one input and onnxruntime reads it from another input without a check.
 `benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and finds such cases.
 """
 
@@ -16,7 +16,7 @@ from fusionc.operators.facts import Trait, names_with
 
 Shape = tuple["int | str | None", ...]
 
-_MAX_STEPS = 8  # length of the chain of readers in which an operator on channels is searched
+_MAX_STEPS = 8  # readers in a row that are searched for a fixed number of channels
 # the axis of the weights that has the input channels
 _CHANNEL_AXIS = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}
 _KEEPS_CHANNELS = names_with(Trait.ACTIVATION, Trait.WINDOW_POOL, Trait.GLOBAL_POOL) | {
@@ -197,8 +197,8 @@ def _channels_of(reader: NodeLike) -> int | None:
 def _has_required_channels(
     value: Any, graph: Any, channels: int | str | None, steps: int = _MAX_STEPS
 ) -> bool:
-    """Whether a value has this number of channels in each run that does not fail, because a later
-    operator accepts no other number.
+    """Whether a later operator accepts only this number of channels. The value then has this number
+    in each run that does not fail.
     """
     for reader in value.outputs if steps else ():
         if reader.graph is graph and reader.inputs[0] is value:

@@ -26,10 +26,9 @@ class Trait(StrEnum):
     ACTIVATION = "activation"  # unary, and an activation function of networks
     # each element depends on one element of each input, broadcast to one shape
     BROADCASTS = "broadcasts"
-    # except that for −0 and +0, the result of Max and Min depends on the order
+    # the order of the operands does not matter, except for Max and Min of −0 and +0
     COMMUTATIVE = "commutative"
-    # before opset 7, broadcasts only if the attribute broadcast says so, and from the attribute
-    # axis on
+    # before opset 7, broadcasts only with the attribute broadcast, from the attribute axis on
     LEGACY_AXIS = "legacy-axis"
     COMPARES = "compares"
     CASTS = "casts"
@@ -64,10 +63,11 @@ class Trait(StrEnum):
     # the last bit of these inputs may change the result by a whole step, or to NaN
     JUMPS = "jumps"
     SORTS = "sorts"  # the order of nearly equal elements determines the whole result
-    # the sign of a number near 0 in these inputs determines the result; for Pow, of some exponents
+    # the sign of a number near 0 in these inputs determines the result; for Pow, only with some
+    # exponents
     SIGN_DECIDES = "sign-decides"
-    # the sign of a zero in these inputs determines the result, as between ∞ and −∞; for Pow, with
-    # negative exponents
+    # the sign of a zero in these inputs determines the result, as between ∞ and −∞; for Pow,
+    # only with negative exponents
     ZERO_DECIDES = "zero-decides"
     # an angle after a quotient: if the numerator is 0, the last bit decides between π and −π
     TURNS = "turns"
@@ -75,13 +75,12 @@ class Trait(StrEnum):
     # a few operations per element: numbers with few digits keep few digits
     SCALES = "scales"
     ARITHMETIC = "arithmetic"  # like SCALES, but with a few more digits
-    # computes an element without jumps from one element of each input, or from the mean or sum of
-    # few
+    # each element is a continuous function of one element of each input, or a mean or sum of a few
     CONTINUOUS = "continuous"
     KEEPS_ZERO = "keeps-zero"  # maps 0 to 0, perhaps with the other sign
     UNIFORM = "uniform"  # the result does not depend on the position of the element
     APPROXIMATED = "approximated"  # no standard defines its rounding, so kernels differ
-    GRID = "grid"  # the results are multiples of a step, which an equivalent model has, too
+    GRID = "grid"  # the results are multiples of a step; equivalent models have the same step
     WHOLE_LIMITS = "whole-limits"  # jumps at integers, not at halves
     GRID_INSIDE = "grid-inside"  # rounds its first input to multiples of a step before it computes
     NEVER_NEGATIVE = "never-negative"  # neither negative nor −0, for all operands

@@ -1,7 +1,7 @@
 """Operators that onnxruntime computes in integers between DequantizeLinear and QuantizeLinear.
 
-The table was derived from the models that onnxruntime 1.32 makes at load, for each operator, type
-and following operator; tests compare it with onnxruntime.
+The table records what onnxruntime 1.32 does with each operator, type and following operator when
+it loads a model. Tests compare the table with onnxruntime.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WEIGHTED = PRODUCTS | {"Conv"}
 PASSED = names_with(Trait.PASSES_INTEGERS)
 
 FLOAT_RESULT = 1  # the result is floating-point
-INTEGERS = 2  # the result is integers
+INTEGERS = 2  # the result has integers
 # The operators on integers that passes create, and the kind of their results.
 MADE = {
     (MICROSOFT, name): FLOAT_RESULT for name in names_with(Trait.FLOAT_RESULT, domain=MICROSOFT)

@@ -1,7 +1,7 @@
 """The work of an operator, estimated from shapes only, so it is the same number on every machine.
 
 The unit is the time of an elementwise operator for one element. Measured on a server with two
-threads, a multiplication and addition of a product takes 1/32 of a unit, and reading a weight 1/2.
+threads, a multiply-add of a product takes 1/32 of a unit, and reading a weight 1/2.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fusionc.operators.facts import Trait, names_with
 Dims = Sequence[int]
 _PRODUCTS_PER_UNIT = 32  # multiplications of a product in one unit
 _WEIGHTS_PER_UNIT = 2  # weights that are read in one unit
-# Names are compared by their beginnings and ends: onnxruntime has more operators of each kind.
+# The beginning or end of a name identifies the kind of an operator, also of onnxruntime's own.
 _RECURRENT = tuple(names_with(Trait.RECURRENT))
 _WINDOW_POOLS = tuple(names_with(Trait.WINDOW_POOL))
 _READS_ALL = ("Reduce", "Arg", "Global", "TopK", "CumSum", "NonZero", "Unique", "Multinomial")
@@ -49,7 +49,7 @@ def _weights(op: str, inputs: Sequence[Dims | None]) -> Dims | None:
 def _products(
     op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], output_elements: int
 ) -> int:
-    """The multiplications of a product; for a pool or a tree, a number that takes as long."""
+    """The multiplications of a product; for a pool or a tree, as many as take the same time."""
     data = inputs[0] if inputs else None
     weights = _weights(op, inputs)
     if op.startswith("TreeEnsemble"):
@@ -93,6 +93,6 @@ def _weighted_products(
         return prod(data[:-1]) * (
             prod(weights) + 4 * prod(weights[:-1]) * int(attributes.get("hidden_size", 0))
         )
-    if op == "Einsum" or "Attention" in op:  # exact if it is the product of two matrices
+    if op == "Einsum" or "Attention" in op:  # exact for an Einsum of two matrices
         return 2 * isqrt(prod(data) * prod(weights) * output_elements)
     return 0

@@ -133,12 +133,12 @@ def product(sizes: Iterable[Polynomial]) -> Polynomial:
 
 
 def least(limit: int, of: Polynomial) -> Polynomial:
-    """The polynomial min(limit, of)."""
+    """The minimum of `limit` and `of` as a polynomial."""
     return number(min(limit, of.number)) if of.number is not None else symbol(Least(limit, of))
 
 
 def floored(of: Polynomial, divisor: Polynomial) -> Polynomial:
-    """The polynomial of // divisor. It has no value if the divisor is 0."""
+    """The polynomial `of` // `divisor`. It has no value if the divisor is 0."""
     if of.number is not None and divisor.number:
         return number(of.number // divisor.number)
     return symbol(Quotient(of, divisor))

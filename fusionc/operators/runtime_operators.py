@@ -94,7 +94,7 @@ ELEMENT_TYPES: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def runtime_types(call: CallLike) -> OutputTypes | None:
-    """The known types and shapes of the outputs of such an operator; None for other operators."""
+    """The known types and shapes of the outputs of one of these operators; None for others."""
     types = ELEMENT_TYPES.get(call.operator)
     if types is None:
         return None

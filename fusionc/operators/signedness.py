@@ -35,7 +35,7 @@ class Operand:
 
     value: int  # position of the input
     zero: int  # position of the input with the zero point
-    fast: int = 0  # the element type for which the kernel is fast; 0 if both types are equal
+    fast: int = 0  # the element type for which the kernel is fast; 0 if both are equally fast
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class IntegerKernel:
     operands: tuple[Operand, ...]
     # position of the input with the zero point of the result; None if the result has none
     result_zero: int | None = None
-    # this number of first operands must have one type, which is also that of a quantized result
+    # The first `alike` operands must have one type, which a quantized result has, too.
     alike: int = 0
 
 
@@ -81,7 +81,8 @@ KERNELS: dict[tuple[str, str], IntegerKernel] = {
 }
 # Operators whose integers change with the signedness, because the zero points take part in float32
 # sums, and the position of the input with the zero point of the result. Of 4 million elements, 11
-# of products and 19 of sums differed, and more of averages halfway between two integers.
+# differed for products and 19 for sums. More differed for averages, which often lie halfway between
+# two integers.
 KEPT: dict[tuple[str, str], int] = {
     (MICROSOFT, "QLinearAdd"): 7,
     (MICROSOFT, "QLinearMul"): 7,

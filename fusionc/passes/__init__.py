@@ -60,7 +60,7 @@ _ORDER = (
     "signal.dft_to_mat_mul",
     # convolution: first the passes that uncover a Conv or its padding; then the passes that fold
     # later operators into the Conv before them; then those that fold earlier operators into the
-    # next Conv, which must be exact at its borders; last the passes that join Convs.
+    # next Conv, where its padding limits them; last the passes that join Convs.
     # before PadConv2d, because its result is a Pad before the Conv
     "convolution.space_to_batch_conv2d_batch_to_space",
     "convolution.pad_conv2d_fusion",
@@ -101,7 +101,7 @@ _ORDER = (
     # after the merges: all pieces of one Split must be in one Concat
     "data_movement.split_concat_fusion",
     "data_movement.concat_tile_fusion",
-    "data_movement.gather_fusion",  # after the Slices that become a Split
+    "data_movement.gather_fusion",  # after Slices have become a Split
     "data_movement.upstream_gather",
     "data_movement.trans_op_symmetry_elimination",
     "data_movement.trans_function_symmetry_elimination",

@@ -55,7 +55,7 @@ ZSplitFusionPassV2 ZSplitVDFusionPass ZSplitVDFusionPassV2 ZSplitVFusionPass
 ZZConfusionTransposeNdFusionPass ZZMatMulToMatmulV3FusionPass
 """
 
-# Passes that CANN does not switch off, or only at a risk.
+# Passes that CANN keeps on, or whose switching off is a risk.
 _KEPT_ON = """
 ADeformableConv2dPass ADepthwiseFusionPass ALSTMFusionPass AReduceMeanFusionPass
 ArgMaxWithFusionPass AvgPool3DFusionPass AvgPool3DGradFusionPass AvgPoolFusionPass

@@ -22,7 +22,8 @@ def operators_of(pattern: Pattern) -> set[str]:
 
 
 def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, list[Pattern]]]:
-    """The passes that match an operator, each with its patterns that do, in the order of `passes`.
+    """The passes that match an operator, each with the patterns that match it, in the order of
+    `passes`.
 
     An operator without a domain matches the name in any domain.
     """

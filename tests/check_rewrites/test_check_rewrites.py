@@ -74,7 +74,7 @@ def test_what_verification_cannot_see_is_seen() -> None:
     ):
         report = fusionc.convert("model.onnx", **on)
         assert report.verification is not None and report.verification.startswith("equal")
-        with pytest.raises(VerificationError, match="a rewrite does not compute what it replaces"):
+        with pytest.raises(VerificationError, match="a rewrite changes the result"):
             fusionc.convert("model.onnx", **on, check_rewrites=True)
 
 
@@ -100,7 +100,7 @@ def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(parse(graph), "model.onnx")
     fusionc.convert("model.onnx", output="out.onnx", enable_graph_kernel=True, check_rewrites=True)
     monkeypatch.setitem(OPERATORS, "Sub", OPERATORS["Add"])
-    with pytest.raises(VerificationError, match="a rewrite does not compute") as caught:
+    with pytest.raises(VerificationError, match="a rewrite changes the result") as caught:
         fusionc.convert(
             "model.onnx",
             output="w.onnx",

@@ -402,7 +402,7 @@ def test_the_program_ends_even_if_everything_is_caught() -> None:
     Path("own.py").write_text(HEAD + RELU + loop)
     onnx.save(parse(MODEL), "in.onnx")
     program = (
-        "import fusionc, fusionc.custom.watchdog as w; w.SECONDS, w._AGAIN = 0.5, 0.1; "
+        "import fusionc, fusionc.custom.watchdog as w; w.SECONDS, w._REPEAT_SECONDS = 0.5, 0.1; "
         "fusionc.convert('in.onnx', output='out.onnx', custom_passes=['own.py'])"
     )
     done = subprocess.run(

@@ -145,9 +145,9 @@ def inverse(a: Array) -> Array:
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
     """A new constant that replaces the constants `like`, in their element type.
 
-    Refuses infinities and numbers below the smallest normal one. Also refuses if the new constant
-    has more elements than the largest of `like`. Refuses as well if it is large and other nodes use
-    the largest of `like`, which would therefore stay in the model.
+    Refuses infinities and numbers below the smallest normal one. Also refuses a new constant that
+    has more elements than the largest constant of `like`. Also refuses a large new constant if
+    other nodes use the largest constant of `like`, because both would then be in the model.
     """
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:

@@ -43,12 +43,12 @@ def bits_of(constant: Edge) -> Array:
     dtype = numpy_type(data.data_type)
     if dtype is None or byte_size(data) != dtype.itemsize * math.prod(data.dims):
         return array_of(constant)
-    place = TensorProto(
+    raw_bytes = TensorProto(
         data_type=TensorProto.UINT8, dims=[byte_size(data)], data_location=TensorProto.EXTERNAL
     )
-    place.external_data.extend(data.external_data)
+    raw_bytes.external_data.extend(data.external_data)
     return (
-        np.asarray(to_array(place, constant.graph.model.folder))
+        np.asarray(to_array(raw_bytes, constant.graph.model.folder))
         .view(dtype)
         .reshape(tuple(data.dims))
     )

@@ -16,7 +16,7 @@ def all_meet(a: Shape, b: Shape) -> bool:
 def meets(a: Element, b: Element) -> bool:
     """Whether two dimensions are equal in every run in which they broadcast.
 
-    One may be the other with an upper limit above 1.
+    One of them may be the minimum of the other and a number above 1.
     """
     limits = (limited(a), limited(b))
     return a == b or any(

@@ -33,8 +33,8 @@ SUM = op.Add(var("x"), var("skip"), _as="sum")
 
 
 def rms_norm(value: Formula) -> Formula:
-    """Root mean square normalization of a value: RMSNormalization, or written out as it must be
-    below opset 23.
+    """Root mean square normalization of a value: RMSNormalization, or the written form, which is
+    the only one below opset 23.
     """
     return either(op.RMSNormalization(value, gamma, _as="norm"), root_mean_square(value) * gamma)
 

@@ -78,7 +78,9 @@ def reshape_reshape(m: Match, new: Tape) -> Result:
     """
     middle = m.second.inputs[0]
     target = m.shape.constant()
-    others = [at for at in _possibly_copied(m) if not _have_same_dimension(m.x, middle, at)]
+    others = [
+        index for index in _possibly_copied(m) if not _have_same_dimension(m.x, middle, index)
+    ]
     if not others:
         return new.Reshape(m.x, m.shape, like=m.second)
     if target is None:
@@ -98,9 +100,9 @@ def _possibly_copied(m: Match) -> list[int]:
         refuse(_MAY_COPY)
     known = dict(enumerate(sizes or ()))
     return [
-        at
-        for at in range(rank or len(known))
-        if known.get(at) == 0 or not isinstance(known.get(at), int)
+        index
+        for index in range(rank or len(known))
+        if known.get(index) == 0 or not isinstance(known.get(index), int)
     ]
 
 
@@ -110,11 +112,12 @@ def _without_copies(target: Array, copied: Sequence[int], shape: Shape | None) -
     """
     known = dict(enumerate(shape or ()))
     sizes = {
-        at: size if isinstance(size := known.get(at), int) and size > 0 else -1 for at in copied
+        index: size if isinstance(size := known.get(index), int) and size > 0 else -1
+        for index in copied
     }
     wanted = target.reshape(-1).copy()
-    for at, size in sizes.items():
-        wanted[at] = size
+    for index, size in sizes.items():
+        wanted[index] = size
     if -1 in sizes.values() and (wanted <= 0).sum() > 1:
         refuse(_MAY_COPY)
     return wanted

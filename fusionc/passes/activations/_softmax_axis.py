@@ -19,5 +19,5 @@ def softmax_axis(x: Edge, *reductions: Node) -> int:
     opset = reductions[0].graph.opset
     rank = x.rank
     if opset < 13 and (axis != rank - 1 if rank is not None else axis != -1 or opset < 11):
-        refuse("before opset 13 Softmax normalizes over all axes from its own on", opset=13)
+        refuse("before opset 13 Softmax normalizes over its axis and all later ones", opset=13)
     return axis

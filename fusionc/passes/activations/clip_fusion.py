@@ -27,7 +27,7 @@ class ClipFusionPass(Pass):
              Relu of the model's opset lacks; a limit of 0 if a later division depends on the sign
              of zero; a Clip before opset 6; before opset 11, for doubles, limits that float32
              cannot hold
-    algebra  min(max(x, a), b) with numbers a and b composes, and NaN stays NaN; a limit that Clip
+    algebra  two limits by numbers compose to one, and NaN stays NaN; a limit that Clip
              omits is the largest finite number. Between 0 and −0, Max and Min return their
              constant, Relu and Clip the other operand
     source   onnxscript's min_max_to_clip and fuse_relus_clips

@@ -25,7 +25,7 @@ def _number(m: Match, name: str) -> float:
 
 
 def _elu_min(m: Match, new: Tape) -> Result:
-    if not _number(m, "alpha") > 0:  # min(0, …) would not give the part above 0
+    if not _number(m, "alpha") > 0:  # else Min may replace a positive part by 0
         refuse("alpha is not positive")
     return new.Elu(m.x, alpha=_number(m, "alpha"))
 

@@ -19,7 +19,7 @@ def _axis(m: Match) -> int:
 def _has_axes_after(m: Match) -> bool:
     """Whether at least two axes are known to follow the axis of the Softmax, at opset 13 or later.
 
-    Before opset 13, Softmax normalizes over all axes from its own on.
+    Before opset 13, Softmax normalizes over its axis and all later ones.
     """
     return m.opset >= 13 and m.x.rank is not None and _axis(m) < m.x.rank - 2
 

@@ -10,7 +10,7 @@ def _require_no_later_digits(m: Match) -> None:
     """Refuse if a later operator depends on digits that onnxruntime's Sigmoid lacks.
 
     Below −18, onnxruntime's Sigmoid is 0, and just above −18 it has few correct digits. It also
-    becomes 1 at another x than the formula, which keeps all digits.
+    reaches 1 at another x than the formula. The formula itself keeps all digits.
     """
     if decider := decider_of(m.outputs[0]):
         refuse(f"{decider} follows, which decides by the last bit")

@@ -8,8 +8,8 @@ class BlockedConvolutionFusionPass(AreaPass):
              Conv, ConvTranspose, pools, activations, sums, products with one factor for each
              channel, BatchNormalization, Concat, Split, Slice, nearest Resize, and channel shuffles
              (Reshape, Transpose, Reshape); LayerNormalization over channels, and matrix products
-             between Transposes of the channels; matrix products of the mean of each image over rows
-             and columns, as in a classifier or a gate
+             between Transposes of the channels; matrix products with the mean of all pixels, as in
+             a classifier or a gate
     after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
              next to the model
     refuses  areas that onnxruntime is estimated to compute as fast in its own blocked layout
@@ -17,8 +17,8 @@ class BlockedConvolutionFusionPass(AreaPass):
              convolutions, unless a group has a multiple of 16 channels, or has 1, 2, 4 or 8 input
              channels and a multiple of that number of output channels
     algebra  the kernel applies the same operators, but sums in another order. If a gate has values
-             from 0 to 1, the kernel may multiply the weights of the next convolution by it instead
-             of the pixels
+             from 0 to 1, the kernel may multiply the weights of the next convolution by the gate,
+             and leave the pixels unchanged
     source   measured: onnxruntime leaves its blocked layout for each operator that has no form in
              that layout, and returns to it afterwards
     """

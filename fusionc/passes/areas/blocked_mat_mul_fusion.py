@@ -13,15 +13,17 @@ class BlockedMatMulFusionPass(AreaPass):
              single MatMul or Gemm is enough
     after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
              next to the model
-    refuses  areas that onnxruntime is estimated to compute as fast: small matrices; products alone
-             with more than 32 rows, unless the rows of the operand are a multiple of the page size
-             apart, or StrassenMatMulPass handles the product; operators before the first product
+    refuses  areas that onnxruntime is estimated to compute as fast: small matrices, and products
+             alone with more than 32 rows, except if the row size of the operand is a multiple of
+             the memory page size; products that StrassenMatMulPass handles; operators before the
+             first product
     never    without --enable_graph_kernel; computed weights, and weights of an outer graph; Gemm
              with alpha, beta or a transposed first operand; causal attention; attention with a
              past, a bias of its own, more than one output, a mask by keys, or a mask that the area
-             computes; keys whose heads come from outside or are used there; heads whose size is not
-             a multiple of 16, or of 32 with rotary embedding; keys, values and queries whose
-             batches are not known to be equal; keys and values whose lengths are not
+             computes; split keys that come from outside the area, or are used outside; heads whose
+             size is not a multiple of 16, or of 32 with rotary embedding; keys, values and queries
+             whose batches are not known to be equal; keys and values whose lengths are not known to
+             be equal
     algebra  the kernel applies the same operators, but sums in another order; during attention,
              each core also stores the keys and values of one head
     source   measured: for few rows, onnxruntime waits for memory and fills its tiles badly. For

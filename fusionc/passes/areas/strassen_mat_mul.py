@@ -13,9 +13,9 @@ class StrassenMatMulPass(AreaPass):
     never    without --enable_graph_kernel; on processors other than AMD's Zen 4, which are not
              known to gain (Intel's Sapphire Rapids takes up to 1.27 of the time); few rows or
              channels, for which the sums cost as much as they save; fewer than 256 output channels
-             (with vectors of 16) for each core. The kernel decides when it runs, by the number of
-             rows, the cores and the processor. effected_times counts products that are large enough
-             as far as their rows are known. After a run with enough rows, the session keeps the
+             (for vectors of 16 floats) for each core. The kernel decides when it runs, by the
+             number of rows, the cores and the processor. effected_times counts products that are
+             large enough by their known sizes. After a run with enough rows, the session keeps the
              sums of the matrix, 1.25 times its size, and up to 4 MB for each core
     algebra  Strassen's algorithm, applied once. Rows are scaled by powers of two, so that rounding
              errors are relative to the size of their own row. Rows with infinities or NaN, and

@@ -37,9 +37,7 @@ def _require_floats(build: Build) -> Build:
 
 
 def _require_no_shape_of_a(m: Match, *rest: Edge) -> None:
-    """Refuse if only the value a, which the result no longer reads, may give the result its
-    shape.
-    """
+    """Refuse if the shape of the result may depend on a, which the new nodes do not read."""
     if not any(broadcasts_into(m.a.shape, value.shape) for value in rest):
         refuse("the removed value may have enlarged the result")
 
@@ -73,9 +71,8 @@ def _log_times(number: float) -> Build:
 def _constants(m: Match, new: Tape) -> Result:
     first = numbers(m.k)
     second = numbers(m.q)
-    joined_scale(
-        second, first, m.k, m.q
-    )  # refuses; the constants may be multiplied in either order
+    # The constants may be multiplied in either order, so the other order is checked as well.
+    joined_scale(second, first, m.k, m.q)
     return new.Mul(new.Mul(m.a, m.b), rounded(new, joined_scale(first, second, m.k, m.q), m.k, m.q))
 
 
@@ -164,8 +161,8 @@ class ArithmeticInexactPass(Pass):
              the result its shape; constants whose combination would be too large or too small for
              their type; under a ReduceSum, a scale of several numbers
     never    rules 2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass
-             apply; rule 2.5, which is rule 2.4; rules 2.33 and 2.36, x / exp(y) and x / √y, whose
-             results need more operators in ONNX
+             apply; rule 2.5, which equals rule 2.4; rules 2.33 and 2.36, x / exp(y) and x / √y,
+             whose results need more operators in ONNX
     algebra  correct for real numbers. Results may differ for overflow, 0, infinities, NaN, and
              negative numbers under a root or a logarithm; the pass is therefore off by default
     source   the inexact rules of MindSpore's arithmetic_simplify, numbered in the order of its

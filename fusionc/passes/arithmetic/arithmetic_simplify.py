@@ -84,7 +84,7 @@ def _exact_square(m: Match, new: Tape) -> Result:
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether a ReduceSum adds one element each, which is not −0: only −0 would become 0."""
+    """Whether a ReduceSum sums single elements that are not −0, which it would turn into 0."""
     return reduces_nothing(m) and (_has_integers(m) or is_never_negative(m.x))
 
 
@@ -122,7 +122,7 @@ class ArithmeticSimplifyPass(Pass):
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
              Transpose or Reshape
     refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers, if c has
-             several elements or the last axis is not known to have several, because onnxruntime may
+             several elements or the last axis may have one element, because onnxruntime may
              then not compute a product; a large constant that is used elsewhere; a square whose
              mean is taken, and a vector of ones that scales x / √(mean of squares), because
              runtimes recognize normalizations by them
@@ -130,7 +130,7 @@ class ArithmeticSimplifyPass(Pass):
              rules 1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); rule
              1.11, which is not faster and hides a normalization from onnxruntime; rules 1.17 to
              1.20, 1.30 and 1.31, for which ONNX lacks operators; rules 1.22 and 1.24
-             (Dim1TransposeToSqueezePass); rule 1.36, which is rule 1.35
+             (Dim1TransposeToSqueezePass); rule 1.36, which equals rule 1.35
     algebra  each rule is an identity, also for NaN, infinities and integers that wrap around
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """

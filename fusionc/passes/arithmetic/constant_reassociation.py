@@ -93,8 +93,8 @@ class ConstantReassociationPass(Pass):
     refuses  addends that cancel, because (x + c) − c rounds x; constants whose combination would be
              infinite, too small for their type, or of more elements; a large constant that is used
              elsewhere; division of integers; an e that may enlarge x; the factor ½ of Gelu
-    algebra  · and + are associative, and · distributes over +: exactly for integers, which wrap
-             around, and except for rounding for floating-point numbers
+    algebra  · and + are associative, and · distributes over +: exact for integers, which wrap
+             around, and exact up to rounding for floating-point numbers
     source   CANN's TfMergeSubFusionPass; image preprocessing, whose (x/255 − mean)/std has the form
              (x·c + d)·e
     """

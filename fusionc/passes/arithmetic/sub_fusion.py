@@ -8,7 +8,7 @@ class SubFusionPass(Pass):
     """A value minus itself becomes zeros.
 
     before   x − x
-    after    zeros of the shape of x: a constant shape if it is known, else
+    after    ConstantOfShape of a constant shape if the shape of x is known, else
              ConstantOfShape(Shape(x))
     refuses  an unknown element type
     algebra  x − x = 0, except for NaN and infinities, whose difference is NaN; the pass is

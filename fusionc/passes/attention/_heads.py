@@ -65,7 +65,8 @@ def splitting_reshape(value: Edge | None) -> Node | None:
 def heads_of(value: Edge) -> Heads:
     """The number of heads of a value [batch, heads, length, size]; None if unknown.
 
-    A result that is not a number can only be compared: equal results mean equal numbers of heads.
+    If the number depends on the input, the result is another object that identifies the number:
+    equal results mean equal numbers of heads.
     """
     rotary = _rotary_of(value)
     source = None if rotary is None else rotary.inputs[0]
@@ -178,7 +179,7 @@ def _unpacking_split(values: Sequence[Edge]) -> Node | None:
 
 def ungrouped(value: Edge) -> Edge | None:
     """The value [batch, heads, 1, size] that a Reshape turns into [batch, groups, heads / groups,
-    size], as if the heads of a group were several queries of one head.
+    size]: the heads of a group become several queries of one head.
     """
     reshape = producer_of(value, "Reshape")
     x = None if reshape is None else reshape.inputs[0]
@@ -281,7 +282,7 @@ def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
 
 
 def batch_of(value: Edge) -> Edge:
-    """The earliest value from which this one has its first dimension."""
+    """The earliest value whose first dimension this value keeps."""
     while (
         node := producer_of(value, "Transpose", "Reshape", "RotaryEmbedding") or _rotary_of(value)
     ) is not None:

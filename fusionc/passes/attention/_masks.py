@@ -85,9 +85,11 @@ def _is_integral(value: Edge | None, depth: int = _MAX_DEPTH) -> bool:
     if node is None or node.inputs[0] is None or depth == 0:
         return False
     if node.op == "Sub":
-        one = node.inputs[0].constant()
+        minuend = node.inputs[0].constant()
         return (
-            one is not None and bool((one == 1).all()) and _is_integral(node.inputs[1], depth - 1)
+            minuend is not None
+            and bool((minuend == 1).all())
+            and _is_integral(node.inputs[1], depth - 1)
         )
     if node.op == "Unsqueeze":
         return _is_integral(node.inputs[0], depth - 1)
@@ -142,8 +144,9 @@ def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | N
 def _filled_mask(
     m: Match, condition: Edge, query: Edge, key: Edge, new: Tape
 ) -> tuple[Edge, Shape]:
-    """The mask that a Where amounts to (zeros where it keeps the scores, else the number that it
-    fills in), and its shape.
+    """The mask that has the effect of a Where, and its shape.
+
+    Its elements are 0 for scores that the Where keeps, else the number that the Where fills in.
     """
     number = m.far.constant()
     if not is_one_number(m.far) or not number.item() <= _FAR_BELOW:

@@ -61,8 +61,8 @@ def _size(m: Match) -> int:
 def patterns(build: Callable[..., Result], operators: Any) -> tuple[Pattern, ...]:
     """The patterns of rotary embedding.
 
-    `turn(m, new, is_half=, interleaved=)` builds the operator. `operators` has the RotaryEmbedding
-    of its domain.
+    `build(m, new, is_half=, interleaved=)` builds the operator. `operators` is `op` or `ms`, the
+    domain of its RotaryEmbedding.
     """
 
     def whole(m: Match, new: Tape) -> Result:

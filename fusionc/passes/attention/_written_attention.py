@@ -21,7 +21,7 @@ mask = var("mask")
 _MAX_PARTS = 100  # parts of a mask; more are not searched
 # the Casts of the scores to a wider type (before or after the scale), and of the weights back
 _CASTS = ("widened", "widened_late", "narrowed")
-# Beyond this scale or its reciprocal, it may matter for overflow where the scale is applied.
+# For scales beyond this one or its reciprocal, overflow may depend on the place of the scale.
 _LARGEST_SCALE = 2.0**12
 _NOT_TRANSPOSED = "the key is not known to be transposed"
 
@@ -42,7 +42,8 @@ def scores_of(key: Formula, casts: bool = False) -> Formula:
     With `casts`, the product or the scaled product may be cast.
     """
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
-    # The key with its last two axes exchanged. Torch does it in [batch · heads, length, size].
+    # The key with its last two axes exchanged. Torch exchanges them in [batch · heads, length,
+    # size].
     swapped = either(
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
         op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),

@@ -12,8 +12,8 @@ from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
 _LOW = -3e38  # hides keys, too: rounding absorbs any score that is added to it
 _LOW_AS_STORED = float(np.float32(_LOW))
-# The part of a row's maximum that is subtracted. It moves the lowest number by a few steps of
-# float32, and does not move a row whose maximum is 0, as is usual.
+# The part of a row's maximum that is subtracted from the row. If the maximum is the lowest number,
+# it changes by a few steps of float32. If the maximum is 0, as is usual, the row stays unchanged.
 _SHARE = 2.0**-20
 
 
@@ -26,8 +26,8 @@ def _attention(m: Match, new: Tape) -> Result:
 def _replace_lowest(m: Match, new: Tape) -> Edge:
     """The mask, with other numbers in rows that hide all keys.
 
-    For a row of only the lowest number, or only −∞, onnxruntime's Attention gives zeros, but
-    Softmax equal weights, or NaN.
+    If all elements of a row are the lowest number or −∞, onnxruntime's Attention returns zeros.
+    Softmax returns equal weights for the lowest number, and NaN for −∞.
     """
     original: Edge = m.mask
     if shows_all(original):
@@ -90,20 +90,20 @@ class FlashAttentionFusionV1(Pass):
     before   Softmax(q·kᵀ·scale + mask)·v in all forms that FlashAttentionFusionV2 finds
     after    Attention(q, k, v, mask)
     refuses  the same as FlashAttentionFusionV2; a mask that is not known to broadcast to the
-             scores; one mask for each head that hides keys by unknown numbers, because a search
-             through all its rows takes 1.07 to 1.3 of the time; with the guard Where(IsNaN(…), 0,
-             …), a mask that may contain NaN or +∞ because of its constants; with the guard and
-             target onnx, a mask that hides keys by unknown numbers, because not every runtime makes
-             zeros
-    never    the same result for the values for which FlashAttentionFusionV2 changes it
-    algebra  the definition of Attention. In a row of the lowest number, or of −∞, onnxruntime's
-             Attention takes all keys as hidden and returns zeros, but Softmax returns equal
-             weights, or NaN. If the mask is made by Where, or is (1 − mask)·c, with constants, the
-             lowest number therefore becomes −3·10³⁸. Any other mask, for example an input of the
-             model, or one with −∞, is reduced by 2⁻²⁰ of the largest number of each row (with the
-             guard: of at least the lowest number). Softmax(s + c) = Softmax(s), and the row is no
-             longer taken as hidden. The largest number is 0 in most masks. Measured with this
-             subtraction, S = 16 / 128 / 384: 0.94 to 1.02 of the time
+             scores; one mask for each head that hides keys by unknown numbers, because with a
+             search for the largest number of each row, Attention takes 1.07 to 1.3 of the time;
+             with the guard Where(IsNaN(…), 0, …), a mask that may contain NaN or +∞ because of its
+             constants; with the guard and target onnx, a mask that hides keys by unknown numbers,
+             because not every runtime makes zeros
+    never    the same result in the cases that FlashAttentionFusionV2 lists
+    algebra  the definition of Attention. If a row of the mask contains only the lowest number
+             or −∞, onnxruntime's Attention takes all keys as hidden and returns zeros. Softmax
+             returns equal weights or NaN. If the mask is made by Where, or is (1 − mask)·c, with
+             constants, the lowest number therefore becomes −3·10³⁸. Any other mask, for example an
+             input of the model, or one with −∞, is reduced by 2⁻²⁰ of the largest number of each
+             row. (With the guard, −∞ counts as the lowest number.) Softmax(s + c) = Softmax(s), and
+             the row is no longer taken as hidden. The largest number is 0 in most masks. Measured
+             with this subtraction, S = 16 / 128 / 384: 0.94 to 1.02 of the time
     source   MindSpore's FlashAttentionFusionV1
     """
 

@@ -13,15 +13,15 @@ class FlashAttentionFusionV2(Pass):
 
     before   Softmax(q·kᵀ·scale)·v, with the scale on q, on k, on both or on the product, as Mul or
              Div; k transposed by any Transpose, or in [batch · heads, …]; also with
-             Where(IsNaN(…), 0, …) around Softmax. Then, around the operator: heads that Reshape and
-             Transpose split, and keys and values that Expand repeats
+             Where(IsNaN(…), 0, …) around Softmax. Also a Reshape and a Transpose around it that
+             split the heads, and an Expand that repeats keys and values
     after    Attention(q, k, v), on [batch, length, heads · size] if the heads are split
     refuses  opset below 23; ranks other than 4; elements other than float32, because the operator
              rounds float16 between its steps; batches or heads that are not known to be the same;
-             one head, because the operator computes each head on one thread (1.6 to 1.9 of the time
-             with two threads); a scale that is not positive
-    never    the same result for rows of scores with NaN or +∞, which the guard makes zero and the
-             operator NaN, and for empty tensors, which onnxruntime's operator rejects
+             a single head, because the operator computes each head on one thread (with two threads
+             available, it takes 1.6 to 1.9 times as long); a scale that is not positive
+    never    the same result for a row of scores with NaN or +∞: Where(IsNaN) makes the row zero,
+             and the operator makes it NaN. Empty tensors: onnxruntime's operator rejects them
     algebra  the definition of Attention. CPU time with onnxruntime 1.31.1, relative to the written
              form, S = 1 / 16 / 64 / 128 / 384 / 1024: 0.4 / 0.67 / 0.73 / 0.86 / 0.91 / 0.94; if no
              Reshape splits the heads: 0.91 to 1.08; with the guard, S = 128 / 384: 0.72 / 0.65; if

@@ -129,23 +129,24 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
              output. For float16, Casts surround the operator; onnxruntime would insert Casts around
              each of the original operators
     refuses  elements other than float32 and float16; in float16, keys and values of the past, and a
-             mask that is added in float16; heads or batches that are not known to be the same; one
-             head; one key for all heads; a scale that is not positive; a mask that is not known
-             to broadcast to the scores; a guard Where(IsNaN(…), 0, …) with a mask that may contain
-             NaN or +∞ because of its constants, or with one mask for each head that may hide a
-             whole row by −∞; heads that are merged in an unknown way; one query and repeated keys,
-             for which RepeatedMatMulUbFusionPass is faster; filled-in numbers that may not hide a
-             key; a lower bound that may change visible scores
-    never    the same result for rows of scores with NaN or +∞, which the guard makes zero and the
-             operator NaN, and for NaN or +∞ in a score that Where replaces
+             mask that is added in float16; heads or batches that are not known to be the same; a
+             single head; one key for all heads; a scale that is not positive; a mask that is not
+             known to broadcast to the scores; a guard Where(IsNaN(…), 0, …) with a mask that may
+             contain NaN or +∞ because of its constants, or with one mask for each head that may
+             hide a whole row by −∞; heads that are merged in an unknown way; one query and repeated
+             keys, for which RepeatedMatMulUbFusionPass is faster; filled-in numbers that may not
+             hide a key; a lower bound that may change visible scores
+    never    the same result for a row of scores with NaN or +∞: the guard Where(IsNaN) makes the
+             row zero, and the operator makes it NaN. A score that Where replaces may differ, too,
+             if it is NaN or +∞
     algebra  the definition of attention; rounding absorbs any score that is added to a number far
              below zero; a row without visible keys is NaN, or has equal weights, as before. Time
              with onnxruntime 1.31.1, 12 heads of size 64, one thread, relative to the written form,
              S = 1 / 16 / 64 / 128 / 384: 0.84 / 0.88 / 0.92 / 0.93 / 0.97 to 1.16; with a mask 0.90
-             / 1.00 / 0.97 / 0.97 / 0.96 to 1.06; with two threads less; with one query and a past
-             of 16 / 128: 0.85 / 0.90, with two threads 0.80 / 0.89; 24 transformers: 0.99 of their
-             time; float16, S = 16 / 128 / 384: 0.95 / 0.92 / 0.78 without Casts, 0.96 / 0.96 / 0.86
-             with Casts
+             / 1.00 / 0.97 / 0.97 / 0.96 to 1.06; with two threads, less time; with one query and a
+             past of 16 / 128: 0.85 / 0.90, with two threads 0.80 / 0.89; 24 transformers: 0.99 of
+             their time; float16, S = 16 / 128 / 384: 0.95 / 0.92 / 0.78 without Casts, 0.96 / 0.96
+             / 0.86 with Casts
     source   onnxruntime's attention fusions for transformer models
     """
 

@@ -68,7 +68,7 @@ class _Copier:
             return self.values[value]
         if value.graph is self.body:
             refuse("a constant of the body cannot be read")
-        return value  # from a graph that contains both
+        return value  # a value of a graph that contains both graphs
 
     def _copy(self, node: Node, inputs: Sequence[Edge | None]) -> Sequence[Value | None]:
         like = _resolved(node, self.attributes) if self.body.is_function else node

@@ -49,7 +49,7 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
 
 
 class CastRemovePass(Pass):
-    """A Cast that changes nothing is removed; a Cast of ConstantOfShape goes into its value.
+    """A Cast that changes nothing is removed; a Cast of ConstantOfShape is folded into its value.
 
     before   Cast(x) to the type of x; Cast(Cast(x)), if the inner type holds every number of the
              type of x; Cast(ConstantOfShape(s))

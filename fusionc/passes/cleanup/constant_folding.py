@@ -28,9 +28,7 @@ _BATCH = 256 << 20  # known bytes that are read and computed in one batch
 _work_done: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
 # nodes that crashed onnxruntime or exceeded its limits, and the reason
 _failed_nodes: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
-_MAX_UNPACKED_BYTES = (
-    256  # by which a Cast of narrow numbers may grow, for example a scalar of a formula
-)
+_MAX_UNPACKED_BYTES = 256  # by which a Cast of narrow numbers may enlarge the model
 _TOO_LARGE = "the model would grow by more than 1 MiB"
 
 
@@ -123,7 +121,9 @@ def _affordable(
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """The last nodes of the constant part of the graph. If one cannot be folded, its producers."""
+    """The last nodes of the constant part of the graph. If a node cannot be folded, its producers
+    are tried instead.
+    """
     rejected = (
         {node: _failed_nodes[node] for node in graph.nodes if node in _failed_nodes}
         if _failed_nodes
@@ -132,22 +132,22 @@ def _find(graph: Graph) -> Iterator[Match]:
     while True:
         foldable = _foldable(graph, rejected)
         frontier = _frontier(foldable, rejected, BUDGET - graph.model.folding_growth)
-        new: dict[Node, str] = {}
+        new_rejected: dict[Node, str] = {}
         _work_done[graph.model] = _work_done.get(graph.model, 0) + sum(foldable.values())
         for batch in _batches(frontier):
             results = evaluate(batch, list(foldable))
             chosen, growth = _affordable(results.arrays, BUDGET - graph.model.folding_growth)
             graph.model.folding_growth += growth
-            new.update({node: _TOO_LARGE for node in results.arrays if node not in chosen})
-            new.update(results.reasons)
+            new_rejected.update({node: _TOO_LARGE for node in results.arrays if node not in chosen})
+            new_rejected.update(results.reasons)
             _failed_nodes.update({node: results.reasons[node] for node in results.costly})
             for node in chosen:
                 arrays = results.arrays[node]
                 captures = {"arrays": list(arrays.values()), "reason": ""}
                 yield Match(graph, (node,), list(arrays), captures)
-        if not new:
+        if not new_rejected:
             break
-        rejected.update(new)
+        rejected.update(new_rejected)
     for node, reason in rejected.items():
         yield Match(graph, (node,), node.outputs, {"reason": reason})
 
@@ -257,9 +257,8 @@ def _einsum(node: Node) -> tuple[int, int]:
     for number, term in enumerate(terms[1:], start=2):
         product |= term.keys()
         work += math.prod(sizes[label] for label in product)
-        product &= set(
-            chain(result, _ELLIPSIS_LABELS, *terms[number:])
-        )  # all other axes are summed up
+        # All axes that no later term and no result has are summed up.
+        product &= set(chain(result, _ELLIPSIS_LABELS, *terms[number:]))
         largest = max(largest, math.prod(sizes[label] for label in product))
     return work, largest * dtype.itemsize
 
@@ -270,7 +269,7 @@ def _labels(term: str, shape: tuple[int, ...] | None) -> dict[str, int] | None:
         return None
     before, dots, after = term.partition("...")
     more = len(shape) - len(before) - len(after)
-    names = [*before, *(str(place) for place in range(more, 0, -1)), *after]
+    names = [*before, *(str(axis_from_end) for axis_from_end in range(more, 0, -1)), *after]
     return dict(zip(names, shape, strict=True)) if more >= 0 and (dots or not more) else None
 
 
@@ -344,10 +343,10 @@ class ConstantFoldingPass(Pass):
     after    its result as a constant, computed by onnxruntime with its optimizers off
     refuses  nodes that onnxruntime cannot compute within 10 seconds of processor time and 2 GiB;
              nodes that need 512 MiB or 4 billion multiplications according to their shapes; results
-             that would enlarge the model by more than 1 MiB in total, after the constants that are
-             no longer needed are subtracted (a fold that shrinks the model is always done); Casts
-             of weights of at most 8 bits, or of bfloat16, to larger types, which onnxruntime folds
-             when it loads the model
+             that would enlarge the model by more than 1 MiB in total, minus the constants that are
+             no longer needed (a fold that shrinks the model is always done); Casts of weights of at
+             most 8 bits, or of bfloat16, to larger types, which onnxruntime folds when it loads the
+             model
     never    random, stateful and custom operators; operators with subgraphs; QuantizeLinear and
              DequantizeLinear, whose pairs define the quantization of the model; element types that
              numpy lacks

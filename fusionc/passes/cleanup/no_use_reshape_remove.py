@@ -7,7 +7,8 @@ x = var("x")
 
 
 def _same_shape(m: Match) -> bool:
-    """Whether the shape is known to stay the same. The order of the elements does, too."""
+    """Whether the shape is known to stay the same. The operator then also keeps the order of the
+    elements."""
     (result,) = m.outputs
     return same_shape(m.x.shape, result.shape)
 

@@ -10,14 +10,14 @@ from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-# onnxruntime names the converted tensor after the original. If two operators share one, it converts
-# it twice and then rejects the model ("Attempt to replace the existing tensor").
+# onnxruntime names the converted tensor after the original. If two operators share a tensor,
+# onnxruntime converts it twice and rejects the model ("Attempt to replace the existing tensor").
 _CHANGED_TO_UNSIGNED = places_of(Trait.UNSIGNED)
 _SAMPLE_LENGTH = 64  # elements at each end of a constant, which distinguish most constants
-_SAMPLES: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # their digests
-_MAX_READ_BYTES = (
-    64 << 20
-)  # bytes; larger external constants are compared by their file position only
+_SAMPLES: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = (
+    WeakKeyDictionary()
+)  # digests of both ends
+_MAX_READ_BYTES = 64 << 20  # of larger external constants, only the file position is compared
 
 
 def _file_position(constant: Constant) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 _CHUNK = 1 << 16  # elements that are checked together; they fit into the cache
 # whether a constant has subnormal elements, so that its elements are read only once
 _known_subnormals: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
-_MAX_FACTOR = 2.0**40  # by which all operators together may enlarge a difference
+_MAX_FACTOR = 2.0**40  # factor by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
 _MAX_VALUES = 5_000  # values after which the search gives up
 

@@ -53,7 +53,7 @@ def _is_decided(m: Match) -> bool:
 
 
 class UselessBinaryOpRemovePass(Pass):
-    """An operation with a neutral constant is removed, and a Where with a known result.
+    """An operation with a neutral constant, or a Where with a known result, is removed.
 
     before   x + −0, x − 0 (for integers x + 0), x · 1, x / 1, x ^ 1, x and true, x or false; Where
              with a constant condition, or with two equal operands

@@ -6,11 +6,11 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
 def _only_chooses(m: Match) -> bool:
     """Whether only Where uses the negated condition, as its condition."""
     negated: Edge = m.negation.outputs[0]
-    places = [
+    roles = [
         (user.is_op("Where"), user.inputs.index(negated), user.inputs.count(negated))
         for user in negated.outputs
     ]
-    return not negated.is_output and all(place == (True, 0, 1) for place in places)
+    return not negated.is_output and all(role == (True, 0, 1) for role in roles)
 
 
 class WhereNotPass(Pass):

@@ -12,9 +12,8 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import op, rest
 from fusionc.rewrite.pattern import Formula
 
-_FUSED_ACTIVATIONS = tuple(
-    sorted(names_with(Trait.JOINS_CONV) - {"Clip"})
-)  # the bounds of Clip are inputs
+# Clip is not one of them, since its bounds are inputs.
+_FUSED_ACTIVATIONS = tuple(sorted(names_with(Trait.JOINS_CONV) - {"Clip"}))
 _PARAMETERS = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 _LIMIT = float(np.finfo(np.float32).max)
 

@@ -25,8 +25,8 @@ def is_for_each_channel(scale: Edge, image: Edge) -> bool:
 
 def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
     """Whether onnxruntime can multiply an image by its scale in the blocked layout: image and scale
-    come from Convs in the blocked layout, the product is read in it, and all other users of the
-    image keep it.
+    come from Convs in the blocked layout, a Conv or pool reads the product in this layout, and all
+    other users of the image keep the layout.
     """
     if image.elem_type != TensorProto.FLOAT or not is_for_each_channel(scale, image):
         return False

@@ -63,9 +63,9 @@ class BatchNormToScalePass(Pass):
 
     before   BatchNormalization(x·c), BatchNormalization(x)·c; the same with /, + and −
     after    BatchNormalization(x) with scale·c, or with an offset that includes the addend
-    refuses  training mode; statistics per activation (spatial 0, opset below 9); a constant that is
-             not one number, or one number for each channel, or that may give the result its
-             channels; an unknown rank; a factor or an addend that is not finite; a scale that a
+    refuses  training mode; statistics per activation (spatial 0, opset below 9); a constant other
+             than one number, or one number for each channel; a constant that may give the result
+             its channels; an unknown rank; a factor or an addend that is not finite; a scale that a
              narrow type cannot hold; the factor ½ of Gelu
     never    turns a BatchNormalization into Mul and Add, which would read and write memory once
              more

@@ -30,7 +30,7 @@ class AABiasaddConvFusion(Pass):
     before   Conv(x, W, B?) + c, Conv(x, W, B?) − c; the same with ConvTranspose; W may be computed;
              Conv(x, W) + Unsqueeze(b) or Reshape(b), where b is a vector along the channels
     after    Conv(x, W, B ± c); Conv(x, W, b)
-    refuses  a constant that is not one number, or one number for each channel; weights of an
+    refuses  a constant other than one number, or one number for each channel; weights of an
              unknown shape; a bias that a narrow type cannot hold; a vector with constant weights,
              because onnxruntime would leave its blocked layout
     algebra  (W∗x + B) + c = W∗x + (B + c)

@@ -29,9 +29,9 @@ _ATTRIBUTES = ("kernel_shape", "strides", "dilations")  # they get a 1 for the n
 _AXIS = 2  # the new axis, after batch and channels
 _MAX_DEPTH = 5  # operators between two convolutions that are followed
 _CONVOLUTIONS = ("Conv", "FusedConv")
-# Products for each number that is moved into the other layout: the conversion is faster with more
-# (measured with AVX-512 and two threads; a third of it with AVX2). A window of size 1 makes the
-# Conv a matrix product.
+# With fewer products per moved element, the other layout is slower. Measured with AVX-512 and two
+# threads; with AVX2, a third is enough. With a kernel of size 1, the Conv is a matrix product and
+# needs more.
 _MIN_PRODUCTS = 400
 _MIN_POINTWISE_PRODUCTS = 768
 # activations, and the operators with which exporters write them out

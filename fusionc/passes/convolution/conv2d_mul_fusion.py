@@ -60,9 +60,9 @@ class AConv2dMulFusion(Pass):
     before   Conv(x·c, W, B?), Conv(x/c, W, B?); Conv(x + c, W, B?), Conv(x − c, W, B?), Conv(c − x,
              W, B?)
     after    Conv(x, W·c, B), Conv(x, W/c, B); Conv(x, ±W, B ± Σ W·c)
-    refuses  a constant that is not one number, or one number for each channel, or that may give the
-             result its rank or channels; an addend before padding; weights that a narrow type
-             cannot hold; a factor that is not finite; the factor ½ of Gelu
+    refuses  a constant other than one number, or one number for each channel; a constant that may
+             give the result its rank or channels; an addend before padding; weights that a narrow
+             type cannot hold; a factor that is not finite; the factor ½ of Gelu
     algebra  W∗(c·x) = (W·c)∗x, where zero padding stays zero; W∗(x + c) = W∗x + Σ W·c, unless a
              window covers padding
     source   CANN's AConv2dMulFusion, which folds the factor after the Conv; here,

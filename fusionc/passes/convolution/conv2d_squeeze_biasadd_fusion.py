@@ -65,7 +65,7 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
              ConvTranspose
     after    Squeeze(Conv(x, W, B ± c))
     refuses  a Squeeze of the channels, or with unknown axes; a Reshape that may not keep batch and
-             channels as its first two axes; a constant that is not one number, or one number for
+             channels as its first two axes; a constant other than one number, or one number for
              each channel
     algebra  adding one number to all elements of a channel commutes with moving the elements; (W∗x
              + B) + c = W∗x + (B + c)

@@ -14,8 +14,8 @@ class ConvBatchnormFusionPass(Pass):
     refuses  training mode; statistics per activation (spatial 0, opset below 9); weights that a
              narrow type cannot hold; statistics that do not have one number for each channel; a
              factor that is not finite
-    algebra  a·(W∗x + B − mean) + offset = (a·W)∗x + (B − mean)·a + offset, for 1-D to 3-D, groups
-             and depthwise
+    algebra  a·(W∗x + B − mean) + offset = (a·W)∗x + (B − mean)·a + offset, for one to three spatial
+             axes, with groups or depthwise
     source   CANN's ConvBatchnormFusionPass
     """
 

@@ -122,13 +122,13 @@ class PadChannelsPass(UBFusionPass):
     after    the same with M rounded up to the next multiple of 16, and zeros in W, B, V and the
              weights in between
     refuses  large weights with other users; elements other than float32
-    never    channels with other final readers than Convs without groups; weights that are not
+    never    channels that a node other than an ungrouped Conv reads after f; weights that are not
              constant; kernels of one pixel, and an M that is a multiple of 4, unless f contains a
              depthwise convolution
     algebra  V multiplies the added channels by 0; their value f(0) is finite
-    source   measured for a kernel of 3 × 3: 10 channels take 1.08 of the time, 18 1.01, 30 0.76, 42
-             0.83, 50 0.88, 90 0.81; 0.65 to 0.97 with a depthwise convolution in between. Off by
-             default, because the gain depends on the image size and the processor
+    source   measured for a kernel of 3 × 3 and 10 / 18 / 30 / 42 / 50 / 90 channels: 1.08 / 1.01 /
+             0.76 / 0.83 / 0.88 / 0.81 of the time; 0.65 to 0.97 with a depthwise convolution in
+             between. Off by default, because the gain depends on the image size and the processor
     """
 
     numerics = "rounding"

@@ -20,8 +20,7 @@ _MAX_SUMMED = 256
 def _pads(m: Match) -> tuple[list[int], float]:
     """The sum of the pads of Pad and pool, and the number that the Pad writes.
 
-    Refuses pads with which a window could lie completely in the padding, or the number of windows
-    would differ.
+    Refuses pads that would change the number of windows, or that a whole window could lie in.
     """
     kernel = m.pool.attr("kernel_shape")
     if m.pool.attr("ceil_mode"):
@@ -110,16 +109,16 @@ class PoolingFusionPass(Pass):
              axes; AveragePool or MaxPool with a window as large as the image
     after    AveragePool(x) with these pads and count_include_pad; MaxPool(x) with these pads;
              GlobalAveragePool, GlobalMaxPool
-    refuses  padding by another value or mode, of batch or channels, negative, or not smaller than
-             the window; after a Pad: ceil_mode, dilations, auto_pad SAME, and an AveragePool that
-             does not count its own padding, or cannot (opset below 7); an image known to be empty;
-             a mean that is part of a normalization, or of more than 256 numbers; element types
-             without a kernel
+    refuses  padding by another value or mode; padding of batch or channels; negative padding;
+             padding that is not smaller than the window; after a Pad: ceil_mode, dilations,
+             auto_pad SAME, and an AveragePool that does not count its own padding, or cannot (opset
+             below 7); an image known to be empty; a mean that is part of a normalization, or of
+             more than 256 numbers; element types without a kernel
     never    the mean of a value that does not come from a Conv, directly or through activations,
              pools and sums, for which GlobalAveragePool takes 1.3 to 2.4 times as long; means
              without keepdims. Results may change for the maximum of a window with NaN, and for the
              padding of an image without rows or columns
-    algebra  AveragePool pads with zeros and can count them; padding below all numbers does not
+    algebra  AveragePool pads with zeros and can count them; padding by the lowest number does not
              change a maximum. onnxruntime's pools read its blocked layout, but Pad and ReduceMean
              do not. Its GlobalAveragePool rounds more than ReduceMean: for 112 · 112 positive
              numbers 3e-6 instead of 6e-7

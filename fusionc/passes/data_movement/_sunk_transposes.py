@@ -62,7 +62,7 @@ class _Region:
         return bool(self.order and self.nodes) and all(map(self._can_transpose, self.fixed))
 
     def require(self, value: Edge | None, accepts: Accepts) -> None:
-        """Add all nodes from which a value is computed. Refuses a region that cannot be moved."""
+        """Add all nodes that compute a value. Refuses a region that cannot be moved."""
         if not self.add(value) or not self.order:
             refuse("the operators do not begin with Transposes of one order")
         if not self.nodes:
@@ -131,7 +131,7 @@ def _quantizes(node: Node) -> bool:
 def _axis(node: Node, order: Sequence[int]) -> dict[str, int]:
     """The new axis attribute of a node with one scale per index of an axis; else no attribute.
 
-    A constant of lower rank has the last axes.
+    A constant of lower rank is aligned with the last axes.
     """
     axis = node.attr("axis") if _quantizes(node) else None
     # With one scale, the axis attribute has no effect.

@@ -18,9 +18,7 @@ class _Tree:
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Whole trees of Concats: merging them one by one would copy the inputs of a chain each
-    time.
-    """
+    """Whole trees of Concats. If they were merged one by one, each step would copy the inputs."""
     merged: set[Node] = set()
     for outer in sorted(graph.of_operator("Concat"), key=lambda node: -node.position):
         if outer in merged or outer.has_references:
@@ -61,7 +59,7 @@ def _concat_of(value: Edge | None, graph: Graph) -> Node | None:
 
 
 def _can_merge(inner: Node, user: Node) -> bool:
-    """Whether only `user` reads the result of `inner`. It may be an input several times, unless
+    """Whether only `user` reads the result of `inner`. `user` may read it several times, unless
     merging would then let the number of pieces grow exponentially.
     """
     (value,) = inner.outputs

@@ -120,7 +120,7 @@ class ExpandEliminationPass(Pass):
         dims_before = [] if m.source.op == "ConstantOfShape" else _dims(x)
         dims_after = _dims(expanded)
         if any(part not in (1, size) for part, size in zip(dims_before, dims_after, strict=False)):
-            refuse("more is repeated than single elements")
+            refuse("the node repeats more than single elements")
         others = [_dims(value) for value in m.user.inputs if value is not expanded]
         _require_shape(dims_before, dims_after, others)
         if x is None or x.dtype is None:

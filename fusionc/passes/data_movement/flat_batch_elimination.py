@@ -46,9 +46,7 @@ class _Region:
     nodes: dict[Node, None] = field(default_factory=dict)  # the batchwise operators
 
     def add(self, value: Edge | None) -> bool:
-        """Add all nodes from which a value is computed; False if it does not begin with
-        Reshapes.
-        """
+        """Add all nodes that compute a value; False if they do not begin with Reshapes."""
         node = None if value is None else value.producer
         if (
             value is None

@@ -90,7 +90,8 @@ class ImageTransposePass(UBFusionPass):
     refuses  a Reshape that is not known to keep batch and channels; unknown channels; rows and
              columns that are computed when the model runs, or are 0; pixels that only matrix
              products read, because these exchange axes themselves; other targets
-    algebra  the same elements in the same order, and as many of them are moved
+    algebra  the result has the same elements in the same order, and the Transpose moves as many
+             elements
     source   measured: onnxruntime 1.32 merges a Transpose into a Conv next to it, which then reads
              or writes images with the channels last. It does not look past a Reshape. It also
              pushes a Transpose through a normalization that is written out, towards the next

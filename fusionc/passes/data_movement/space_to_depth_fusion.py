@@ -62,11 +62,11 @@ def _find_at(concat: Node) -> Match:
     if x is None or len(set(sources)) > 1:
         refuse("the inputs are not cut from one value")
     x.require_rank(4)
-    places = [_pixel_index(x, piece, size) for piece in cuts]
-    if set(places) != set(range(size * size)):
+    pixels = [_pixel_index(x, piece, size) for piece in cuts]
+    if set(pixels) != set(range(size * size)):
         refuse("the Slices do not take each pixel of a block once")
     inner = dict.fromkeys(chain(*nodes))
-    captures = {"x": x, "places": places, "size": size}
+    captures = {"x": x, "places": pixels, "size": size}
     return Match(concat.graph, [concat, *inner], concat.outputs, captures)
 
 
@@ -101,13 +101,13 @@ def _join_slices(m: Match, new: Tape) -> Result:
     if m.places == sorted(m.places):
         return result
     channels = m.x.require_size(1, "the number of channels")
-    index = np.concatenate([np.arange(channels) + place * channels for place in m.places])
+    index = np.concatenate([np.arange(channels) + pixel * channels for pixel in m.places])
     return new.Gather(result, new.const(index.astype(np.int64)), axis=1)
 
 
 def _unshuffle(m: Match, new: Tape) -> Result:
-    """PixelUnshuffle orders its channels by channel, then by pixel of the block; SpaceToDepth by
-    pixel first.
+    """PixelUnshuffle keeps the pixels of one channel together. SpaceToDepth keeps the channels of
+    one pixel together, so a Gather reorders its result.
     """
     shape, size = _block_shape(m)
     channels = shape[1]

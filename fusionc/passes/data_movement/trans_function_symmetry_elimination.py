@@ -37,7 +37,7 @@ class TransFunctionSymmetryEliminationPass(Pass):
              permutations, where f consists of elementwise operators with at least one function:
              Exp, Log, Tanh, Sigmoid, Pow, Max …
     after    f(a, …), Transpose(f(a, b, …))
-    refuses  a Pow whose last bit a later operator such as Floor depends on
+    refuses  a Pow, if a later operator such as Floor depends on the last bit of its result
     never    a rewrite that would leave as many Transposes; constants of a higher rank, or large
              constants that are used elsewhere; f without such a function, which
              TransOpSymmetryEliminationPass handles

@@ -31,7 +31,7 @@ _Region = dict[Node, tuple[int, Carriers]]  # node → the axis of its rows, and
 
 
 def _region(rows: _Selection) -> _Region:
-    """The operators of whose results only the selected rows are used."""
+    """The operators whose results are used in the selected rows only."""
     region: _Region = {}
     start = rows.node.inputs[0]
     if start is None or start.producer is None:

@@ -115,9 +115,9 @@ class BatchMatMulFusionPass(Pass):
     after    Gemm with transA or transB, even if the Transpose stays because it is used elsewhere;
              MatMul(b, a)ᵀ, or MatMul(b, a) if a Transpose after the product undoes the Transpose
     refuses  ranks other than 2 for a Gemm; integers, for which runtimes lack a Gemm; a Transpose
-             that moves axes other than the last two; Gemm(a, b, c)ᵀ below opset 7; Gemm(a, b, c)ᵀ
-             if c is not constant, or is large and used elsewhere; Gemm(a, b, c)ᵀ with a constant b,
-             which would take up to 6 times as long; a MatMul that becomes a Gemm below opset 11; a
+             that moves axes other than the last two; Gemm(a, b, c)ᵀ below opset 7, or if c is
+             not constant, or is large and used elsewhere, or if b is constant (the new Gemm would
+             take up to 6 times as long); a MatMul that becomes a Gemm below opset 11; a
              Transpose of dequantized weights: onnxruntime transposes their integers when it loads
              the model, and the product would take 1.6 times as long
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order if an operand is transposed

@@ -226,7 +226,7 @@ class EinsumPass(Pass):
 
     before   Einsum(a) that transposes and sums; Einsum(a, b)
     after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and with
-             Reshapes if a group of axes has several; Mul if nothing is summed; first a ReduceSum
+             Reshapes if several axes must be joined; Mul if nothing is summed; first a ReduceSum
              over axes that only one value has
     refuses  more than two inputs; elements other than floating-point numbers, int32 and int64; an
              ellipsis; a diagonal; dimensions of one label that are not known to be equal, because

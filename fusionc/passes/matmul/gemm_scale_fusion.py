@@ -106,7 +106,7 @@ def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
 
 x = var("x")
 c = const("c")
-_SMALLEST_SCALE = 2**-6  # the product of two such scales is that of attention with 2²⁴ elements
+_SMALLEST_SCALE = 2**-6  # for heads of 2²⁴ elements, attention scales query and key by it
 
 
 def _moved(formula: Formula, name: str) -> Formula:
@@ -186,8 +186,9 @@ class GemmScaleFusionPass(Pass):
     before   (x·W + B)·c or /c, with MatMul or Gemm, directly or after Reshape and Transpose;
              (x·c)·W; BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
-    refuses  a constant that is not one number for each column (before the product, for each row;
-             after a Reshape, a single number); two single numbers if one of them is above 1 or
+    refuses  a constant after the product that is not one number for each column; a constant before
+             the product that is not one number for each row; a constant after a Reshape that is
+             not a single number; two single numbers if one of them is above 1 or
              below 1/64; weights that are not constant, or that a narrow type cannot hold; integers;
              a constant that would enlarge the result; a BatchNormalization of rank other than 2;
              the factor ½ of Gelu; the scale of a normalization that is written out

@@ -87,7 +87,7 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Each group of products. A formula lacks any number of products."""
+    """Each group of products. A formula has a fixed number of nodes."""
     groups = list(_groups(graph))
     weights = list(map(_weights, groups))
     counts = Counter(weights)
@@ -124,9 +124,9 @@ class SameInputMatMulPass(Pass):
     before   x·W₁ [+ B₁], x·W₂ [+ B₂], … by MatMul and Add, or by Gemm, for example query, key and
              value of an attention
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
-    refuses  integers; an unknown rank; for onnxruntime, 128 known rows or more, which its Split
-             copies (1.00 to 1.06 of the time); large weights that are used elsewhere, unless in
-             another group of the same weights
+    refuses  integers; an unknown rank; for onnxruntime, 128 known rows or more, because its
+             Split copies them (1.00 to 1.06 of the time); large weights that are used elsewhere,
+             unless in another group of the same weights
     never    two products without a bias, which would not make the graph smaller; products of the
              same weights, which CommonSubexpressionEliminationPass joins; products that
              InferenceMatmulSplitFusionPass, if it is on, has split

@@ -31,7 +31,7 @@ class _Piece:
 
 
 def _piece(value: Edge | None) -> _Piece | None:
-    """The piece that a value is, if it is taken along an axis other than the last; else None."""
+    """The value as a piece, if it is taken along an axis other than the last; else None."""
     node = None if value is None else value.producer
     if node is None or not node.is_op("Squeeze"):
         return _cut(value)

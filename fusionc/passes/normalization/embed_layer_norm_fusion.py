@@ -30,8 +30,8 @@ class EmbedLayerNormFusionPass(UBFusionPass):
     EmbedLayerNormalization.
 
     before   LayerNormalization(Gather(W, ids) + Gather(P, positions) [+ Gather(T, segments)],
-             scale, offset?), with the sum in any order; one Gather may be a constant with one row
-             for each position instead
+             scale, offset?), with the sum in any order; instead of one Gather, a constant with
+             one row for each position
     after    com.microsoft.EmbedLayerNormalization(ids, segments, W, P, T, scale, offset,
              positions), with the indices cast to int32. If the sum has other users, it is the third
              output

@@ -10,9 +10,7 @@ from fusionc.model.tensors import Array
 from fusionc.rewrite import refuse
 
 _MAX_BYTES = 4 << 20  # largest size of the matrix, which enlarges the model
-_MAX_POWER_OF_TWO_ELEMENTS = (
-    1 << 17
-)  # elements of the largest matrix for a length that is a power of two
+_MAX_POWER_OF_TWO_ELEMENTS = 1 << 17  # of the matrix for a length that is a power of two
 
 
 def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = False) -> Array:

@@ -22,7 +22,7 @@ class DftToMatMulPass(Pass):
     """
 
     numerics = "rounding"
-    is_for_finite = True  # an infinite element makes other bins infinite or NaN than in the DFT
+    is_for_finite = True  # an infinite element affects other bins than in the DFT
     patterns = (
         Pattern("DFT", op.DFT(var("x"), maybe(const("length")), maybe(const("axis")), _as="dft")),
     )

@@ -25,7 +25,7 @@ class StftToConvPass(Pass):
     """
 
     numerics = "rounding"
-    is_for_finite = True  # an infinite element makes other bins infinite or NaN than in the STFT
+    is_for_finite = True  # an infinite element affects other bins than in the STFT
     patterns = (
         Pattern(
             "STFT",

@@ -79,7 +79,7 @@ STAYS = [
     Stays(
         "a Tile of three",
         "agraph (float[3] x, float[N,6] z) => (float[a,b] y) <int64[1] r = {2}> { e = Tile (x, r) y = Add (e, z) }",
-        "more is repeated than single elements",
+        "the node repeats more than single elements",
     ),
     Stays("the other is smaller", graph(z="1,300"), LARGER),
     Stays("the other is smaller at one axis", graph(z="200,1", x="1,1"), LARGER),
