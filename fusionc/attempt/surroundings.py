@@ -1,5 +1,5 @@
-"""What a result depends on in addition to its model and its options. Rooms that reuse results or
-continue interrupted work compare it.
+"""The things that a result depends on, except its model and its options. Rooms that reuse results
+or continue interrupted work compare these things.
 """
 
 from __future__ import annotations

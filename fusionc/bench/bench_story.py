@@ -1,5 +1,5 @@
-"""`fusionc bench` from begin to end: models → inputs → rounds in fresh processes → the cost of each
-model, and the ratios to the first model.
+"""`fusionc bench` from start to finish: models → inputs → rounds in fresh processes → the cost of
+each model, and the ratios to the first model.
 """
 
 from __future__ import annotations
@@ -180,20 +180,20 @@ def _sample(asked: BenchRequest) -> Sample:
 def _feeds(
     proto: onnx.ModelProto, values: Mapping[str, Any], path: Path, first: Path
 ) -> dict[str, Any]:
-    """The values that a model takes. Raises UsageError if it needs an input that is not among
-    `values`, or one of another type or shape.
+    """The values for the inputs of a model. Raises UsageError if the model needs an input that is
+    not in `values`, or that has another type or shape there.
     """
     required = [port for port in required_inputs(proto) if not port.optional]
-    if unfit := [port for port in required if not _takes(port, values.get(port.name))]:
+    if unfit := [port for port in required if not _accepts(port, values.get(port.name))]:
         name = unfit[0].name
         what = f"{first.name} does not take the input {name} with the same type and shape"
-        hint = "models that are compared run on the same inputs; measure others one at a time"
+        hint = "compared models run on the same inputs; measure other models one at a time"
         raise UsageError(what, where=str(path), hint=hint, code="E10001")
     taken = {port.name for port in (*required, *overridable_inputs(proto))}
     return {name: value for name, value in values.items() if name in taken and value is not None}
 
 
-def _takes(port: Port, value: Any) -> bool:
+def _accepts(port: Port, value: Any) -> bool:
     """Whether an input accepts this value, according to the declared type and shape."""
     if value is None or port.kind != "tensor" or not isinstance(value, np.ndarray):
         return value is not None

@@ -24,7 +24,7 @@ class WhatRuns:
     """The optimized form of a model in onnxruntime."""
 
     # Hashes of the operators. A hash covers the operator, its attributes and all its predecessors.
-    # Of a weight it covers type and shape, and whether the weight has slow subnormal numbers.
+    # For a weight, it covers type and shape, and whether the weight has slow subnormal numbers.
     operators: Counter[str]
     optimizers: tuple[str, ...]  # the optimizers of onnxruntime that changed the model
 

@@ -84,7 +84,7 @@ class Trials:
 
     def _attempt(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
         """Convert, and compare the sequence of rewrites with earlier trials. A difference means
-        that a pass is not deterministic; it is noted in `contradiction`.
+        that a pass is not deterministic; `contradiction` then describes the difference.
         """
         commits: list[Commit] = []
         done = attempt(

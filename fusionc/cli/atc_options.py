@@ -19,10 +19,10 @@ class RefusedOption(NamedTuple):
 
 
 _SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
-_QUANTIZE = "quantize the model first, with onnxruntime.quantization say, and convert the result"
+_QUANTIZE = "quantize the model first (for example with onnxruntime.quantization), then convert it"
 _PRECISION = (
-    "convert the model to float16 first, with onnxruntime.transformers.float16 say; fusionc "
-    "keeps the types of a model"
+    "convert the model to float16 first (for example with onnxruntime.transformers.float16); "
+    "fusionc keeps the types of a model"
 )
 _LAYOUT = "inputs and outputs keep the layout of the model; leave the option out"
 _FALSE = ("false", "0")
@@ -45,7 +45,7 @@ REFUSED = {
     "cal_conf": RefusedOption("quantization by calibration", _QUANTIZE),
     "singleop": RefusedOption(
         "models of single operators, from a JSON file",
-        "write an ONNX model of one node, with onnx.helper say",
+        "write an ONNX model of one node, for example with onnx.helper",
     ),
     "weight": RefusedOption(
         "weights of a Caffe model",

@@ -146,6 +146,6 @@ def _facts(number: int, finding: Found) -> list[tuple[str, str]]:
     elif minimal.shown:
         facts.append(("shown by", f"fusionc verify {model} {rewritten}: {minimal.shown}"))
     else:
-        what = f"{model}, and {rewritten}, in which verification finds no difference"
+        what = f"{model} and {rewritten}: verification finds no difference between them"
         facts.append(("model", what))
     return facts

@@ -254,7 +254,7 @@ def _neighbours(
     old: Edge, new: Edge, pairs: Pairs, before: set[Node], after: set[Node]
 ) -> list[tuple[Node, Node]]:
     """Candidates for partners around two paired values: their producers, and consumers that read
-    them in the same way. Consumers are candidates only if both values have the same number.
+    them in the same way. Consumers are candidates only if both values have equally many of them.
     """
     partners = []
     if old.producer is not None and new.producer is not None:

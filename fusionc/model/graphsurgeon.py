@@ -169,7 +169,7 @@ class ReadOnly:
 
 
 def _has(owner: Any, name: str) -> bool:
-    """Whether an attribute is set for good. The name of a new value is not: the engine sets it when
+    """Whether an attribute has its final value. The engine sets the name of a new value only when
     the value enters the graph.
     """
     if name == "name" and name in vars(owner):

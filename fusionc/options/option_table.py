@@ -72,13 +72,13 @@ class Options:
     pattern_fusion_pass: bool = option(
         kinds.SWITCH,
         OptionGroup.PASSES,
-        "Run passes of your own, and those that do what TorchAir's do.",
+        "Run your own passes, and the passes that correspond to those of TorchAir.",
         default=True,
     )
     custom_passes: tuple[Path, ...] = option(
         kinds.FILES,
         OptionGroup.PASSES,
-        "A Python file with passes of your own.",
+        "A Python file with your own passes.",
         reads="a file of custom passes",
         give='a list of files: ["my_passes.py"]',
         default=(),

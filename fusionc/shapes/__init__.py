@@ -4,7 +4,7 @@ Users. Passes read the types of an edge (`value.shape`, `value.rank`, `value.ele
 gets them from `model.types`, which is a `TypeInference`. Passes compare shapes with `equality`, and
 read the elements of shape arithmetic with `elements`. The tape infers the type of each new node
 (`infer_node`): a rewrite can then read the types of its new values, and onnx can reject a wrong
-node. The engine reports the begin of each pass and the changes of each commit. Other rooms, for
+node. The engine reports the start of each pass and the changes of each commit. Other rooms, for
 example those for kernels and for requested sizes, build a model of their own and read its types in
 the same way. Values in the bodies of functions have no known types, because these depend on the
 caller.

@@ -1,4 +1,4 @@
-"""`fusionc tune` from begin to end: possible changes → search → confirmation → the model and its
+"""`fusionc tune` from start to finish: possible changes → search → confirmation → the model and its
 settings.
 """
 

@@ -393,7 +393,7 @@ def test_a_search_takes_the_place_of_a_former_one() -> None:
     assert json.loads(Path("found/switches.json").read_text())["Switch"]["GraphFusion"].keys() == {
         "DropOutPass", "ConvBatchnormFusionPass",
     }  # fmt: skip
-    with pytest.raises(UsageError, match="reads, or has not written"):
+    with pytest.raises(UsageError, match="reads, or that it did not write"):
         bisect("found/1_ConvBatchnormFusionPass.onnx", output_dir="found")
 
 

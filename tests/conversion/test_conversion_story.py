@@ -233,7 +233,7 @@ def test_a_limit_that_is_too_short_is_no_fault_of_the_model(
     monkeypatch.setattr(owner, name, lambda *_, **__: overdue())
     with pytest.raises(fusionc.FusioncError) as caught:
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
-    assert caught.value.what == "onnxruntime is not quick enough: it takes longer than 0.001 s"
+    assert caught.value.what == "onnxruntime is too slow: it takes longer than 0.001 s"
     assert caught.value.hint == "give it more seconds" and not Path("out.onnx").exists()
 
 
