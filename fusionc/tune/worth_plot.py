@@ -45,7 +45,7 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
                 _Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
             )
     confident = f"with a confidence of {100 * confidence:g} %"
-    note = f"Bounds hold {confident}: those of the last run all together, each other one by itself."
+    note = f"Bounds hold {confident}: jointly in the last run, and individually otherwise"
     return _svg(f"{model}: ratios of run times", note, rows)
 
 

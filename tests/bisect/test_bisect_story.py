@@ -375,7 +375,7 @@ def test_a_folder_of_others_stays_as_it_is(other: str) -> None:
     onnx.save(model_of(FEW[0]), "model.onnx")
     Path("found").mkdir()
     Path("found", other).write_text("mine")
-    with planted(FEW[0]), pytest.raises(UsageError, match="has not written") as caught:
+    with planted(FEW[0]), pytest.raises(UsageError, match="did not write") as caught:
         bisect("model.onnx", output_dir="found")
     assert caught.value.where == f"found/{other}" and Path("found", other).read_text() == "mine"
 

@@ -351,8 +351,8 @@ def test_sizes_that_the_model_fixes_are_not_opened() -> None:
     onnx.save(parse("agraph (float[2,M,4] x) => (float[2,M,4] y) { y = Neg (x) }"), "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (-1, -1, (1, 8))})
     told = [
-        '--input_shape opens no dimension: x[0] stays 2, the size in the model;  --free_dim "x:0" makes it symbolic; '
-        'x[2] stays 4, the size in the model;  --free_dim "x:2" makes it symbolic'
+        '--input_shape opens no dimension: x[0] stays 2, the size in the model; --free_dim "x:0" makes it symbolic; '
+        'x[2] stays 4, the size in the model; --free_dim "x:2" makes it symbolic'
     ]
     assert [notice for notice in report.notices if "--input_shape" in notice] == told
     report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (2, -1, 4)})
