@@ -173,8 +173,8 @@ def why(
         raise UsageError(
             "neither a pass nor an expected model", hint="give one of them", code="E10001"
         )
-    asked = options_of(model, **options)
-    return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
+    parsed = options_of(model, **options)
+    return why_story.why(parsed, pass_name, node, None if expected is None else Path(expected))
 
 
 def tune(

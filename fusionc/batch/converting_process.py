@@ -101,7 +101,7 @@ def end_processes(run: str) -> None:
         ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
         _idle.clear()
         for process in ending:
-            # if the answer arrives now, `_answer` must not add the process to the idle ones
+            # if the answer arrives now, `_answer` must not add the process to the idle processes
             _busy.pop(process, None)
     for process in ending:
         process.begin_to_end()

@@ -23,7 +23,7 @@ _SLICES = 20
 _MIN_SLICES = 3
 # A round of slow models ends early when it has taken this many times the requested time.
 _LATE = 2.0
-_COPIES = 3  # the memory that loading a model takes, in sizes of its files
+_COPIES = 3  # loading a model takes this many times the size of its files
 
 
 @dataclass(frozen=True)
