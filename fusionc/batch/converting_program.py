@@ -31,7 +31,7 @@ def main() -> None:
     start()  # a child process imports onnxruntime while this process imports the rest
     from fusionc.batch.convert_one import check, convert_one
 
-    signal.signal(signal.SIGTERM, _terminate)  # an exception: half-written files are removed
+    signal.signal(signal.SIGTERM, _terminate)  # raises, so half-written files are removed
     queue: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, queue), daemon=True).start()
     while True:

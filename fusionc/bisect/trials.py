@@ -92,7 +92,7 @@ class Trials:
             self.model.rebuild(),
             self.left_out,
             limit,
-            examine=[lambda it, *_: commits.append(it), *examine],
+            examine=[lambda commit, *_: commits.append(commit), *examine],
         )
         seen = self._seen.setdefault(len(self.left_out.rewrites), commits)
         for one, other in zip(seen, commits, strict=False):

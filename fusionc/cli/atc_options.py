@@ -76,7 +76,7 @@ REFUSED = {
 
 # the reason for having no effect → the options
 IGNORED = {
-    "it describes the chip and the machine that run the model, which are onnxruntime's matter": """
+    "it describes the chip and the machine that run the model, and fusionc does not need this": """
         soc_version core_type aicore_num virtual_type device_id host_env_os host_env_cpu
         cluster_config hccl_sub_comm_config""",
     "it says how the chip runs the model, not what the model computes": """

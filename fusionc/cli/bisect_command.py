@@ -119,7 +119,7 @@ def _show(result: Bisection) -> None:
         lines.append(("avoid", f"the same with --fusion_switch_file {result.switches}"))
     if result.must:
         off = ";".join(f"{name}:off" for name in result.must)
-        lines.append(("avoid", f'no switch file switches off: --optimization_switch "{off}"'))
+        lines.append(("avoid", f'only --optimization_switch "{off}" switches these off'))
     lines += [("notice", notice) for notice in result.notices]
     show_facts([*lines, ("runs", str(result.runs))], sys.stdout)
 

@@ -206,7 +206,7 @@ def _pair_equal(
 
 def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
     """A key that identifies the computation of a node from the inputs of the model. Outputs of the
-    node without a key get one that is derived from it.
+    node without a key get a key that is derived from the key of the node.
     """
 
     def of(value: Edge | None) -> Hashable:

@@ -36,9 +36,9 @@ node that contains them. For each dimension `inference` takes the most certain o
 Lifetime. Types and elements are kept in the edges and never discarded. A rewrite does not change
 the meaning of a value, so known types stay true. More can become known, for example if a shape
 becomes a constant, or if known operators replace an operator that onnx does not know. A commit
-marks the affected values as stale (`note_commit`). A refresh infers the nodes that read or produce
-a stale value again. If more becomes known about a result, the result becomes stale in turn. Usually
-a new value has the same known type as the replaced value, and nothing becomes stale.
+marks the affected values as stale (`note_commit`). A refresh infers again the nodes that read or
+produce a stale value. If more becomes known about a result, the result becomes stale in turn.
+Usually a new value has the same known type as the replaced value, and nothing becomes stale.
 
 Cost. The first request infers all nodes. A later refresh infers few nodes, but it still iterates
 over all nodes. Therefore a pass refreshes at most once, and only if it needs a value whose type is

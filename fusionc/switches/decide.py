@@ -155,7 +155,7 @@ class _Choice:
         }
 
     def _needless(self, must: Sequence[str]) -> list[str]:
-        """The passes that must stay on, if all passes that need them are off."""
+        """The passes that must stay on, if all other passes are off. Otherwise nothing."""
         if any(is_on for name, is_on in self.on.items() if name not in must):
             return []
         return [n for n in must if n not in self.option.own and not self.file.own.get(n)]
