@@ -62,7 +62,7 @@ class RewriteOnItsOwn:
         read = [v for node in (*context, *self._match.nodes) for v in _read(node)]
         read += [v for node in self._new.nodes for v in self._tape.reads(node) if v is not None]
         read += [new for _, new in self._new.pairs]
-        outside = (v for v in dict.fromkeys(read) if v not in self._new.made and not v.is_constant)
+        outside = (v for v in dict.fromkeys(read) if v not in self._new.added and not v.is_constant)
         return [v for v in outside if v.producer not in inside]
 
     def only_after(self) -> list[Edge]:
