@@ -13,7 +13,7 @@ from fusionc.report.page.html_text import html_text
 from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 
-# all in pixels
+# lengths in pixels
 _WIDTH = 900
 _LABEL_WIDTH = 380
 _RIGHT_MARGIN = 30
