@@ -175,8 +175,8 @@ def why(
         raise UsageError(
             "neither a pass nor an expected model", hint="give one of them", code="E10001"
         )
-    asked = options_of(model, **options)
-    return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
+    parsed = options_of(model, **options)
+    return why_story.why(parsed, pass_name, node, None if expected is None else Path(expected))
 
 
 def tune(
@@ -191,7 +191,8 @@ def tune(
 
     budget        the seconds to measure, more than 0; verification and the final conversion take
                   additional time
-    confidence    the probability that every change made is a benefit, from 0.5 to below 1
+    confidence    the confidence that every delivered change makes the model faster, from 0.5 to
+                  below 1
     options       those of `convert`
 
     If the call is interrupted, a journal stays next to the output, and the same call continues from

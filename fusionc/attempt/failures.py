@@ -46,7 +46,7 @@ def _explain(error: Exception, source: Path) -> Exception:
     cause = error.__cause__ if isinstance(error, Defect) else error
     if isinstance(cause, Overdue):
         return FusioncError(
-            f"onnxruntime is not quick enough: {cause}",
+            f"onnxruntime is too slow: {cause}",
             where=str(source),
             hint="give it more seconds",
         )
@@ -63,5 +63,5 @@ def _explain(error: Exception, source: Path) -> Exception:
         what = f"onnxruntime cannot load the model: {fault}"
         return FusioncError(what, where=str(source), hint=hint, details=[error.what])
     what = f"the model is not valid: onnxruntime cannot load it: {fault}"
-    hint = "export the model again; leave out with --optimization_switch what fails on it"
+    hint = "export the model again, or switch the failing pass off with --optimization_switch"
     return FusioncError(what, where=str(source), hint=hint, code="E13005", details=[error.what])

@@ -1,5 +1,5 @@
-"""What a result depends on in addition to its model and its options. Rooms that reuse results or
-continue interrupted work compare it.
+"""The things that a result depends on, except its model and its options. Rooms that reuse results
+or continue interrupted work compare these things.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, 
 
     - versions of packages
     - the C compiler, which kernels need
-    - the files that the graph kernel flags name, those of the option and of the environment
+    - the files that graph kernel flags name, in the option and in the environment
     - Python modules and packages next to files of custom passes, because the passes may import them
 
     `disk.ingredients` hashes these together with the options.

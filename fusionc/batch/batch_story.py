@@ -1,4 +1,4 @@
-"""Convert many models from begin to end: check the options once → convert each model → write a
+"""Convert many models from start to finish: check the options once → convert each model → write a
 summary.
 """
 

@@ -98,10 +98,10 @@ def end_processes(run: str) -> None:
     with _lock:
         _ended_runs.add(run)
         _cores.clear()
-        ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
+        ending = [*_idle, *(process for process, owner in _busy.items() if owner == run)]
         _idle.clear()
         for process in ending:
-            # if the answer arrives now, `_answer` must not add the process to the idle ones
+            # if the answer arrives now, `_answer` must not add the process to the idle processes
             _busy.pop(process, None)
     for process in ending:
         process.begin_to_end()

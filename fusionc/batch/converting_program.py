@@ -31,12 +31,12 @@ def main() -> None:
     start()  # a child process imports onnxruntime while this process imports the rest
     from fusionc.batch.convert_one import check, convert_one
 
-    signal.signal(signal.SIGTERM, _terminate)  # an exception: half-written files are removed
-    asked: SimpleQueue[tuple[str, Any]] = SimpleQueue()
-    threading.Thread(target=_read, args=(requests, asked), daemon=True).start()
+    signal.signal(signal.SIGTERM, _terminate)  # raises, so half-written files are removed
+    queue: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+    threading.Thread(target=_read, args=(requests, queue), daemon=True).start()
     while True:
         try:
-            name, argument = asked.get()
+            name, argument = queue.get()
         except Terminated:  # idle: no file is half written
             # These functions end the child process and remove temporary folders. A normal exit of
             # Python would take a fifth of a second longer.
@@ -50,13 +50,13 @@ def main() -> None:
         wire.send(answers, answer)
 
 
-def _read(requests: int, asked: SimpleQueue[tuple[str, Any]]) -> None:
+def _read(requests: int, queue: SimpleQueue[tuple[str, Any]]) -> None:
     """Pass the requests on to the main thread. When the caller ends, the requests end, and this
     thread ends the process.
     """
     try:
         while True:
-            asked.put(wire.receive(requests))
+            queue.put(wire.receive(requests))
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
         sleep(GRACE)

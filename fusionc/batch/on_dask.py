@@ -40,7 +40,7 @@ def convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Gener
     try:
         client = Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # TimeoutError is a subclass
-        hint = "start one with `dask scheduler`, and give the address that it prints"
+        hint = "start a scheduler with `dask scheduler`, and give the address that it prints"
         raise UsageError(
             f"no scheduler answers: {error}", where=scheduler, hint=hint, code="E10001"
         ) from error
@@ -66,7 +66,7 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
         client.wait_for_workers(1, timeout=_TIMEOUT)
         seen = client.run(_inspect_worker, tasks[0].source, tasks[0].output)
     except TimeoutError as error:
-        hint = f"start some with `dask worker {scheduler}`"
+        hint = f"start workers with `dask worker {scheduler}`"
         raise UsageError(
             "the cluster has no workers", where=scheduler, hint=hint, code="E10001"
         ) from error
@@ -81,19 +81,20 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
     for worker, (there, compiler, missing) in seen.items():
         if there != here:
             what = (
-                f"the worker {worker} has other versions, or flags: {_text(there)}, and here it "
-                f"is {_text(here)}"
+                f"the versions or flags of the worker {worker} differ: it has {_text(there)}, "
+                f"and this machine has {_text(here)}"
             )
             raise UsageError(what, where=scheduler, hint=same)
         if compiler != own and tasks[0].arguments.get("enable_graph_kernel"):
             pair = [" ".join(command) or "none" for command in (compiler, own)]
             what = (
-                f"the worker {worker} has another C compiler: {pair[0]}, and here it is {pair[1]}"
+                f"the C compiler of the worker {worker} differs: it has {pair[0]}, and this "
+                f"machine has {pair[1]}"
             )
             raise UsageError(what, where=scheduler, hint=same)
         if missing:
             hint = (
-                "keep models and results on a file system that all machines have at the same place"
+                "keep models and results on a file system that all machines mount at the same path"
             )
             raise UsageError(
                 f"the worker {worker} does not see the same files", where=missing, hint=hint
@@ -107,10 +108,12 @@ def _inspect_worker(source: Path, output: Path) -> tuple[dict[str, str], list[st
 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
-    why = "the scheduler is gone, or forgot it" if error is None else said(error)
-    what = f"the cluster has lost it: {why}"
+    why = "the scheduler ended, or forgot it" if error is None else said(error)
+    what = f"the cluster has lost this conversion: {why}"
     failure = FusioncError(
-        what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on"
+        what,
+        where=str(task.source),
+        hint="see the logs of scheduler and workers; --resume continues",
     )
     return Outcome(task.name, str(task.source), FAILED, error=str(failure))
 

@@ -1,5 +1,5 @@
-"""`fusionc bench` from begin to end: models → inputs → rounds in fresh processes → the cost of each
-model, and the ratios to the first model.
+"""`fusionc bench` from start to finish: models → inputs → rounds in fresh processes → the cost of
+each model, and the ratios to the first model.
 """
 
 from __future__ import annotations
@@ -106,29 +106,29 @@ class Bench:
 
 
 @closes_runners
-def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
+def bench(request: BenchRequest, measure: Round = measure_round) -> Bench:
     """Measure the models on the same inputs. `measure` performs a round.
 
     Raises UsageError if a model takes other inputs than the first model, and FusioncError if
     onnxruntime cannot run a model.
     """
-    asked.progress("looking for inputs")
-    models, feeds, result = _prepared(asked)
+    request.progress("looking for inputs")
+    models, feeds, result = _prepared(request)
     names = list(models)
     try:
-        rounds = _rounds(asked, models, feeds, measure, "")
+        rounds = _rounds(request, models, feeds, measure, "")
         for name in names:
             own = [one[name] for one in rounds]
             ratio = None
             if name != names[0]:
                 logs = [log_ratio(one[name].slices, one[names[0]].slices) for one in rounds]
-                ratio = interval_of(logs, asked.confidence)
-            asked.progress(f"operators of {name}")
+                ratio = interval_of(logs, request.confidence)
+            request.progress(f"operators of {name}")
             result.costs.append(
-                _cost(name, own, ratio, _operators(models[name], feeds[name], asked.seconds))
+                _cost(name, own, ratio, _operators(models[name], feeds[name], request.seconds))
             )
-        if asked.batch_sizes or asked.threads:
-            result.throughput = _throughput(asked, models, feeds, measure)
+        if request.batch_sizes or request.threads:
+            result.throughput = _throughput(request, models, feeds, measure)
     except RunError as error:
         hint = (
             "fusionc verify says more about a model that cannot be run; a longer --timeout helps "
@@ -141,30 +141,30 @@ def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
 
 
 def _prepared(
-    asked: BenchRequest,
+    request: BenchRequest,
 ) -> tuple[dict[str, DeployedModel], dict[str, dict[str, Any]], Bench]:
     """The models and their feeds by distinct names, and a result without measurements."""
-    named = dict(zip(_names(asked.models), asked.models, strict=True))
-    opened = {name: deployed(path, asked.trust_kernels) for name, path in named.items()}
-    protos = [load(path) for path in asked.models]
-    sample = _sample(asked)
+    named = dict(zip(_names(request.models), request.models, strict=True))
+    opened = {name: deployed(path, request.trust_kernels) for name, path in named.items()}
+    protos = [load(path) for path in request.models]
+    sample = _sample(request)
     feeds = {
-        name: _feeds(proto, sample.feeds, path, asked.models[0])
-        for name, proto, path in zip(opened, protos, asked.models, strict=True)
+        name: _feeds(proto, sample.feeds, path, request.models[0])
+        for name, proto, path in zip(opened, protos, request.models, strict=True)
     }
-    if asked.batch_sizes:  # raises before the measurement if a model has no variable batch size
+    if request.batch_sizes:  # raises before the measurement if a model has no variable batch size
         for name, (model, _) in opened.items():
-            resize_batch(model.file, feeds[name], asked.batch_sizes[0])
+            resize_batch(model.file, feeds[name], request.batch_sizes[0])
     models = {name: model for name, (model, _) in opened.items()}
     notices = [notice for _, its_notices in opened.values() for notice in its_notices]
     return models, feeds, Bench(sample.label, notices=notices)
 
 
-def _sample(asked: BenchRequest) -> Sample:
+def _sample(request: BenchRequest) -> Sample:
     """Inputs on which the first model runs. Raises FusioncError if there are none."""
-    first = asked.models[0]
+    first = request.models[0]
     try:
-        return first_sample(first, asked.input_shape, asked.inputs)
+        return first_sample(first, request.input_shape, request.inputs)
     except RunError as error:
         what = f"there are no inputs on which the model runs: {error}"
         hint = "give values with --inputs, or sizes with --input_shape"
@@ -180,20 +180,20 @@ def _sample(asked: BenchRequest) -> Sample:
 def _feeds(
     proto: onnx.ModelProto, values: Mapping[str, Any], path: Path, first: Path
 ) -> dict[str, Any]:
-    """The values that a model takes. Raises UsageError if it needs an input that is not among
-    `values`, or one of another type or shape.
+    """The values for the inputs of a model. Raises UsageError if the model needs an input that is
+    not in `values`, or that has another type or shape there.
     """
     required = [port for port in required_inputs(proto) if not port.optional]
-    if unfit := [port for port in required if not _takes(port, values.get(port.name))]:
+    if unfit := [port for port in required if not _accepts(port, values.get(port.name))]:
         name = unfit[0].name
         what = f"{first.name} does not take the input {name} with the same type and shape"
-        hint = "models that are compared run on the same inputs; measure others one at a time"
+        hint = "compared models run on the same inputs; measure other models one at a time"
         raise UsageError(what, where=str(path), hint=hint, code="E10001")
     taken = {port.name for port in (*required, *overridable_inputs(proto))}
     return {name: value for name, value in values.items() if name in taken and value is not None}
 
 
-def _takes(port: Port, value: Any) -> bool:
+def _accepts(port: Port, value: Any) -> bool:
     """Whether an input accepts this value, according to the declared type and shape."""
     if value is None or port.kind != "tensor" or not isinstance(value, np.ndarray):
         return value is not None
@@ -213,16 +213,16 @@ def _names(models: Sequence[Path]) -> list[str]:
 
 
 def _rounds(
-    asked: BenchRequest,
+    request: BenchRequest,
     models: Mapping[str, DeployedModel],
     feeds: Mapping[str, Mapping[str, Any]],
     measure: Round,
     what: str,
 ) -> list[dict[str, Measured]]:
     rounds = []
-    for number in range(asked.processes):
-        asked.progress(f"{what}round {number + 1} of {asked.processes}")
-        rounds.append(measure(models, feeds, asked.seconds, number))
+    for number in range(request.processes):
+        request.progress(f"{what}round {number + 1} of {request.processes}")
+        rounds.append(measure(models, feeds, request.seconds, number))
     return rounds
 
 
@@ -257,13 +257,13 @@ def _operators(model: DeployedModel, feeds: Mapping[str, Any], seconds: float) -
 
 
 def _throughput(
-    asked: BenchRequest,
+    request: BenchRequest,
     models: Mapping[str, DeployedModel],
     feeds: Mapping[str, Mapping[str, Any]],
     measure: Round,
 ) -> list[Throughput]:
     results = []
-    for batch in asked.batch_sizes or (0,):
+    for batch in request.batch_sizes or (0,):
         sized = feeds
         count = batch
         if batch:
@@ -273,10 +273,10 @@ def _throughput(
         else:
             name, model = next(iter(models.items()))
             count = batch_of(model.file, feeds[name])
-        for threads in asked.threads or (0,):
+        for threads in request.threads or (0,):
             threaded = {name: model.with_threads(threads) for name, model in models.items()}
             prefix = f"batch {count}, {threads or 'default'} threads, "
-            rounds = _rounds(asked, threaded, sized, measure, prefix)
+            rounds = _rounds(request, threaded, sized, measure, prefix)
             for name in models:
                 seconds = median(median(one[name].runs) for one in rounds)
                 results.append(Throughput(name, count, threads, count / seconds))

@@ -34,7 +34,7 @@ def resize_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str,
             value = np.asarray(feeds[port.name])
             if not len(value):
                 what = f"the input {port.name} has no sample to repeat"
-                hint = "give some with --inputs"
+                hint = "give samples with --inputs"
                 raise UsageError(what, where=str(model), hint=hint, code="E10001")
             sized[port.name] = np.take(value, np.arange(batch) % len(value), axis=0)
     return sized
@@ -42,7 +42,7 @@ def resize_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str,
 
 def batch_of(model: Path, feeds: Mapping[str, Any]) -> int:
     """The number of samples in the feeds: the size of the dimension that `resize_batch` changes. If
-    no input has such a dimension, the first dimension of the first input that is not a scalar.
+    no input has such a dimension, it is the first dimension of the first input that is not scalar.
     """
     ports = _ports(model, feeds)
     batch_symbol = _batch_symbol(ports)

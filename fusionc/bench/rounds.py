@@ -23,7 +23,7 @@ _SLICES = 20
 _MIN_SLICES = 3
 # A round of slow models ends early when it has taken this many times the requested time.
 _LATE = 2.0
-_COPIES = 3  # the memory that loading a model takes, in sizes of its files
+_COPIES = 3  # loading a model takes this many times the size of its files
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _measure_together(
         processes = {name: Process() for name in names}
         for process in processes.values():
             stack.callback(process.end)
-        # all processes finish their imports before the first one loads its model
+        # all processes finish their imports before any of them loads a model
         if not all(process.begins() for process in processes.values()):
             raise Killed()
         loads: dict[str, tuple[float, int, int]] = {
@@ -100,7 +100,7 @@ def _run_in_turn(processes: Mapping[str, Process], seconds: float) -> dict[str, 
     runs = {name: _Runs() for name in names}
     began = perf_counter()
     limit = longest_step()
-    # Each slice begins with a run that does not count, and its last run may begin at its end.
+    # Each slice begins with a run that does not count. The last run may end after the slice.
     slice_limit = None if limit is None else 2 * limit + seconds / _SLICES
     for number in range(_SLICES):
         for name in names if number % 2 else reversed(names):

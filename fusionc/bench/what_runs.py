@@ -24,7 +24,7 @@ class WhatRuns:
     """The optimized form of a model in onnxruntime."""
 
     # Hashes of the operators. A hash covers the operator, its attributes and all its predecessors.
-    # Of a weight it covers type and shape, and whether the weight has slow subnormal numbers.
+    # For a weight, it covers type and shape, and whether the weight has slow subnormal numbers.
     operators: Counter[str]
     optimizers: tuple[str, ...]  # the optimizers of onnxruntime that changed the model
 
@@ -48,7 +48,8 @@ def _weight(weight: onnx.TensorProto, folder: str) -> str:
 
 def _operators(graph: onnx.GraphProto, hashes: dict[str, str]) -> Iterator[str]:
     """The hashes of the operators in topological order. Names of values have no influence, except
-    those of graph inputs. `hashes` has the weights, and gets the outputs of each node.
+    names of graph inputs. `hashes` contains the weights, and this function adds the outputs of each
+    node.
     """
     for node in graph.node:
         inputs = [hashes.get(name, name) for name in node.input]

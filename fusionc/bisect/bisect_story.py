@@ -1,4 +1,4 @@
-"""`fusionc bisect` from begin to end: conversion → rewrites at fault → a small model for each
+"""`fusionc bisect` from start to finish: conversion → rewrites at fault → a small model for each
 rewrite, and a switch file that avoids all of them.
 """
 

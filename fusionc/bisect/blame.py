@@ -46,7 +46,7 @@ def blame(
         raise _raising_is_at_fault(what, where, verdict)
     if not done.log.count:
         what = f"the result differs although nothing was rewritten: {verdict.summary}"
-        hint = "the model gives other outputs each time; use --no-verify if that is intended"
+        hint = "the model gives different outputs each time; use --no-verify if that is intended"
         raise VerificationError(what, where=str(options.source), hint=hint, code="E13028")
     guilty = guilty_rewrite(trials, done.log, is_unknown_good=True)
     if options.on_mismatch == "rollback":
@@ -94,5 +94,5 @@ def _advice(plan: ConversionPlan, done: ConversionAttempt, guilty: Commit) -> st
             f"or else with {off}"
         )
     if any(p.name == guilty.pass_name and p.numerics == "approximate" for p in plan.passes):
-        return f"the pass is approximate, too much so for this model; convert with {off}"
+        return f"the pass is approximate: its error is too large for this model; convert with {off}"
     return f"convert with {off}, and please report it: fusionc bisect makes a small model for that"

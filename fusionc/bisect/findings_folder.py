@@ -40,7 +40,7 @@ class FindingsFolder:
         files = sorted(folder.iterdir()) if folder.exists() else []
         self._former = list(filter(_is_former_model, files))
         if others := [*filterfalse(_is_former, files), *_used_files(self._former, used)]:
-            what = "the folder has a file that fusionc bisect reads, or has not written"
+            what = "the folder has a file that fusionc bisect reads, or that it did not write"
             raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
 
     @property

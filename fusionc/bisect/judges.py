@@ -87,8 +87,8 @@ class Checking:
                 f"the command ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
             )
             message = _last_line(errors)
-            hint = "0 is right, 1 to 124 wrong, 125 undecided; " + (
-                "correct the command" if code in _NOT_A_COMMAND else "others end the search"
+            hint = "exit code 0 means right, 1 to 124 wrong, 125 undecided; " + (
+                "correct the command" if code in _NOT_A_COMMAND else "other codes end the search"
             )
             raise FusioncError(
                 what,

@@ -55,8 +55,8 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
         PatternCount(0, rewrite.pass_.kind, rewrite.pass_.name, rewrite.commit.pattern, effected=1)
     ]
     for models in rewrite.models:
-        if shown := _difference(alone, models.before, models.after, own):
-            return MinimalModel(models.before, models.after, shown, is_converted=False)
+        if error := _difference(alone, models.before, models.after, own):
+            return MinimalModel(models.before, models.after, error, is_converted=False)
     return next(
         (MinimalModel(m.before, m.after, "", is_converted=False) for m in rewrite.models), None
     )
@@ -67,10 +67,10 @@ def _convert(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | Non
     try:
         proto = copied(model)
         done = attempt(plan, proto, LeftOut())
-        shown = _difference(plan, model, done.proto, done.counts) if done.log.count else ""
+        error = _difference(plan, model, done.proto, done.counts) if done.log.count else ""
     except FusioncError:
         return None
-    return MinimalModel(model, done.proto, shown, is_converted=True) if shown else None
+    return MinimalModel(model, done.proto, error, is_converted=True) if error else None
 
 
 def _difference(

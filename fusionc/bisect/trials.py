@@ -84,7 +84,7 @@ class Trials:
 
     def _attempt(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
         """Convert, and compare the sequence of rewrites with earlier trials. A difference means
-        that a pass is not deterministic; it is noted in `contradiction`.
+        that a pass is not deterministic; `contradiction` then describes the difference.
         """
         commits: list[Commit] = []
         done = attempt(
@@ -92,7 +92,7 @@ class Trials:
             self.model.rebuild(),
             self.left_out,
             limit,
-            examine=[lambda it, *_: commits.append(it), *examine],
+            examine=[lambda commit, *_: commits.append(commit), *examine],
         )
         seen = self._seen.setdefault(len(self.left_out.rewrites), commits)
         for one, other in zip(seen, commits, strict=False):

@@ -63,7 +63,7 @@ class RewriteOnItsOwn:
         values += [v for node in self._new.nodes for v in self._tape.reads(node) if v is not None]
         values += [new for _, new in self._new.pairs]
         outside = (
-            v for v in dict.fromkeys(values) if v not in self._new.made and not v.is_constant
+            v for v in dict.fromkeys(values) if v not in self._new.added and not v.is_constant
         )
         return [v for v in outside if v.producer not in inside]
 

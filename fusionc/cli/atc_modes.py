@@ -34,7 +34,7 @@ _OPTIONS = (
         "--om",
         type=_FILE,
         metavar="FILE",
-        help="ATC's name for --model in --mode 1 and 6.",
+        help="ATC's name for --model with --mode 1 and --mode 6.",
     ),
     click.option(
         "--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes."

@@ -19,10 +19,10 @@ class RefusedOption(NamedTuple):
 
 
 _SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
-_QUANTIZE = "quantize the model first, with onnxruntime.quantization say, and convert the result"
+_QUANTIZE = "quantize the model first (for example with onnxruntime.quantization), then convert it"
 _PRECISION = (
-    "convert the model to float16 first, with onnxruntime.transformers.float16 say; fusionc "
-    "keeps the types of a model"
+    "convert the model to float16 first (for example with onnxruntime.transformers.float16); "
+    "fusionc keeps the types of a model"
 )
 _LAYOUT = "inputs and outputs keep the layout of the model; leave the option out"
 _FALSE = ("false", "0")
@@ -45,7 +45,7 @@ REFUSED = {
     "cal_conf": RefusedOption("quantization by calibration", _QUANTIZE),
     "singleop": RefusedOption(
         "models of single operators, from a JSON file",
-        "write an ONNX model of one node, with onnx.helper say",
+        "write an ONNX model of one node, for example with onnx.helper",
     ),
     "weight": RefusedOption(
         "weights of a Caffe model",
@@ -75,7 +75,7 @@ REFUSED = {
 
 # the reason for having no effect → the options
 IGNORED = {
-    "it describes the chip and the machine that run the model, which are onnxruntime's matter": """
+    "it describes the chip and the machine that run the model, and fusionc does not need this": """
         soc_version core_type aicore_num virtual_type device_id host_env_os host_env_cpu
         cluster_config hccl_sub_comm_config""",
     "it says how the chip runs the model, not what the model computes": """

@@ -103,7 +103,7 @@ def convert_batch(
                 tell=progress,
             )
     except (KeyboardInterrupt, Terminated):
-        click.echo(f"fusionc: {progress.said}; the same command with --resume goes on", err=True)
+        click.echo(f"fusionc: {progress.said}; the same command with --resume continues", err=True)
         raise
     show_summary(summary, output / RECORDS, sys.stdout)
     fault = summary.fault(summary_file(output / RECORDS))

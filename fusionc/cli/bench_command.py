@@ -51,7 +51,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     "--inputs",
     type=FilePath(),
     metavar="PATH",
-    help="Input values to run the models with, instead of the random ones of fusionc: "
+    help="Input values to run the models with, instead of fusionc's random values: "
     f"{INPUT_FILES} Only the first of several samples is used.",
 )
 @click.option(
@@ -160,7 +160,7 @@ def _show(measured: Bench) -> None:
     facts = [
         ("inputs", measured.label),
         ("memory", f"includes {imports / 1e6:.1f} MB for Python and onnxruntime"),
-        ("operators", "profiling takes time, even more than the model itself if it is fast"),
+        ("operators", "profiling takes time: for a fast model, more than the model itself"),
         *(("notice", notice) for notice in measured.notices),
     ]
     show_facts(facts, sys.stdout)

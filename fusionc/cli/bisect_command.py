@@ -119,7 +119,7 @@ def _show(result: Bisection) -> None:
         lines.append(("avoid", f"the same with --fusion_switch_file {result.switches}"))
     if result.must:
         off = ";".join(f"{name}:off" for name in result.must)
-        lines.append(("avoid", f'no switch file switches off: --optimization_switch "{off}"'))
+        lines.append(("avoid", f'only --optimization_switch "{off}" switches these off'))
     lines += [("notice", notice) for notice in result.notices]
     show_facts([*lines, ("runs", str(result.runs))], sys.stdout)
 
@@ -146,6 +146,6 @@ def _facts(number: int, finding: Found) -> list[tuple[str, str]]:
     elif minimal.shown:
         facts.append(("shown by", f"fusionc verify {model} {rewritten}: {minimal.shown}"))
     else:
-        what = f"{model}, and {rewritten}, in which verification finds no difference"
+        what = f"{model} and {rewritten}: verification finds no difference between them"
         facts.append(("model", what))
     return facts

@@ -44,7 +44,7 @@ _FAILURE = (
 
 def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> None:
     if value != "5":
-        raise click.BadParameter(f"{value!r} is not supported: only 5, which is ONNX, is.")
+        raise click.BadParameter(f"{value!r} is not supported: only 5 (ONNX) is.")
 
 
 @click.command(cls=AtcCommand, epilog=EXIT_CODES)

@@ -45,7 +45,8 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         what = f"the file cannot be written: {error.strerror}"
         if not path.parent.exists():
-            hint = f"make the folder, mkdir -p {shlex.quote(str(path.parent))}, or give another one"
+            folder = shlex.quote(str(path.parent))
+            hint = f"make the folder (mkdir -p {folder}), or give another folder"
             raise UsageError(what, where=str(path), hint=hint, code="E13004") from error
         hint = "choose a folder that can be written"
         raise FusioncError(what, where=str(path), hint=hint, code="E13004") from error

@@ -21,7 +21,7 @@ _MAX_PLACES = 3  # the number of names that are shown for each finding; --json h
 _EPILOG = """\b
 Exit codes:
   0  the model was inspected
-  1  the file is not a model, or not a valid one
+  1  the file is not a valid model
   2  an option is wrong, or the model does not exist"""
 
 

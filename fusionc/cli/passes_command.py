@@ -122,7 +122,7 @@ def _facts(p: Pass) -> Iterator[tuple[str, str]]:
     yield "aliases", ", ".join(p.aliases) or "none"
     yield "patterns", ", ".join(pattern.name for pattern in p.patterns) or "none"
     if p.is_for_finite:
-        yield "NaN and Inf", "may give other results, verification leaves them out"
+        yield "NaN and Inf", "results may differ; verification leaves such values out"
     if p.never_matches:
         yield "never matches", p.never_matches
     if p.is_pattern_fusion:

@@ -78,7 +78,7 @@ def command(
 ) -> None:
     """Measure which changes make this model faster on this machine with these input sizes. A change
     concerns passes, areas with kernels, onnxruntime's own optimizers, or session settings. A change
-    that is undecided keeps its default.
+    that is undecided is not made.
 
     Each change is measured side by side with the defaults, in turn and in fresh processes: first
     groups of changes, then single changes. A change that seems to pay is tested again in new
@@ -153,7 +153,9 @@ def _show(tuned: Tuned) -> None:
 
 def _row(worth: Worth, tuned: Tuned) -> list[str]:
     one = worth.interval(tuned.confidence)
-    text = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
+    text = {"same": "onnxruntime runs the same operators", "fails": "left out"}.get(
+        worth.state, worth.state
+    )
     text = f"{text}: {worth.why}" if worth.why else text
     if one is None:
         return [worth.change.name, "", "", "", "", text]
@@ -179,14 +181,20 @@ def _why_undecided(worth: Worth, one: RatioInterval) -> str:
     """
     if not worth.tested:
         return "undecided, not tested"
-    return "undecided, as one of several" if one.is_faster or one.is_slower else "undecided"
+    return (
+        "undecided, because several changes were tested"
+        if one.is_faster or one.is_slower
+        else "undecided"
+    )
 
 
 def _delivery(tuned: Tuned) -> str:
     form = tuned.confirmation.delivered
     if form == "original":
         seemed_to_pay = any(worth.state == "pays" for worth in tuned.worths)
-        what = "what paid was not confirmed" if seemed_to_pay else "nothing was confirmed"
+        what = (
+            "the changes that paid were not confirmed" if seemed_to_pay else "nothing was confirmed"
+        )
         return f"{_FORMS[form]}: {what} by the last run"
     ratio = tuned.confirmation.ratio
     assert ratio is not None

@@ -1,1 +1,1 @@
-"""A conversion from begin to end, and two of its steps: onlookers, and saving a right result."""
+"""A conversion from start to finish, and two of its steps: onlookers, and saving a right result."""

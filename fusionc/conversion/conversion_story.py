@@ -1,5 +1,5 @@
-"""A conversion from begin to end: plan → load → change → raise the opset → run the passes → save if
-the result is right → report.
+"""A conversion from start to finish: plan → load → change → raise the opset → run the passes → save
+if the result is right → report.
 """
 
 from __future__ import annotations

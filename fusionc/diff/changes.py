@@ -146,10 +146,10 @@ def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]
     return {node: originals for node, originals in sources.items() if originals}
 
 
-def _group_of(nodes: Sequence[Node], made: Set[Node]) -> _Group:
+def _group_of(nodes: Sequence[Node], new_nodes: Set[Node]) -> _Group:
     """A group of nodes, with the passes that made its new nodes."""
-    after = [node for node in nodes if node in made]
-    before = [node for node in nodes if node not in made]
+    after = [node for node in nodes if node in new_nodes]
+    before = [node for node in nodes if node not in new_nodes]
     known = set(_passes_of(before))
     passes = (name for name in _passes_of(after) if name not in known)
     return _Group(before, after, tuple(dict.fromkeys(passes)))
@@ -190,7 +190,7 @@ def _join_neighbours(union: _Union, nodes: set[Node], partners: dict[Edge, Edge]
 
 def _merge_removed(groups: Sequence[_Group]) -> list[_Group]:
     """Merge each group of removed nodes without replacement into the group that reads all their
-    results, if there is one such group and it has new nodes.
+    results, if there is exactly one such group and it has new nodes.
     """
     group_of = {node: group for group in groups for node in group.before}
     kept = []

@@ -27,9 +27,8 @@ class UnknownSize(Exception):
 
 def operations_of(node: Node) -> int:
     """The number of arithmetic operations. A multiplication with its addition counts as two
-    operations in matrix products, convolutions, recurrences and attention. Other arithmetic
-    operators have one operation for each element of the first input or of the outputs, whichever
-    are more.
+    operations in matrix products, convolutions, recurrences and attention. For other arithmetic
+    operators, it is the number of elements of the first input or of the outputs: the larger number.
 
     Raises UnknownSize.
     """

@@ -206,7 +206,7 @@ def _pair_equal(
 
 def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
     """A key that identifies the computation of a node from the inputs of the model. Outputs of the
-    node without a key get one that is derived from it.
+    node without a key get a key that is derived from the key of the node.
     """
 
     def of(value: Edge | None) -> Hashable:
@@ -254,7 +254,7 @@ def _neighbours(
     old: Edge, new: Edge, pairs: Pairs, before: set[Node], after: set[Node]
 ) -> list[tuple[Node, Node]]:
     """Candidates for partners around two paired values: their producers, and consumers that read
-    them in the same way. Consumers are candidates only if both values have the same number.
+    them in the same way. Consumers are candidates only if both values have equally many of them.
     """
     partners = []
     if old.producer is not None and new.producer is not None:

@@ -11,7 +11,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 
 
 def is_other(old: Edge, new: Edge, pairs: Pairs, digests: Digests) -> bool:
-    """Whether two values differ. Values with replaced producers do not count as different."""
+    """Whether two values differ. If a producer was replaced, they count as equal."""
     if old.is_constant != new.is_constant:
         return True
     if old.is_constant:

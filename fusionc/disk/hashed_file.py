@@ -1,4 +1,4 @@
-"""Write a file from begin to end and compute its hash at the same time."""
+"""Write a file from start to finish and compute its hash at the same time."""
 
 from __future__ import annotations
 

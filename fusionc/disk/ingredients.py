@@ -33,8 +33,8 @@ def ingredients(source: Path, options: Mapping[str, Any], written: Collection[st
 
 
 def files_of_model(model: Path) -> list[Path]:
-    """A model file and the files of its weights. Only the model file if it cannot be read: loading
-    it later raises an error.
+    """A model file and the files of its weights. If the model cannot be read, the result is only
+    the model file: loading it later raises an error.
     """
     try:
         proto = onnx.load(os.fspath(model), format="protobuf", load_external_data=False)

@@ -153,7 +153,7 @@ def _light_tensor(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto 
 
 
 def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of the message in data[at:end], each as (tag, begin of the field, begin of its
+    """The fields of the message in data[at:end], each as (tag, start of the field, start of its
     value, end). Raises ValueError or IndexError if the bytes are not a message.
     """
     while at < end:

@@ -39,7 +39,7 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
     """The error for a result that cannot be written. A missing folder is a UsageError."""
     what = f"the result cannot be written: {error.strerror or error}"
     if isinstance(error, FileNotFoundError) and not where.exists():
-        hint = f"make the folder, mkdir -p {shlex.quote(str(where))}, or give another one"
+        hint = f"make the folder (mkdir -p {shlex.quote(str(where))}), or give another folder"
         return UsageError(what, where=str(where), hint=hint, code="E13004")
     return FusioncError(
         what,

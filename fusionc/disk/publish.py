@@ -21,10 +21,10 @@ set, and each model finds its own files:
    in the folder mentions them. If another conversion is working in the folder, a later conversion
    removes them.
 
-Before each step, the files of the step before are flushed to the disk. If the process is killed
+Before each step, the files of the previous step are flushed to the disk. If the process is killed
 between two steps, either the old set (before step 3) or the new set is complete, and the next
 conversion to the same output removes the remaining files. If a step fails or is interrupted, the
-steps before are undone.
+previous steps are undone.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _HINT = "export the model again, or correct it there"
 
 def validate(model: ModelProto, file: str) -> None:
     """Raise FusioncError E13005 if the model is not valid. The error names the place in `file`.
-    Each inline weight is read once, one after the other.
+    Inline weights are read once, one after the other.
     """
     try:
         _require_text(

@@ -16,12 +16,12 @@ _MAX_DEPTH = 12  # the number of producers, one after the other, that are examin
 
 
 def is_never_negative(value: Edge | None) -> bool:
-    """Whether no floating-point element can be below 0 or −0. Elements may be NaN."""
+    """Whether each floating-point element is positive, +0 or NaN, and therefore not −0."""
     return _has_no_sign(value, _MAX_DEPTH, is_zero_signed=False)
 
 
 def is_at_least_zero(value: Edge | None) -> bool:
-    """Whether no floating-point element can be below 0. Elements may be −0 or NaN."""
+    """Whether each floating-point element is positive, +0, −0 or NaN."""
     return _has_no_sign(value, _MAX_DEPTH, is_zero_signed=True)
 
 

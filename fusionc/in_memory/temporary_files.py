@@ -98,7 +98,7 @@ def serialize(proto: onnx.ModelProto, where: str) -> bytes:
 
 
 def _copy(proto: onnx.ModelProto, is_large: bool) -> onnx.ModelProto:
-    """A copy of the model. In the copy of a large model, larger initializers are marked as external
+    """A copy of the model. In the copy of a large model, large initializers are marked as external
     and have no data.
     """
     copy = onnx.ModelProto()

@@ -161,7 +161,7 @@ def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:
 def _resolve(graph: Graph, name: str, user: str) -> Edge:
     value = graph.find(name)
     if value is None:
-        raise _invalid(f"nothing makes the value {name!r}", graph, f", {user}")
+        raise _invalid(f"no node computes the value {name!r}", graph, f", {user}")
     return value
 
 

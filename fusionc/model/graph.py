@@ -177,8 +177,8 @@ class Constant(Edge, gs.Constant):
 
 @missing("Node")
 class Node(ReadOnly, gs.Node):
-    """A node of the graph. `proto` has its attributes and metadata. For the edges `inputs` and
-    `outputs` count: the names in `proto` may be out of date.
+    """A node of the graph. `proto` has its attributes and metadata. Its edges are in `inputs` and
+    `outputs`: the names in `proto` may be out of date.
     """
 
     inputs = Replaceable[Edge | None]()

@@ -90,10 +90,10 @@ MISSING = {
         "any domain",
         "cleanup()": f"{_BY_ENGINE} for the replaced nodes; PrunePass removes other unused nodes",
         "toposort()": f"{_BY_ENGINE}; graph.ordered() lists the nodes",
-        "fold_constants()": "ConstantFoldingPass has done that",
+        "fold_constants()": "ConstantFoldingPass folds constants",
         "tensors()": "graph.values is a dict from names to values",
-        "subgraphs()": "node.subgraphs() of the nodes that have some",
-        "functions": "graph.model.functions holds them by domain, name and overload",
+        "subgraphs()": "node.subgraphs() of each node that has subgraphs",
+        "functions": "graph.model.functions has all bodies, by domain, name and overload",
         "copy()": "fusionc.convert writes a new model and never changes the model that it reads",
         "node_ids()": "nodes can be keys of a dict or members of a set",
         "name": "graph.proto.name",
@@ -169,7 +169,7 @@ class ReadOnly:
 
 
 def _has(owner: Any, name: str) -> bool:
-    """Whether an attribute is set for good. The name of a new value is not: the engine sets it when
+    """Whether an attribute has its final value. The engine sets the name of a new value only when
     the value enters the graph.
     """
     if name == "name" and name in vars(owner):

@@ -16,7 +16,7 @@ A rewrite lists its requirements like this:
     bounds = m.bounds.require_constant("the bounds")
 
 If a rewrite asks about several values, `of` names the value in the reason: `of="the mask"`. `what`
-is the subject of the reason, with its article. A rewrite with a check of its own calls
+is the subject of the reason, with its article. A rewrite that makes another check calls
 `refuse(unknown("the number of heads"))`.
 """
 

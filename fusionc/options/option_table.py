@@ -73,13 +73,13 @@ class Options:
     pattern_fusion_pass: bool = option(
         kinds.SWITCH,
         OptionGroup.PASSES,
-        "Run passes of your own, and those that do what TorchAir's do.",
+        "Run your own passes, and the passes that correspond to those of TorchAir.",
         default=True,
     )
     custom_passes: tuple[Path, ...] = option(
         kinds.FILES,
         OptionGroup.PASSES,
-        "A Python file with passes of your own.",
+        "A Python file with your own passes.",
         reads="a file of custom passes",
         give='a list of files: ["my_passes.py"]',
         default=(),
@@ -149,7 +149,7 @@ class Options:
     inputs: Path | None = option(
         kinds.FILE,
         OptionGroup.VERIFICATION,
-        "Input values to run the models with, in addition to the random ones of fusionc: "
+        "Input values to run the models with, in addition to fusionc's random values: "
         f"{INPUT_FILES} Outputs that are recorded there are compared, too.",
         metavar="PATH",
         reads="the inputs",
@@ -260,8 +260,8 @@ class Options:
         kinds.FILE,
         OptionGroup.RECORDS,
         "Write an HTML page: drawings of each rewrite, operators, sizes, and the time per operator "
-        "before and after. Measuring these times takes some more seconds. For many models, a "
-        "folder with a page for each. Needs pip install 'fusionc[report]'.",
+        "before and after. Measuring these times takes some more seconds. For many models, give a "
+        "folder: each model gets a page there. Needs pip install 'fusionc[report]'.",
         writes=True,
         give="the path of the page to write",
     )

@@ -188,7 +188,7 @@ def is_mapped(tensor: TensorProto) -> bool:
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Whether the elements are in another file than the model."""
+    """Whether the elements are in a file apart from the model."""
     return tensor.data_location == TensorProto.EXTERNAL and not is_mapped(tensor)
 
 

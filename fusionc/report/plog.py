@@ -105,8 +105,8 @@ class Plog:
         reasons for refusals.
 
         Returns the lines that are not on stdout already: a command prints them if its output is not
-        a terminal. `level` suppresses these lines. A level in the environment does not, because it
-        holds for all runs.
+        a terminal. If the argument `level` is above info, the result is empty. A level in the
+        environment does not have this effect, because it holds for all runs.
         """
         frame = sys._getframe(1)
         not_on_stdout = []

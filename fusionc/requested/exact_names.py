@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 def split_values(text: str, names: Collection[str], name_in: Callable[[str], str]) -> Iterator[str]:
     """The parts of a text between semicolons, stripped and without empty parts. `names` are the
-    names in the model, and `name_in` gets the name from a part.
+    names in the model, and `name_in` extracts the name from a part.
     """
     pieces = text.split(";")
     most = 1 + max((name.count(";") for name in names), default=0)

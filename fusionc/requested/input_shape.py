@@ -129,7 +129,7 @@ def sizes_to_run(
 ) -> dict[str, tuple[int, ...]]:
     """Shapes to run the changed model with, for all inputs with a range. A range gets its largest
     size, and an open dimension the size 2. A size in the `chosen` shapes applies to all dimensions
-    with the same symbol. Formulas follow from symbols.
+    with the same symbol. Formulas are computed from the sizes of their symbols.
     """
     inputs = _resizable(model)
     ranged = {
@@ -282,7 +282,9 @@ def _require_in_range(fixed: int, size: DimensionSize, place: str) -> None:
 
 
 def _contradiction(reason: str, sizes: str) -> UsageError:
-    what = f"the sizes contradict each other: {reason} in the model, and it would be {sizes}"
+    what = (
+        f"the sizes contradict each other: {reason} in the model, and would get the sizes {sizes}"
+    )
     return UsageError(
         what, where=_OPTION, hint="equal symbols mean equal sizes; give equal sizes", code="E10001"
     )

@@ -300,7 +300,7 @@ def _may_be(value: Edge | None, makers: pattern.Operators | None) -> bool:
 
 def is_attribute(actual: Any, wanted: Any) -> bool:
     """Whether an attribute has the value in a pattern. Numbers are compared as float32, because
-    models store them so.
+    models store float32.
     """
     if isinstance(wanted, list | tuple) and actual:
         return len(actual) == len(wanted) and all(map(is_attribute, actual, wanted))

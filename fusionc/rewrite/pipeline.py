@@ -69,7 +69,7 @@ def run(
             return sorted(
                 counts.values(), key=lambda c: (order[c.pass_name, c.pattern], c.graph_id)
             )
-    what = f"the passes do not come to rest in {ROUNDS} rounds: {', '.join(busy)} still take effect"
+    what = f"the passes do not settle in {ROUNDS} rounds: {', '.join(busy)} still take effect"
     places = ", ".join(p.place for p in passes if p.place and p.name in busy)
     hint = f'switch one of them off: --optimization_switch "{busy[-1]}:off"'
     raise FusioncError(what, where=places, hint=hint, code="E20007")

@@ -31,7 +31,7 @@ class Replacement:
     positions: list[float]  # the topological positions of the new nodes
     constants: list[Constant]  # the new constants
     pairs: list[tuple[Edge, Edge]]  # each replaced value with its new value
-    made: frozenset[Edge]  # all new values: constants, and outputs of new nodes
+    added: frozenset[Edge]  # all new values: constants, and outputs of new nodes
 
 
 _SAME_NAME = "a subgraph gives another value the same name"
@@ -62,17 +62,17 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     nodes = _reachable(results, tape)
     needed = [*dict.fromkeys([*chain.from_iterable(map(tape.reads, nodes)), *results])]
     constants = [v for v in needed if isinstance(v, Constant) and v in tape.constants]
-    made = frozenset(filter(None, [*constants, *chain.from_iterable(n.outputs for n in nodes)]))
-    existing = [value for value in needed if value is not None and value not in made]
+    added = frozenset(filter(None, [*constants, *chain.from_iterable(n.outputs for n in nodes)]))
+    existing = [value for value in needed if value is not None and value not in added]
     _require_in_graph(existing, match.graph)
     pairs = list(zip(match.outputs, results, strict=True))
     for old, new in pairs:
         _check_type(old, new, match)
-        _check_names(old, new, tape, is_made=new in made)
+        _check_names(old, new, tape, is_made=new in added)
     _check_moved(match.graph, tape)
-    _check_distinct([new for old, new in pairs if old.is_output or new in made])
+    _check_distinct([new for old, new in pairs if old.is_output or new in added])
     positions = _positions(match, len(nodes), existing)
-    return Replacement(tape, nodes, positions, constants, pairs, made)
+    return Replacement(tape, nodes, positions, constants, pairs, added)
 
 
 def _check_distinct(renamed: list[Edge]) -> None:

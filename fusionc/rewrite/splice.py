@@ -71,7 +71,7 @@ def _free_names(new: Replacement) -> None:
         _drop_value(old)
         value.is_pinned |= old.is_pinned  # the new value takes over the pinned name
     for old, value in new.pairs:
-        if old.is_output and value not in new.made:
+        if old.is_output and value not in new.added:
             _rename(value, old.name)
 
 
@@ -105,7 +105,7 @@ def _name(match: Match, new: Replacement) -> None:
         node.proto.name = names.pop(node.operator, "") or unique_name(f"{base}_{node.op}")
         for value in filter(None, node.outputs):
             value.name = results.get(value) or unique_name(f"{base}_{node.op.lower()}")
-    for constant in filter(new.made.__contains__, new.tape.constants):
+    for constant in filter(new.added.__contains__, new.tape.constants):
         preferred = (new.tape.constants[constant] or base).removesuffix("_fused")
         constant.name = results.get(constant) or unique_name(f"{preferred}_fused")
 

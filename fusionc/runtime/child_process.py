@@ -83,8 +83,8 @@ class ChildProcess:
         return last_words(self._printed)
 
     def send(self, request: Any, deadline: float | None = None) -> None:
-        """Send a request. Raises TimeoutError, BrokenPipeError, or after `end_requests`
-        ValueError.
+        """Send a request. Raises TimeoutError, BrokenPipeError, and ValueError if `end_requests`
+        was called.
         """
         with self._sending:
             forget(self._printed)

@@ -14,8 +14,8 @@ from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
 _Key = tuple[str, str]  # domain and operator
-# The last version of a kernel that is valid until the operator changes. Such a kernel only runs the
-# version of the operator in which it begins.
+# onnxruntime's "last version" of a kernel that is valid until the operator changes. Such a kernel
+# only runs the operator as defined at the first version of the kernel.
 _OPEN = 2**31 - 1
 
 

@@ -29,8 +29,8 @@ _MAX_COSTLY = 4  # after this many nodes that crash or block onnxruntime, no oth
 
 
 def can_evaluate(node: Node) -> bool:
-    """Whether it is sound to compute this node before the model runs, and whether onnxruntime may
-    be able to.
+    """Whether it is sound to compute this node before the model runs, and onnxruntime may be able
+    to compute the node.
     """
     return (
         node.domain == ""

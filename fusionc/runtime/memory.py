@@ -1,5 +1,5 @@
-"""Limit the memory of a process: a lack of memory then raises an exception, and the system does not
-kill some process.
+"""Limit the memory of a process. A lack of memory then raises an exception in this process. Without
+a limit, the system might kill any process.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _group_memory() -> Iterator[int]:
 
 def _left(group: Path, most: str, used: str, caches: tuple[str, ...]) -> Iterator[int]:
     numbers = [next(lines(group / file), "") for file in (most, used)]
-    if not all(number.isdigit() for number in numbers):  # no such group here, or no limit
+    if not all(number.isdigit() for number in numbers):  # no such control group, or no limit
         return
     cached = [
         int(line.split()[1]) for line in lines(group / "memory.stat") if line.split()[0] in caches

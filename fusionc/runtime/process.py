@@ -93,7 +93,7 @@ def request(
 ) -> Any:
     """Call a method of `sessions.Sessions` in the process of this thread, and return its result.
 
-    The call may take the limit of a step, and at most `most` seconds. `only` is the process that
+    The call may take as long as one step, and at most `most` seconds. `only` is the process that
     must answer: if another process has replaced it, Crashed is raised.
 
     Raises RunError if onnxruntime fails. Its subclasses are Crashed if the process ends, Overdue if
@@ -103,7 +103,7 @@ def request(
     while True:
         with (process := start()).turn:
             if only is not None and only is not process:
-                raise Crashed("another thread has ended it")
+                raise Crashed("another thread has ended the process")
             # while this thread waited for its turn, another thread may have ended the process
             if process.is_alive:
                 process.begins()  # if it was killed during its start, start() replaces it once
@@ -111,8 +111,8 @@ def request(
 
 
 def insist(attempt: Callable[[], _Result]) -> _Result:
-    """The result of `attempt`. After a crash or a lack of memory it is called once more with a new
-    process, which has no memory of earlier requests.
+    """The result of `attempt`. After a crash or a lack of memory, `attempt` is called once more
+    with a new process, in which earlier requests do not occupy memory.
     """
     try:
         return attempt()
@@ -158,7 +158,8 @@ class Process(ChildProcess):
             ) from error
         except (EOFError, BrokenPipeError) as error:
             raise self._what_ended_it() from error
-        # After Ctrl-C, for example, the answer would be taken for the answer to the next request.
+        # An interruption such as Ctrl-C. The process is ended, because its late answer would
+        # otherwise count as the answer to the next request.
         except BaseException:
             self.end()
             raise

@@ -25,7 +25,7 @@ class SessionSettings:
     planned_memory: bool = True
 
     def apply(self, options: Any) -> None:
-        """Set them in an onnxruntime.SessionOptions. Options that are already set are not
+        """Apply the settings to an onnxruntime.SessionOptions. Options that are already set are not
         changed.
         """
         if self.threads and not options.intra_op_num_threads:
@@ -75,5 +75,5 @@ def settings_of(content: Mapping[str, Any]) -> SessionSettings:
 def _entry(options: Any, key: str) -> str:
     try:
         return str(options.get_session_config_entry(key))
-    except RuntimeError:  # it is not set
+    except RuntimeError:  # the entry is not set
         return ""

@@ -4,7 +4,7 @@ Users. Passes read the types of an edge (`value.shape`, `value.rank`, `value.ele
 gets them from `model.types`, which is a `TypeInference`. Passes compare shapes with `equality`, and
 read the elements of shape arithmetic with `elements`. The tape infers the type of each new node
 (`infer_node`): a rewrite can then read the types of its new values, and onnx can reject a wrong
-node. The engine reports the begin of each pass and the changes of each commit. Other rooms, for
+node. The engine reports the start of each pass and the changes of each commit. Other rooms, for
 example those for kernels and for requested sizes, build a model of their own and read its types in
 the same way. Values in the bodies of functions have no known types, because these depend on the
 caller.
@@ -36,9 +36,9 @@ node that contains them. For each dimension `inference` takes the most certain o
 Lifetime. Types and elements are kept in the edges and never discarded. A rewrite does not change
 the meaning of a value, so known types stay true. More can become known, for example if a shape
 becomes a constant, or if known operators replace an operator that onnx does not know. A commit
-marks the affected values as stale (`note_commit`). A refresh infers the nodes that read or produce
-a stale value again. If more becomes known about a result, the result becomes stale in turn. Usually
-a new value has the same known type as the replaced value, and nothing becomes stale.
+marks the affected values as stale (`note_commit`). A refresh infers again the nodes that read or
+produce a stale value. If more becomes known about a result, the result becomes stale in turn.
+Usually a new value has the same known type as the replaced value, and nothing becomes stale.
 
 Cost. The first request infers all nodes. A later refresh infers few nodes, but it still iterates
 over all nodes. Therefore a pass refreshes at most once, and only if it needs a value whose type is

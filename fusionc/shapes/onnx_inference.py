@@ -119,8 +119,8 @@ def _known_array(value: Edge) -> Array | None:
     """
     if prod(dim for dim in value.known_type.shape or () if isinstance(dim, int)) > SMALL:
         return None
-    # onnx's own propagation of elements stops at a Reshape, and so does this one. Otherwise more
-    # shapes would be known before constant folding, and passes would fire in another order.
+    # onnx's own propagation of elements stops at a Reshape, and so does this function. Otherwise
+    # more shapes would be known before constant folding, and passes would fire in another order.
     producer = None if value.is_constant else value.producer
     known = elements(value) if producer is not None and producer.op != "Reshape" else None
     if known is None or value.dtype is None or not all(isinstance(e, int) for e in known):

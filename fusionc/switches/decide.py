@@ -139,14 +139,14 @@ class _Choice:
         well: the model is then written unchanged. An explicit "on" keeps such a pass on.
         """
         must = [p.name for p in self.passes if p.default == "must"]
-        asked = {
+        requested = {
             p.name: self.file.own.get(p.name, self.file.every.get(p.kind)) for p in self.passes
         }
-        asked |= self.option.own
+        requested |= self.option.own
         forced = [name for name in must if self.option.own.get(name) is False]
-        dropped = self._needless(must) if False in asked.values() else []
+        dropped = self._needless(must) if False in requested.values() else []
         self.on |= {name: name not in (*forced, *dropped) for name in must}
-        ignored = [name for name in must if self.on[name] and asked[name] is False]
+        ignored = [name for name in must if self.on[name] and requested[name] is False]
         unchanged = "" if any(self.on.values()) else ", and the model is written unchanged"
         self.listed |= {
             f"off by {OPTION}, although a switch file cannot switch them off": forced,
@@ -155,7 +155,7 @@ class _Choice:
         }
 
     def _needless(self, must: Sequence[str]) -> list[str]:
-        """The passes that must stay on, if all passes that need them are off."""
+        """The passes that must stay on, if all other passes are off. Otherwise nothing."""
         if any(is_on for name, is_on in self.on.items() if name not in must):
             return []
         return [n for n in must if n not in self.option.own and not self.file.own.get(n)]

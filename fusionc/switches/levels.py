@@ -3,8 +3,8 @@ option switches off.
 
 CANN has the levels O1 and O3. O3, the default, runs all passes. O1 runs only the passes that static
 sizes need: constant folding, known shapes, dead branches and dead nodes. O1 runs no fusion pass,
-including those that a switch file cannot switch off. The name of a pass in the switch file or in
---optimization_switch overrides all three options; "ALL" does not.
+not even a fusion pass that a switch file cannot switch off. The name of a pass in the switch file
+or in --optimization_switch overrides all three options; "ALL" does not.
 """
 
 from __future__ import annotations

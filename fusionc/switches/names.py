@@ -1,4 +1,4 @@
-"""The names that a switch may have: passes, their aliases, and pass names of CANN and MindSpore."""
+"""The names that a switch accepts: passes, their aliases, and pass names of CANN and MindSpore."""
 
 from __future__ import annotations
 

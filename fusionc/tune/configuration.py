@@ -49,36 +49,36 @@ class Configuration:
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
-    def options(self, asked: Options, destination: Path) -> Options:
+    def options(self, user_options: Options, destination: Path) -> Options:
         """The options of a conversion to this configuration, based on the user's options."""
-        switches = [asked.optimization_switch] if asked.optimization_switch else []
+        switches = [user_options.optimization_switch] if user_options.optimization_switch else []
         switches += [f"{name}:off" for name in sorted(self.off)] + [
             f"{name}:on" for name in sorted(self.on)
         ]
         return replace(
-            asked,
+            user_options,
             destination=destination,
             optimization_switch=";".join(switches) or None,
             enable_graph_kernel=self.kernels,
-            graph_kernel_flags=self.flags(asked.graph_kernel_flags),
+            graph_kernel_flags=self.flags(user_options.graph_kernel_flags),
         )
 
-    def flags(self, asked: str | None) -> str | None:
+    def flags(self, user_flags: str | None) -> str | None:
         """The user's flags of graph kernel fusion, and a flag that leaves out `areas_off`. Without
         kernels, --opt_level is dropped, because it would switch areas on.
         """
         words = [
             word
-            for word in (asked or "").split(" ")
+            for word in (user_flags or "").split(" ")
             if word and (self.kernels or not word.startswith(_LEVEL_FLAG))
         ]
         # if a flag is repeated, the first one counts
-        asked_areas = next((word for word in words if word.startswith(_AREAS_FLAG)), _AREAS_FLAG)
+        user_areas = next((word for word in words if word.startswith(_AREAS_FLAG)), _AREAS_FLAG)
         if names := sorted(
-            self.areas_off | set(filter(None, asked_areas.removeprefix(_AREAS_FLAG).split(",")))
+            self.areas_off | set(filter(None, user_areas.removeprefix(_AREAS_FLAG).split(",")))
         ):
             words = [
-                *(word for word in words if word != asked_areas),
+                *(word for word in words if word != user_areas),
                 f"{_AREAS_FLAG}{','.join(names)}",
             ]
         return " ".join(words) or None

@@ -15,8 +15,9 @@ from fusionc.tune.configuration import Configuration
 
 
 def convert_to(options: Options, configuration: Configuration) -> Report:
-    """Convert to this configuration, based on the user's options. For the original every pass is
-    off. The requested sizes and outputs still apply, because other forms are compared with it.
+    """Convert to this configuration, based on the user's options. For the original, every pass is
+    off. The requested sizes and outputs still apply, because other forms are compared with the
+    original.
     """
     if not configuration.is_original:
         return conversion_story.convert(configuration.options(options, options.destination))

@@ -44,8 +44,8 @@ class Worth:
 
     @property
     def logarithms(self) -> list[float]:
-        """The logarithms of the test, or if there was no test, those before the choice. After a
-        choice, the latter make a change look better than it is.
+        """The logarithms of the test, or the logarithms before the choice if there was no test.
+        The logarithms before the choice make a chosen change look better than it is.
         """
         return self.tested or self.chosen
 
@@ -156,8 +156,8 @@ def _promise(worth: Worth) -> float:
 
 
 def _drop_conflicts(worths: Sequence[Worth]) -> list[Worth]:
-    """The changes with only the first of the changes about threads. Different numbers of threads
-    exclude one another, and a single thread does not spin.
+    """All changes, except that only the first change about threads is kept. Different numbers of
+    threads exclude one another, and a single thread does not spin.
     """
     first = next((worth for worth in worths if worth.change.is_of_threads), None)
     return [worth for worth in worths if not worth.change.is_of_threads or worth is first]

@@ -56,8 +56,8 @@ def require_places(options: Options) -> None:
 
 
 def _is_own(place: Path, output: Path) -> bool:
-    """Whether a tuning wrote this file. The mark in the plot proves this for the plot itself, and
-    its hashes prove it for the switch file.
+    """Whether a tuning wrote this file: a plot with the mark of a plot of tuning, or a switch file
+    whose hash is in such a plot.
     """
     with suppress(OSError, ValueError):
         if stream_at(place) or stream_at(companion_file(output, "tune.svg")):

@@ -25,7 +25,7 @@ _AREAS_TOPIC = "areas"  # the topic of passes that make areas
 
 
 def effects(
-    asked: Options,
+    options: Options,
     base: Configuration,
     convert: Callable[[Configuration, Path], Report],
     folder: Path,
@@ -34,11 +34,11 @@ def effects(
 
     `convert` writes the model of a configuration to a file.
     """
-    registry = {p.name: p for p in load_passes(asked.custom_passes)}
+    registry = {p.name: p for p in load_passes(options.custom_passes)}
     effective = _effective(convert(base, folder / "base.onnx"))
     areas = _area_names(folder / "base.onnx")
-    # passes that the user named stay switched as they are
-    named = named_by_option(asked.optimization_switch, list(registry.values()))
+    # passes that the user switched on or off by name stay in this state
+    named = named_by_option(options.optimization_switch, list(registry.values()))
     free = {name: p for name, p in registry.items() if name not in named}
     off = [name for name, p in free.items() if name not in effective and _can_be_switched_on(p)]
 
@@ -78,7 +78,7 @@ def _idle_passes(
     try:
         names = effective(off)
     except FusioncError as error:
-        if error.code == "E13004":  # the disk may have space the next time
+        if error.code == "E13004":  # the disk is full; it may have space the next time
             raise
         half = len(off) // 2
         if not half:

@@ -50,7 +50,7 @@ _MAX_BYTES = 2 << 30  # converted models are kept for further rounds up to this 
 class MeasuringLaboratory:
     """Measures configurations. Measurements that are in the journal are not repeated."""
 
-    asked: Options  # the options of the conversion
+    options: Options  # the options of the conversion
     feeds: Mapping[str, Any]
     journal: TuningJournal
     workshop: Path  # the folder for models
@@ -71,7 +71,7 @@ class MeasuringLaboratory:
         each one needs disk space and memory.
         """
         size = bytes_on_disk(
-            onnx.load(self.asked.source, load_external_data=False), self.asked.source
+            onnx.load(self.options.source, load_external_data=False), self.options.source
         )
         return max(1, min(_MAX_BATCH, _MAX_BYTES // max(1, size) - 1))
 
@@ -80,8 +80,8 @@ class MeasuringLaboratory:
         return self.journal.spent < self.budget * self.shares[stage]
 
     def facts(self, base: Configuration) -> Facts:
-        """The parts of the conversion to `base` that have an effect, and passes that could have
-        one.
+        """The parts of the conversion to `base` that have an effect, and passes that could have an
+        effect.
         """
         return Facts(**self.journal.step(f"facts of {base.key()}", lambda: self._facts(base)))
 
@@ -101,7 +101,7 @@ class MeasuringLaboratory:
         """See `search_changes.Laboratory`. If a round of several models fails, each of them is
         measured in a separate round.
         """
-        self.asked.progress(
+        self.options.progress(
             f"measuring {', '.join(others)} ({self.journal.spent:.0f} of {self.budget:.0f} s)"
         )
         part = 1.0 if stage == "test" else _CHOOSING_PART
@@ -124,11 +124,11 @@ class MeasuringLaboratory:
         """The result of `changed_answers.changed_answers` for a configuration and these input
         sizes. This does not count as measuring time.
         """
-        self.asked.progress(f"checking the answers: {form.settings}")
+        self.options.progress(f"checking the answers: {form.settings}")
 
         def compute() -> str:
             return changed_answers(
-                self._model(form), shapes, self.asked.inputs, self.asked.progress
+                self._model(form), shapes, self.options.inputs, self.options.progress
             )
 
         return str(self.journal.step(f"answers of {form.key()}", compute, is_measuring=False))
@@ -184,7 +184,7 @@ class MeasuringLaboratory:
 
     def _convert(self, form: Configuration, file: Path) -> Report:
         quick = replace(
-            self.asked,
+            self.options,
             verify=False,
             check_rewrites=False,
             export_compile_stat=0,
@@ -221,7 +221,7 @@ class MeasuringLaboratory:
                 return "no area with a kernel is made"
             is_same = self._what_runs(base).operators == self._what_runs(other).operators
         except (FusioncError, RunError) as error:
-            # the disk may have space the next time
+            # the disk is full; it may have space the next time
             if isinstance(error, FusioncError) and error.code == "E13004":
                 raise
             return f"it cannot be made: {error.what if isinstance(error, FusioncError) else error}"
@@ -231,7 +231,7 @@ class MeasuringLaboratory:
 
     def _facts(self, base: Configuration) -> dict[str, Any]:
         with TemporaryDirectory(dir=self.workshop) as folder:
-            facts = effects(self.asked, base, self._convert, Path(folder))
+            facts = effects(self.options, base, self._convert, Path(folder))
         return {**facts, "optimizers": list(self._what_runs(base).optimizers)}
 
 

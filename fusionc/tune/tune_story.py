@@ -1,4 +1,4 @@
-"""`fusionc tune` from begin to end: possible changes → search → confirmation → the model and its
+"""`fusionc tune` from start to finish: possible changes → search → confirmation → the model and its
 settings.
 """
 
@@ -99,7 +99,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     forms = {"tuned": tuned, "default": default, "original": Configuration(is_original=True)}
     delivered = forms[last.delivered]
     outdated = lost_settings_notices(session_file_of(output))
-    # The workshop is closed before: while its folder exists, the conversion could not remove older
+    # The workshop is already closed: while its folder exists, a conversion cannot remove older
     # files.
     report = convert_to(options, delivered)
     ordered = sorted_by_worth(list(worths.values()))
@@ -203,7 +203,7 @@ def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
 
 def _identity(options: Options, confidence: float) -> str:
     """The identity of a tuning in its journal: a hash of the model, the options and the machine."""
-    asked = {
+    wanted = {
         name: value for name, value in vars(options).items() if name not in ("progress", "source")
     }
     here = {
@@ -211,7 +211,7 @@ def _identity(options: Options, confidence: float) -> str:
         "machine": this_machine(),
         "processors": cores(),
     }
-    return ingredients(options.source, {**asked, **here, "confidence": confidence}, PLACES)
+    return ingredients(options.source, {**wanted, **here, "confidence": confidence}, PLACES)
 
 
 def _search(
@@ -253,7 +253,7 @@ def _last_candidates(
     """The changes to confirm, and the default configuration with these changes. A change that makes
     outputs wrong counts as a failure and is left out.
     """
-    default = _default(laboratory.asked)
+    default = _default(laboratory.options)
     changes = paying_changes(worths.values())
     while True:
         if tuned == default:  # no change pays so far; the last run may decide about another one
@@ -279,7 +279,7 @@ def _wrong_changes(
     only a combination of changes makes them wrong, the change that pays least is returned.
     """
     off = [change for change in changes if change.optimizers_off]
-    why = laboratory.changed_answers(tuned, sizes) if off and laboratory.asked.verify else ""
+    why = laboratory.changed_answers(tuned, sizes) if off and laboratory.options.verify else ""
     if not why:
         return []
     alone = [

@@ -13,7 +13,7 @@ from fusionc.report.page.html_text import html_text
 from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 
-# all in pixels
+# lengths in pixels
 _WIDTH = 900
 _LABEL_WIDTH = 380
 _RIGHT_MARGIN = 30
@@ -44,8 +44,9 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
             rows.append(
                 _Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
             )
-    sure = f"at {100 * confidence:g} %: the last run's all together, each of the others by itself"
-    return _svg(f"{model}: ratios of run times", f"The bounds hold {sure}", rows)
+    confident = f"with a confidence of {100 * confidence:g} %"
+    note = f"Bounds hold {confident}: jointly in the last run, and individually otherwise"
+    return _svg(f"{model}: ratios of run times", note, rows)
 
 
 def _last_run(last: Confirmation) -> list[tuple[str, RatioInterval]]:

@@ -77,4 +77,4 @@ def test_where_a_value_decides_which_sizes_fit_the_hint_asks_for_it() -> None:
     onnx.save(model, "d.onnx")
     with pytest.raises(fusionc.UsageError, match=r"cannot run d\.onnx") as raised:
         fusionc.convert("d.onnx", input_shape={"x": (6,)})
-    assert raised.value.hint.endswith("give values of n with --inputs")
+    assert raised.value.hint.endswith("give these values with --inputs")

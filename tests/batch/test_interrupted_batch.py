@@ -46,7 +46,7 @@ def test_what_is_done_stays_and_the_rest_can_be_done(
         errors = process.communicate()[1]
     assert process.returncode == exit_code
     if number == signal.SIGINT:
-        hint = "fusionc: 1 of 3 models are done; the same command with --resume goes on\nfusionc: interrupted\n"
+        hint = "fusionc: 1 of 3 models are done; the same command with --resume continues\nfusionc: interrupted\n"
         assert errors == hint and not any(map(is_running, processes))
     wait_until(lambda: not any(map(is_running, processes)))
     assert list(content(Path("out"))) == ["relu.onnx"]

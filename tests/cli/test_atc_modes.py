@@ -100,7 +100,7 @@ def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
     assert result.exit_code == 2 and result.stderr.startswith(
         "E13004: the file cannot be written: "
     )
-    assert "mkdir -p none," in result.stderr
+    assert "mkdir -p none)" in result.stderr
     assert "  where: none/out.json\n" in result.stderr
 
 

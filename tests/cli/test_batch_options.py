@@ -108,7 +108,7 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
     result = convert(run)
     assert result.exit_code == 130
     assert result.stderr.startswith(
-        "fusionc: 1 of 2 models are done; the same command with --resume goes on\n"
+        "fusionc: 1 of 2 models are done; the same command with --resume continues\n"
     )
     progress = BatchProgress(3)
     progress(Outcome("a.onnx", "a.onnx", CONVERTED))

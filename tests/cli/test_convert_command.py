@@ -199,7 +199,7 @@ def test_interrupted(run: Any, fake_convert: Any) -> None:
     ("words", "reason"),
     [
         ([], "Missing option '--model'"),
-        (["--model=a", "--framework=3"], "only 5, which is ONNX"),
+        (["--model=a", "--framework=3"], "only 5 (ONNX)"),
         (["--model=a", "--mode=5"], "'5' is not one of '0', '1', '3', '6'"),
         (["--mode=6"], "Missing option '--om' or '--model'"),
         (["--mode=3"], "Missing option '--model'"),

@@ -125,10 +125,10 @@ def test_a_pipe_where_fusionc_chooses_the_name_stays() -> None:
 
 def test_a_pipe_among_the_files_of_a_search_or_a_dump() -> None:
     os.mkfifo("1_Pass.onnx")
-    with pytest.raises(fusionc.UsageError, match="has not written"):
+    with pytest.raises(fusionc.UsageError, match="did not write"):
         FindingsFolder(Path(), [])
     os.rename("1_Pass.onnx", "switches.json")
-    with pytest.raises(fusionc.UsageError, match="has not written"):
+    with pytest.raises(fusionc.UsageError, match="did not write"):
         FindingsFolder(Path(), [])
     os.rename("switches.json", "0000_input.txt")
     with pytest.raises(fusionc.FusioncError, match="cannot be dumped: there is a pipe"):

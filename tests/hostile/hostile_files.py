@@ -42,7 +42,7 @@ CASES = [
         ("E10001: the output is a folder",),
         2,
     ),
-    Case("output: a missing folder", valid, ("E13004", "mkdir -p no,"), 2, _to("no/o.onnx")),
+    Case("output: a missing folder", valid, ("E13004", "mkdir -p no)"), 2, _to("no/o.onnx")),
     Case("output: below a file", valid, ("E13004", "m.onnx"), 1, _to("m.onnx/o.onnx")),
     Case("output: a name too long", valid, ("E10001", "too long"), 2, _to("o" * 300)),
     Case("output: not UTF-8", valid, ("E10001", "not UTF-8"), 2, _to(os.fsdecode(b"o\xff.onnx"))),

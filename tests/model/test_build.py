@@ -39,7 +39,7 @@ def test_a_value_that_nobody_makes_is_named_with_its_user() -> None:
     model = parse(
         "agraph (float[N] x) => (float[N] y) { a = Add (x, ghost) b = Identity (a) y = Neg (b) }"
     )
-    with pytest.raises(FusioncError, match="nothing makes the value 'ghost'") as caught:
+    with pytest.raises(FusioncError, match="no node computes the value 'ghost'") as caught:
         optimize(model, [pass_of("IdentityPass")])
     assert caught.value.code == "E13005" and "Add:a" in caught.value.where
 

@@ -130,7 +130,7 @@ def test_something_else_at_the_place_of_the_session_file_stays(tmp_path: Path) -
 
 
 def test_in_memory_there_is_no_place_for_it(tmp_path: Path) -> None:
-    with pytest.raises(fusionc.UsageError, match="the ready form could go"):
+    with pytest.raises(fusionc.UsageError, match="the ready form cannot be written"):
         fusionc.optimize(parse(SMALL), ready=True)
     fusionc.optimize(parse(SMALL), ready=True, output=tmp_path / "out.onnx")
     assert ".ready." in fusionc.session(tmp_path / "out.onnx")._model_path

@@ -64,8 +64,8 @@ def test_a_conversion_over_the_model_says_that_they_are_gone(model: Path) -> Non
     ]
     assert not session_file_of(model).exists()
     assert told == [
-        "out.session.json was removed: its settings were measured with the result that was "
-        "replaced. `fusionc tune` finds settings for the new one"
+        "out.session.json was removed: its settings were measured with the replaced result. "
+        "`fusionc tune` finds settings for the new result"
     ]
     assert not any(
         "fusionc tune" in notice for notice in fusionc.convert(source, output=model).notices
@@ -95,7 +95,7 @@ def test_elsewhere_they_do_not_hold(
     monkeypatch.setattr(module, name, here)
     with pytest.raises(NotTuned, match=why):
         tuned_settings(model)
-    with pytest.warns(UserWarning, match="it runs with those of onnxruntime"):
+    with pytest.warns(UserWarning, match="it runs with onnxruntime's defaults"):
         assert fusionc.session(model).get_session_options().intra_op_num_threads == 0
     assert "are not used: they were" in deployed(model, False)[1][0]
 

@@ -257,7 +257,7 @@ def test_a_value_that_means_nothing_is_a_notice(
     monkeypatch.setenv(name, value)
     with Plog() as log:
         log.info("Run", "x")
-    assert log.notices == [f'{name} is "{value}", so its default is used: give  {right}']
+    assert log.notices == [f'{name} is "{value}", so its default is used: give {right}']
     assert (
         log.level == "info" and log.file is not None and messages(log.file.read_text()) == ["Run:x"]
     )

@@ -159,12 +159,12 @@ def test_branches_and_loops() -> None:
         ({"x": (2**63, 4)}, "x[0] cannot be 9223372036854775808", "fits 64 bits"),
         (
             {"x": (1, 4), "z": (2, -1)},
-            "x[0] and z[0] are both N in the model, and it would be 1 and 2",
+            "x[0] and z[0] are both N in the model, and would get the sizes 1 and 2",
             "equal symbols mean equal sizes",
         ),
         (
             {"x": (9, 4), "z": ((1, 8), -1)},
-            "z[0] is N, which is 9 in the model, and it would be 9 and 1~8",
+            "z[0] is N, which is 9 in the model, and would get the sizes 9 and 1~8",
             "equal",
         ),
     ],
@@ -182,7 +182,8 @@ def test_a_formula_and_its_parts_contradict_each_other() -> None:
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*N"
     assert declared(fixed(model, {"x": (3,), "z": (6,)}))["z"] == (6,)
     with pytest.raises(
-        UsageError, match=r"z\[0\] is 2\*N, which is 6 in the model, and it would be 6 and 7"
+        UsageError,
+        match=r"z\[0\] is 2\*N, which is 6 in the model, and would get the sizes 6 and 7",
     ):
         fixed(model, {"x": (3,), "z": (7,)})
 
@@ -351,8 +352,8 @@ def test_sizes_that_the_model_fixes_are_not_opened() -> None:
     onnx.save(parse("agraph (float[2,M,4] x) => (float[2,M,4] y) { y = Neg (x) }"), "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (-1, -1, (1, 8))})
     told = [
-        '--input_shape opens no dimension: x[0] stays 2, the size in the model;  --free_dim "x:0" makes it symbolic; '
-        'x[2] stays 4, the size in the model;  --free_dim "x:2" makes it symbolic'
+        '--input_shape opens no dimension: x[0] stays 2, the size in the model; --free_dim "x:0" makes it symbolic; '
+        'x[2] stays 4, the size in the model; --free_dim "x:2" makes it symbolic'
     ]
     assert [notice for notice in report.notices if "--input_shape" in notice] == told
     report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (2, -1, 4)})

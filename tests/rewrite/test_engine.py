@@ -451,7 +451,7 @@ def test_passes_that_undo_each_other() -> None:
     there = make(op.Relu(x), lambda m, new: new.Elu(m.x), "TherePass")
     back = make(op.Elu(x), lambda m, new: new.Relu(m.x), "BackPass")
     with pytest.raises(
-        FusioncError, match=f"do not come to rest in {ROUNDS} rounds: TherePass, BackPass"
+        FusioncError, match=f"do not settle in {ROUNDS} rounds: TherePass, BackPass"
     ):
         optimize(parse(MODEL), [there, back])
 

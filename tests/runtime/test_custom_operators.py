@@ -174,9 +174,9 @@ def test_a_wrong_result_is_seen(model: Path, doubling: Path) -> None:
     [
         (lambda at: at / "no.so", "the library of custom operators does not exist", "give the path"),
         (lambda at: at, "the library of custom operators is not a file", "give the path"),
-        (lambda at: text_file(at / "text.so"), "onnxruntime cannot load the library of custom operators: ", "build it"),
-        (lambda at: library(at / "unnamed.so", register="Other"), "RegisterCustomOps", "build it for this machine"),
-        (lambda at: library(at / "aborts.so", 0), "it ends the process (SIGABRT", "build it for this machine"),
+        (lambda at: text_file(at / "text.so"), "onnxruntime cannot load the library of custom operators: ", "build the library"),
+        (lambda at: library(at / "unnamed.so", register="Other"), "RegisterCustomOps", "build the library for this machine"),
+        (lambda at: library(at / "aborts.so", 0), "it ends the process (SIGABRT", "build the library for this machine"),
     ],
     ids=["missing", "a folder", "text", "no such function", "crash"],
 )  # fmt: skip

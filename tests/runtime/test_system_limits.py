@@ -31,7 +31,9 @@ def test_few_open_files_are_named(tmp_path: Path) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)),
     )  # fmt: skip
     assert done.returncode == 1 and "Too many open files" in done.stderr, done.stderr
-    assert "at most 8 files open at once: allow more, with ulimit -n 1024" in done.stderr
+    assert (
+        "at most 8 files open at once: allow more, for example with ulimit -n 1024" in done.stderr
+    )
     assert "install" not in done.stderr and not list(tmp_path.iterdir())
 
 
@@ -103,7 +105,7 @@ def test_a_model_that_memory_keeps_from_loading_is_not_said_to_be_wrong(
     monkeypatch.setattr(fusionc.attempt.attempt, "typed_model", fail)
     monkeypatch.setattr("fusionc.attempt.failures.fault_of_loading", lambda _: str(Killed()))
     with pytest.raises(
-        FusioncError, match="onnxruntime cannot load the model: something kills"
+        FusioncError, match=r"onnxruntime cannot load the model: the process .* is killed"
     ) as caught:
         fusionc.convert(MODEL, output="out.onnx")
     assert caught.value.hint.startswith("free some memory") and "not valid" not in str(caught.value)

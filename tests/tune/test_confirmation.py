@@ -97,7 +97,7 @@ def test_the_plot_is_valid_and_says_what_was_measured() -> None:
     ) and "never" not in texts
     assert "a & b.onnx: ratios of run times" in texts
     assert (
-        "The bounds hold at 95 %: the last run's all together, each of the others by itself"
+        "Bounds hold with a confidence of 95 %: jointly in the last run, and individually otherwise"
         in texts
     )
 

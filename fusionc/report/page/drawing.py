@@ -12,7 +12,7 @@ from fusionc.operators.facts import Trait, operators_with
 from fusionc.report.page.html_text import html_text
 from fusionc.report.page.sketch import CONSTANT, OPERATOR, VALUE, Item, Sketch
 
-_PACKAGES = {"grandalf": "lays its drawings out", "jinja2": "fills its template in"}
+_PACKAGES = {"grandalf": "computes its layout", "jinja2": "fills in its template"}
 # lengths are in pixels
 _CHARACTER_WIDTH = {OPERATOR: 7.4, VALUE: 6.1, CONSTANT: 6.1}  # on average
 _SMALL_CHARACTER_WIDTH = 6.0

@@ -218,9 +218,9 @@ def _numbers(group: Alike) -> str:
 
 
 def _places(group: Alike) -> Iterator[tuple[int, str]]:
-    for commit, made in list(zip(group.commits, group.made, strict=True))[:_MAX_PLACES]:
+    for commit, nodes in list(zip(group.commits, group.new_nodes, strict=True))[:_MAX_PLACES]:
         before = ", ".join(commit.nodes) or "nothing"
-        after = ", ".join(node.label() for node in made) or "nothing"
+        after = ", ".join(node.label() for node in nodes) or "nothing"
         yield commit.number, f"{before} → {after}"
 
 

@@ -44,7 +44,7 @@ class ReportPage:
         self.times = MeasuredTimes(failure="nothing was written")
 
     def begin(self) -> RewriteNotes:
-        """Begin an attempt: discard the rewrites of the attempt before, and return new notes."""
+        """Begin an attempt: discard the rewrites of the previous attempt, and return new notes."""
         self.notes = RewriteNotes()
         return self.notes
 

@@ -24,7 +24,7 @@ class Alike:
     before: Sketch  # of the first rewrite
     after: Sketch  # of the first rewrite
     commits: list[Commit] = field(default_factory=list)
-    made: list[list[Node]] = field(default_factory=list)  # the new nodes of each rewrite
+    new_nodes: list[list[Node]] = field(default_factory=list)  # of each rewrite
 
 
 class RewriteNotes:
@@ -50,4 +50,4 @@ class RewriteNotes:
         key = (pass_.name, commit.pattern, before.form, after.form)
         group = self._groups.setdefault(key, Alike(pass_, commit.pattern, before, after))
         group.commits.append(commit)
-        group.made.append(new.nodes)
+        group.new_nodes.append(new.nodes)
