@@ -30,7 +30,7 @@ from fusionc.verify.excuses import (
     reach_moves_whole,
     sorted_outputs,
 )
-from fusionc.verify.grid_steps import GridSteps, quantizes
+from fusionc.verify.grid_steps import GridSteps, Stepped, quantizes
 from fusionc.verify.inner_rounding import InnerRounding
 from fusionc.verify.inner_values import has_infinities, is_finite
 from fusionc.verify.inputs.sample import Sample
@@ -215,15 +215,22 @@ class Judge:
             if not excuses.has_room(name, one)
         ]
 
-    def _are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
+    def are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
         """Whether a few steps of grids, to the next number, explain all differences."""
+        return self._stepped(sample, candidate) is not None
+
+    def _stepped(self, sample: Sample, candidate: Sequence[Any]) -> Stepped | None:
         stepped = self._grids and self._grids.stepped(sample.feeds, candidate)
         if not stepped or not self.tally.has_room_for_steps(stepped):
-            return False
-        if self.mismatches(sample, stepped.outputs, candidate):
-            return False
-        self.tally.add_steps(stepped)
-        return True
+            return None
+        return None if self.mismatches(sample, stepped.outputs, candidate) else stepped
+
+    def _are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
+        """The same, and count them."""
+        stepped = self._stepped(sample, candidate)
+        if stepped is not None:
+            self.tally.add_steps(stepped)
+        return stepped is not None
 
     def _are_other_steps(
         self, sample: Sample, candidate: Sequence[Any], unsteady: Sequence[Reach | None]

@@ -5,6 +5,7 @@ legal, whatever follows makes of it, and what is wrong in between is found.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -15,8 +16,10 @@ from onnx import numpy_helper
 
 from fusionc.runtime.runner import Runner
 from fusionc.verify import Verification, verify
+from fusionc.verify.compare import Mismatch
 from fusionc.verify.grid_steps import GridSteps
 from fusionc.verify.model_file import ModelFile
+from fusionc.verify.sample_runs import SampleRuns
 
 ROWS = 64
 WIDTH = 32
@@ -134,3 +137,22 @@ def test_integers_with_another_zero_point_are_compared_as_the_references(tmp_pat
     stepped = GridSteps(tmp_path / "a.onnx", ModelFile(tmp_path / "b.onnx")).stepped(feeds, outputs)
     assert stepped is not None
     assert (stepped.steps["q"].elements, stepped.steps["t"].elements) == (2, 0)
+
+
+@pytest.mark.parametrize("is_step", [True, False])
+def test_a_step_behind_a_quantization_that_an_input_meets_is_legal_at_its_ties(
+    is_step: bool,
+) -> None:
+    """Only what is between the input and its quantization must not round differently."""
+    style = SimpleNamespace(floats="ties")
+    sample = SimpleNamespace(style=style, edge=False, label="at ties", feeds={})
+    runs = object.__new__(SampleRuns)
+    runs.judge = SimpleNamespace(
+        names=["y"],
+        mismatches=lambda *_: {"y": Mismatch("another number")},
+        are_steps=lambda *_: is_step,
+    )
+    runs.search = SimpleNamespace(ties=[sample])
+    runs.is_strict = runs._is_alike = True
+    pairs = [([np.zeros(100, np.float32)], [np.ones(100, np.float32)])]
+    assert bool(runs._differences_on_ties(pairs)) != is_step
