@@ -57,6 +57,13 @@ class Stepped:
 
     outputs: list[Any]  # those that are grids themselves are the candidate's
     steps: Mapping[str, Excused]  # elements on another step, by grid
+    # those of them that the reference does not take itself when it is optimized
+    own_steps: Mapping[str, Excused] | None = None  # None for all
+
+    @property
+    def limited(self) -> Mapping[str, Excused]:
+        """The steps of which there may be few."""
+        return self.steps if self.own_steps is None else self.own_steps
 
 
 @dataclass(frozen=True)
@@ -90,15 +97,25 @@ class _Run:
 
 @dataclass(frozen=True)
 class GridSteps:
-    """The reference and a candidate, which runs at this level of onnxruntime's optimizers."""
+    """The reference and a candidate, and the levels of onnxruntime's optimizers at which they
+    run.
+    """
 
     reference: Path
     candidate: ModelFile
-    level: str = "disabled"
+    level: str = "disabled"  # of the candidate
+    own_level: str = "disabled"  # of the reference
 
     def at(self, level: str) -> GridSteps:
         """The same pair with the candidate at another level."""
         return replace(self, level=level)
+
+    def at_one_level(self) -> GridSteps | None:
+        """The same pair with the reference at the level of the candidate, so that onnxruntime
+        computes both in integers; None if it is there already.
+        """
+        is_there = self.own_level == self.level
+        return None if is_there else replace(self, own_level=self.level)
 
     @closes_runners
     def stepped(self, feeds: Feeds, outputs: Sequence[Any]) -> Stepped | None:
@@ -131,7 +148,8 @@ class GridSteps:
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
         kept = _cut(model, held)
-        results = seeded_runner(model, folder).run({**feeds, **held})
+        runner = seeded_runner(model, folder, level=self.own_level)
+        results = runner.run({**feeds, **held})
         computed = dict(zip(kept, results[len(outputs) :], strict=True))
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
         return _Run(shown, grids, read, held, computed)

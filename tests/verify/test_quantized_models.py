@@ -14,10 +14,13 @@ from harness import parse
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from fusionc.runtime.runner import Runner
+from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify import Verification, verify
 from fusionc.verify.compare import Mismatch
-from fusionc.verify.grid_steps import GridSteps
+from fusionc.verify.excuses import Excused
+from fusionc.verify.grid_steps import GridSteps, Stepped
+from fusionc.verify.inputs.sample import Sample
+from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.sample_runs import SampleRuns
 
@@ -156,3 +159,36 @@ def test_a_step_behind_a_quantization_that_an_input_meets_is_legal_at_its_ties(
     runs.is_strict = runs._is_alike = True
     pairs = [([np.zeros(100, np.float32)], [np.ones(100, np.float32)])]
     assert bool(runs._differences_on_ties(pairs)) != is_step
+
+
+@closes_runners
+@pytest.mark.parametrize(
+    ("own", "is_legal"), [(0, True), (30, False), (None, False)], ids=["few", "many", "farther"]
+)
+def test_there_may_be_as_many_steps_as_the_reference_takes_at_the_level(
+    own: int | None, is_legal: bool, tmp_path: Path
+) -> None:
+    """onnxruntime's softmax of integers takes one step more in a hundredth of all elements."""
+    onnx.save(model(), tmp_path / "a.onnx")
+    runner = Runner(tmp_path / "a.onnx")
+    feeds = {"x": inputs()}
+    sample = Sample(label="x", feeds=feeds, outputs=runner.run(feeds))
+    other = [sample.outputs[0] + np.float32(1)]
+
+    def stepped(number: int | None) -> Stepped | None:
+        return None if number is None else Stepped(other, {"q": Excused(number, 1000, number, 1.0)})
+
+    same_level = SimpleNamespace(stepped=lambda *_: stepped(own))
+    grids = SimpleNamespace(stepped=lambda *_: stepped(20), at_one_level=lambda: same_level)
+    judge = Judge(tmp_path / "a.onnx", runner, grids=grids)
+    for _ in range(3):
+        assert judge.outcome(sample, other)[0] == ("same" if is_legal else "different")
+    if is_legal:
+        assert "60 of 3,000 quantized or rounded elements" in judge.tally.summary(())
+
+
+def test_the_reference_may_run_at_the_level_of_the_candidate(tmp_path: Path) -> None:
+    grids = GridSteps(tmp_path / "a.onnx", ModelFile(tmp_path / "b.onnx"))
+    assert grids.at_one_level() is None
+    one = grids.at("all").at_one_level()
+    assert one is not None and one.own_level == "all" and one.at_one_level() is None
