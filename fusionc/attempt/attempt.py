@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from onnx import ModelProto
 
 from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.attempt.runtime_names import avoid_names_of_the_runtime
 from fusionc.custom.watchdog import watchdog
 from fusionc.graph_kernel.flags.stages import mindspore_names
 from fusionc.model.write_back import write_back
@@ -102,6 +103,8 @@ def attempt(
             fused = plan.fusion.run(model, log)
             counts = [*counts, *fused.counts]
         proto = write_back(model)
+        if log.count:
+            avoid_names_of_the_runtime(proto)
     if dump is not None:
         dump.write(proto, "output")
     return ConversionAttempt(proto, counts, log, fused)

@@ -5,6 +5,9 @@ A number on the limit between two steps becomes one or the other by its last bit
 computed of it differs by more than any tolerance. So the reference goes on with the candidate's
 steps. Before each grid both models must agree, except for a few steps to the next number; after it
 up to the usual tolerance.
+
+The candidate may have a grid under another name and with its zero point moved, as int8 that became
+uint8: it quantizes the same value.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from fusionc.model.operators import canonical_domain
-from fusionc.model.tensors import byte_size
+from fusionc.model.tensors import byte_size, to_array
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with, operators_with
-from fusionc.protos import tensors_of
+from fusionc.protos import is_external, is_small, tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Yardstick, compare, same_bits
@@ -32,6 +35,7 @@ from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import LARGEST_COPY, ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
 
+_QUANTIZES = operators_with(Trait.QUANTIZES, Trait.GRID_INSIDE)
 _EXACT = Yardstick("bitwise")
 _DOMAINS = ("", MICROSOFT)
 _GRIDS = names_with(Trait.GRID)
@@ -53,6 +57,28 @@ class Stepped:
 
     outputs: list[Any]  # those that are grids themselves are the candidate's
     steps: Mapping[str, Excused]  # elements on another step, by grid
+    # those of them that the reference does not take itself when it is optimized
+    own_steps: Mapping[str, Excused] | None = None  # None for all
+
+    @property
+    def limited(self) -> Mapping[str, Excused]:
+        """The steps of which there may be few."""
+        return self.steps if self.own_steps is None else self.own_steps
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the candidate has a value of the reference."""
+
+    name: str
+    dtype: Any = None  # of the reference, if it is another
+    shift: int = 0  # what the reference's integers are more
+
+    def as_reference(self, value: Any) -> Any:
+        """The candidate's value in the terms of the reference."""
+        if self.dtype is None:
+            return value
+        return (value.astype(np.int64) + self.shift).astype(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -71,15 +97,25 @@ class _Run:
 
 @dataclass(frozen=True)
 class GridSteps:
-    """The reference and a candidate, which runs at this level of onnxruntime's optimizers."""
+    """The reference and a candidate, and the levels of onnxruntime's optimizers at which they
+    run.
+    """
 
     reference: Path
     candidate: ModelFile
-    level: str = "disabled"
+    level: str = "disabled"  # of the candidate
+    own_level: str = "disabled"  # of the reference
 
     def at(self, level: str) -> GridSteps:
         """The same pair with the candidate at another level."""
         return replace(self, level=level)
+
+    def at_one_level(self) -> GridSteps | None:
+        """The same pair with the reference at the level of the candidate, so that onnxruntime
+        computes both in integers; None if it is there already.
+        """
+        is_there = self.own_level == self.level
+        return None if is_there else replace(self, own_level=self.level)
 
     @closes_runners
     def stepped(self, feeds: Feeds, outputs: Sequence[Any]) -> Stepped | None:
@@ -107,25 +143,35 @@ class GridSteps:
         nodes = list(_grids(model))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
-        theirs = self._values(_values_around(model, nodes), feeds, candidate_outputs)
+        theirs = self._values(model, nodes, feeds, candidate_outputs)
         grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
         kept = _cut(model, held)
-        results = seeded_runner(model, folder).run({**feeds, **held})
+        runner = seeded_runner(model, folder, level=self.own_level)
+        results = runner.run({**feeds, **held})
         computed = dict(zip(kept, results[len(outputs) :], strict=True))
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
         return _Run(shown, grids, read, held, computed)
 
-    def _values(self, names: Sequence[str], feeds: Feeds, theirs: Sequence[Any]) -> dict[str, Any]:
-        """The values of the candidate with these names, if it has them. Raises RunError."""
+    def _values(
+        self,
+        reference: onnx.ModelProto,
+        nodes: Sequence[onnx.NodeProto],
+        feeds: Feeds,
+        theirs: Sequence[Any],
+    ) -> dict[str, Any]:
+        """The candidate's values around these nodes of the reference, if it has them. Raises
+        RunError.
+
+        If onnxruntime optimizes the candidate, only results of grids can be seen: an output between
+        an operator and its Quantize would end the operator's computation in integers.
+        """
         model, folder = light_model(self.candidate.path)
-        results = {name for node in model.graph.node for name in node.output}
+        places = _places(reference, nodes, model, is_optimized=self.level != "disabled")
         outputs = [value.name for value in model.graph.output]
-        shown = [name for name in names if name in results]
-        model.graph.output.extend(
-            onnx.ValueInfoProto(name=name) for name in shown if name not in outputs
-        )
+        more = dict.fromkeys(place.name for place in places.values() if place.name not in outputs)
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
         listed = [value.name for value in model.graph.output]
         runner = seeded_runner(model, folder, self.candidate.kernels, level=self.level)
         values = dict(zip(listed, runner.run(feeds), strict=True))
@@ -133,7 +179,17 @@ class GridSteps:
             compare(value, values[name]) is None
             for name, value in zip(outputs, theirs, strict=True)
         )
-        return {name: values[name] for name in shown} if is_same else {}
+        return {
+            name: place.as_reference(values[place.name])
+            for name, place in (places.items() if is_same else ())
+        }
+
+
+def quantizes(model: onnx.ModelProto) -> bool:
+    """Whether a model quantizes what it computes."""
+    return any(
+        (canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in model.graph.node
+    )
 
 
 def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -149,14 +205,61 @@ def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
             yield node
 
 
-def _values_around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
-    """The results of nodes, and their first inputs if other nodes compute these."""
-    results = {name for node in model.graph.node for name in node.output}
-    return list(
-        dict.fromkeys(
-            name for node in nodes for name in (*node.output, node.input[0]) if name in results
-        )
-    )
+def _places(
+    reference: onnx.ModelProto,
+    nodes: Sequence[onnx.NodeProto],
+    candidate: onnx.ModelProto,
+    *,
+    is_optimized: bool,
+) -> dict[str, _Place]:
+    """Where the candidate has the results of nodes, and their first inputs if other nodes compute
+    these.
+    """
+    shared = _results(reference) & _results(candidate)
+    numbers, others = map(_numbers, (reference, candidate))
+    quantized = {n.input[0]: n for n in candidate.graph.node if n.op_type == "QuantizeLinear"}
+    places = dict[str, _Place]()
+    for node in nodes:
+        inputs = [] if is_optimized else [node.input[0]]
+        names = filter(None, (*node.output, *inputs))
+        places |= {name: _Place(name) for name in names if name in shared}
+        twin = quantized.get(node.input[0]) if node.op_type == "QuantizeLinear" else None
+        moved = twin and _moved_place(node, twin, numbers, others)
+        if moved and node.output[0] not in places:
+            places[node.output[0]] = moved
+    return places
+
+
+def _results(model: onnx.ModelProto) -> set[str]:
+    return {name for node in model.graph.node for name in node.output}
+
+
+def _moved_place(
+    node: onnx.NodeProto,
+    twin: onnx.NodeProto,
+    numbers: Mapping[str, NDArray[Any]],
+    others: Mapping[str, NDArray[Any]],
+) -> _Place | None:
+    """The result of a Quantize of the same value by the same scale with another zero point; None if
+    these are not known to be such. `numbers` and `others` are the constants of both models.
+    """
+    ours = [numbers[name] for name in node.input[1:] if name in numbers]
+    theirs = [others[name] for name in twin.input[1:] if name in others]
+    if len(ours) != 2 or len(theirs) != 2:
+        return None
+    (scale, zero), (same, moved) = ours, theirs
+    if zero.size != 1 or moved.size != 1 or not np.array_equal(scale, same):
+        return None
+    return _Place(twin.output[0], zero.dtype, int(zero.item()) - int(moved.item()))
+
+
+def _numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
+    """The small constants of a model."""
+    return {
+        tensor.name: to_array(tensor, "")
+        for tensor in model.graph.initializer
+        if is_small(tensor) and not is_external(tensor)
+    }
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:

@@ -30,7 +30,7 @@ from fusionc.verify.excuses import (
     reach_moves_whole,
     sorted_outputs,
 )
-from fusionc.verify.grid_steps import GridSteps
+from fusionc.verify.grid_steps import GridSteps, Stepped, quantizes
 from fusionc.verify.inner_rounding import InnerRounding
 from fusionc.verify.inner_values import has_infinities, is_finite
 from fusionc.verify.inputs.sample import Sample
@@ -91,6 +91,7 @@ class Judge:
         self._sorted = sorted_outputs(model)
         self._precisions = least_precise(model)
         self._joints = joints_of(model)
+        self._quantizes = quantizes(model)
 
     def another(self, level: str) -> Judge:
         """A judge that has counted nothing, for what onnxruntime's optimizers make of the
@@ -106,6 +107,9 @@ class Judge:
     def outcome(self, sample: Sample, candidate: Sequence[Any]) -> Judgement:
         """How the outputs of the candidate differ from those of the reference, and what that means.
 
+        A model that quantizes is judged from one quantization to the next, with equal integers.
+        This takes two runs, and nothing in between is amplified.
+
         "unstable": the reference differs from itself about as much if its weights and inputs move
         by one unit in the last place. "undecided": all of an output depends on rounding, or on the
         order of reductions. The order is only looked at if one look at rounding does not explain
@@ -116,6 +120,8 @@ class Judge:
             for name, value in zip(self.names, sample.outputs, strict=True):
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
         if not mismatches:
+            return self._same(sample, {}, {})
+        if self._quantizes and self._are_steps(sample, candidate):
             return self._same(sample, {}, {})
         if not sample.edge and self._is_rounding(sample, candidate, mismatches):
             excused = self._excused(sample, candidate, self._no_reaches, self._no_reaches)
@@ -168,7 +174,7 @@ class Judge:
             outcome, differences = self._weighed(
                 sample, candidate, reaches, mismatches, regions, (outcome, differences)
             )
-        if outcome != "same" and self._are_steps(sample, candidate):
+        if outcome != "same" and self._are_other_steps(sample, candidate, unsteady):
             return self._same(sample, {}, {}, unsteady)
         if outcome == "same":
             return self._same(sample, mismatches, excused, unsteady)
@@ -209,15 +215,44 @@ class Judge:
             if not excuses.has_room(name, one)
         ]
 
-    def _are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
+    def are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
         """Whether a few steps of grids, to the next number, explain all differences."""
+        return self._stepped(sample, candidate) is not None
+
+    def _stepped(self, sample: Sample, candidate: Sequence[Any]) -> Stepped | None:
+        """The reference with the candidate's steps; None if they do not explain all differences.
+
+        onnxruntime's optimizers compute in integers what the model computes in floating point
+        between two quantizations. Some of their operators, as that of a softmax, take more steps
+        than rounding does, but not farther ones. There may be as many of them as the reference
+        takes itself at that level.
+        """
         stepped = self._grids and self._grids.stepped(sample.feeds, candidate)
-        if not stepped or not self.tally.has_room_for_steps(stepped):
-            return False
-        if self.mismatches(sample, stepped.outputs, candidate):
-            return False
-        self.tally.add_steps(stepped)
-        return True
+        if not stepped or self.mismatches(sample, stepped.outputs, candidate):
+            return None
+        if self.tally.has_room_for_steps(stepped):
+            return stepped
+        same_level = self._grids and self._grids.at_one_level()
+        again = same_level and same_level.stepped(sample.feeds, candidate)
+        if not again or not self.tally.has_room_for_steps(again):
+            return None
+        return replace(stepped, own_steps=again.steps)
+
+    def _are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
+        """The same, and count them."""
+        stepped = self._stepped(sample, candidate)
+        if stepped is not None:
+            self.tally.add_steps(stepped)
+        return stepped is not None
+
+    def _are_other_steps(
+        self, sample: Sample, candidate: Sequence[Any], unsteady: Sequence[Reach | None]
+    ) -> bool:
+        """The same for a candidate that was not judged so at first: of a model that only rounds, or
+        with elements that the reference does not judge.
+        """
+        was_judged = self._quantizes and all(reach is None for reach in unsteady)
+        return not was_judged and self._are_steps(sample, candidate)
 
     def _same(
         self,

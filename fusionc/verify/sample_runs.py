@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -114,9 +114,21 @@ class SampleRuns:
         self, pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
         for values in stacked(pairs):
-            if differences := self._tie_differences(self.search.ties[0], *values):
+            differences = self._tie_differences(self.search.ties[0], *values)
+            if differences and not self._are_steps(self.search.ties, pairs):
                 return differences
         return ()
+
+    def _are_steps(
+        self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
+    ) -> bool:
+        """Whether a few steps explain what differs on the first of these samples that differ."""
+        differing = (
+            (sample, theirs)
+            for sample, (ours, theirs) in zip(samples, pairs, strict=True)
+            if self.judge.mismatches(sample, ours, theirs)
+        )
+        return all(self.judge.are_steps(*one) for one in islice(differing, _MOST_JUDGED))
 
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
@@ -148,8 +160,8 @@ class SampleRuns:
 
         Rounding excuses all of that, as moving the inputs would have the same effect. But between
         an input and a grid that reads it directly nothing may round differently. So models that are
-        the same bit by bit at other inputs, or nearly, are the same here. Kernels may be a step
-        off.
+        the same bit by bit at other inputs, or nearly, are the same here, except for a few steps of
+        grids: after others, the last bit decides on any input. Kernels may be a step off.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -258,7 +270,8 @@ class SampleRuns:
             self._budget.spend(sample.work, runs_so_far() - runs)
             if outcome != "different" and self.search.has_ties:
                 at_ties = self._tie_differences(sample, sample.outputs, outputs)
-                outcome, differences = ("different", at_ties) if at_ties else (outcome, differences)
+                if at_ties and not self.judge.are_steps(sample, outputs):
+                    outcome, differences = "different", at_ties
         if outcome == "same" and not sample.edge:
             self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":

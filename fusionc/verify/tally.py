@@ -64,13 +64,13 @@ class Tally:
 
     def has_room_for_steps(self, stepped: Stepped) -> bool:
         """Whether so many steps may be excused, in addition to those of the samples before."""
-        return all(self._steps.has_room(*steps) for steps in stepped.steps.items())
+        return all(self._steps.has_room(*steps) for steps in stepped.limited.items())
 
     def add_steps(self, stepped: Stepped) -> None:
         """Count the steps of one sample."""
         self._steps.add(stepped.steps)
         self._inner_steps += not any(one.elements for one in stepped.steps.values())
-        for name, one in stepped.steps.items():
+        for name, one in stepped.limited.items():
             self._steps.take(name, one)
 
     def summary(self, failures: Sequence[str]) -> str:

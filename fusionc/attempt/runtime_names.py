@@ -1,0 +1,39 @@
+"""Names of constants that onnxruntime gives to others when it loads a model.
+
+MatMulAddFusion names the shapes of its Reshapes after a list of node names, in which constants are
+not. A model that onnxruntime has saved holds such constants: whether their names are free is a
+matter of how many nodes are fused. If one is not, the model cannot be loaded ("Attempt to replace
+the existing tensor", onnxruntime 1.32).
+"""
+
+from __future__ import annotations
+
+import re
+
+from onnx import ModelProto
+
+from fusionc.protos import fresh_name, graphs_in, own_names
+
+_GIVEN = re.compile(r"gemm_(input|output)_shape(_token_\d+)?")
+
+
+def avoid_names_of_the_runtime(model: ModelProto) -> None:
+    """Give other names to the constants of the main graph that onnxruntime may give to its own."""
+    graph = model.graph
+    declared = {value.name for value in (*graph.input, *graph.output)}
+    names = [t.name for t in graph.initializer if _GIVEN.fullmatch(t.name)]
+    if not names:
+        return
+    taken = dict.fromkeys(own_names(graph), 1)
+    renamed = {name: fresh_name(f"kept_{name}", taken) for name in names if name not in declared}
+    for tensor in graph.initializer:
+        tensor.name = renamed.get(tensor.name, tensor.name)
+    for value in graph.value_info:
+        value.name = renamed.get(value.name, value.name)
+    for inner in graphs_in(graph):
+        for node in inner.node:
+            for place, name in enumerate(node.input):
+                if name in renamed:
+                    node.input[place] = renamed[name]
+        for value in inner.output:
+            value.name = renamed.get(value.name, value.name)
