@@ -158,7 +158,7 @@ _ORDER = (
     "convolution.few_channels_conv",  # likewise
     # quantization: products
     "quantization.grouped_conv_integer",  # before the change of its types
-    "quantization.dequantized_pointwise_conv",  # likewise
+    "quantization.integer_pointwise_conv",  # likewise
     "quantization.quantized_signedness",
     "quantization.dynamic_conv_signedness",  # of weights that are uint8 by then
     "quantization.inference_qbmm_add_fusion",
