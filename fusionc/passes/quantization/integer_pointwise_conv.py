@@ -76,14 +76,14 @@ def _require_scales(m: Match) -> None:
         value.require_type(np.float32, of="a scale")
 
 
-def _strided(data: Edge, strides: Sequence[int], new: Tape) -> Edge:
-    """The integers that a window of one element reads."""
+def _rows(data: Edge, strides: Sequence[int], new: Tape) -> Edge:
+    """The integers that a window of one element reads, channels last."""
+    axes = np.arange(1, len(strides) + 1)
+    last = new.Transpose(data, perm=[0, *(axes + 1).tolist(), 1])
     if set(strides) <= {1}:
-        return data
-    axes = np.arange(2, 2 + len(strides))
-    ends = np.full(axes.size, _TO_THE_END)
-    arrays = (np.zeros_like(axes), ends, axes, np.asarray(strides))
-    return new.Slice(data, *(new.const(array.astype(np.int64)) for array in arrays))
+        return last
+    arrays = (np.zeros_like(axes), np.full(axes.size, _TO_THE_END), axes, np.asarray(strides))
+    return new.Slice(last, *(new.const(array.astype(np.int64)) for array in arrays))
 
 
 def _product(m: Match, new: Tape, columns: Sequence[Edge | None]) -> Result:
@@ -97,9 +97,8 @@ def _product(m: Match, new: Tape, columns: Sequence[Edge | None]) -> Result:
     scale, zero, addend = columns
     weights = array_of(m.W)
     matrix = new.const(np.ascontiguousarray(weights.reshape(weights.shape[:2]).T), like=m.W)
-    data = _strided(m.q, m.conv.attr("strides") or (), new)
-    last = new.Transpose(data, perm=[0, *range(2, weights.ndim), 1])
-    inputs = [last, matrix, m.s, scale, m.z, zero, addend]
+    rows = _rows(m.q, m.conv.attr("strides") or (1,) * (weights.ndim - 2), new)
+    inputs = [rows, matrix, m.s, scale, m.z, zero, addend]
     product = new.node("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
     return new.Transpose(product, perm=[0, weights.ndim - 1, *range(1, weights.ndim - 1)])
 
@@ -115,10 +114,10 @@ def _integer(m: Match, new: Tape) -> Result:
 class IntegerPointwiseConvPass(UBFusionPass):
     """A 1×1 convolution of integers whose result is not quantized becomes a product of integers.
 
-    before   Conv(DequantizeLinear(q, s, z), DequantizeLinear(W, t, w), bias) or
-             Cast(ConvInteger(q, W, z, w))·(s·t) + bias, with a window of one element
-    after    Transpose(MatMulIntegerToFloat(Transpose(q), Wᵀ, s, t, z, w, bias)), with a Slice of q
-             before it for strides
+    before   Conv(DequantizeLinear(q, s, z), DequantizeLinear(W, t, w), bias) or Cast(ConvInteger(q,
+             W, z, w))·(s·t) + bias, with a window of one element
+    after    Transpose(MatMulIntegerToFloat(Transpose(q), Wᵀ, s, t, z, w, bias)), with a Slice of
+             the rows for strides
     refuses  a result that is quantized, which onnxruntime computes in integers as it is; groups and
              padding; fewer than 64 channels of dequantized data, with which the transpositions take
              longer; several scales for the data; weights of more than 33,025 channels, whose sums
