@@ -127,6 +127,7 @@ _ORDER = (
     # The operators of onnxruntime come after all portable passes, which do not know them.
     # quantization: before activations go into convolutions of floats
     "quantization.quantized_activation",
+    "quantization.quantized_mean",
     # attention
     "attention.rotary_embedding_ub_fusion",
     "attention.group_query_attention_fusion",  # before the one that takes repeated keys

@@ -28,4 +28,6 @@ FIRES = [
     Fires("floats are read, but the integers are transposed again", ELSEWHERE.replace("y, r, z", "q, r, z").replace("f = Neg (v)", "f = Neg (v) y = Transpose <perm = [0, 2, 3, 1]> (q)"), ["Transpose", "DynamicQuantizeLinear", "Transpose", "Neg", "Transpose"]),
 ]  # fmt: skip
 
-test_stays, test_fires = tables("QuantizeBeforeTransposePass", STAYS, FIRES, in_functions="less often")
+test_stays, test_fires = tables(
+    "QuantizeBeforeTransposePass", STAYS, FIRES, in_functions="less often"
+)
