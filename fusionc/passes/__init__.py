@@ -160,6 +160,7 @@ _ORDER = (
     # quantization: products
     "quantization.grouped_conv_integer",  # before the change of its types
     "quantization.integer_pointwise_conv",  # likewise
+    "quantization.dequantized_conv",
     "quantization.quantize_before_transpose",  # for the Transposes that are made there
     "quantization.quantized_signedness",
     "quantization.dynamic_conv_signedness",  # of weights that are uint8 by then
