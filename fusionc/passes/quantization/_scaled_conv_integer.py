@@ -10,14 +10,12 @@ from fusionc.passes._shared.constants import array_of, dims_of
 from fusionc.rewrite import Tape, const, either, maybe, op, refuse, var
 
 q = var("q")
-s = var("s")
-z = maybe(var("z"))
 W = const("W")
 t = const("t")
 w = maybe(const("w"))
 bias = const("bias")
-SUM = op.Cast(op.ConvInteger(q, W, z, w, _as="conv"), to=TensorProto.FLOAT)
-SCALED = either(SUM * (s * t), (SUM * s) * t, (SUM * t) * s)
+SUM = op.Cast(op.ConvInteger(q, W, maybe(var("z")), w, _as="conv"), to=TensorProto.FLOAT)
+SCALED = either(SUM * (var("s") * t), (SUM * var("s")) * t, (SUM * t) * var("s"))
 
 
 def one_for_each_channel(value: Edge, weights: Edge, new: Tape) -> Edge:

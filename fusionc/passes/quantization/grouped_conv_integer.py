@@ -23,7 +23,7 @@ _BYTES = (TensorProto.UINT8, TensorProto.INT8)
 
 
 def _require_groups(m: Match) -> None:
-    """Refuses what is no faster, or not exact, as a convolution of floats."""
+    """Refuses one group, and sums that a convolution of floats would round."""
     require_onnxruntime(m)
     if m.conv.attr("group", 1) == 1:
         refuse("the convolution has one group")

@@ -10,7 +10,7 @@ _ACTIVATIONS = ("Clip", "Relu")
 
 
 def _matches(graph: Graph) -> Iterator[Match]:
-    """Quantizations of what is transposed and, after that, limited."""
+    """Quantizations after a Transpose and, perhaps, activations."""
     for quantize in graph.of_operator("DynamicQuantizeLinear"):
         activations, transpose = _chain_before(quantize)
         if transpose is not None and transpose.is_op("Transpose"):
@@ -19,7 +19,7 @@ def _matches(graph: Graph) -> Iterator[Match]:
 
 
 def _shared_activations(graph: Graph) -> Iterator[Match]:
-    """Activations of what is transposed that a quantization and others read."""
+    """Activations after a Transpose that a quantization and others read."""
     for node in [node for name in _ACTIVATIONS for node in graph.of_operator(name)]:
         transpose = _maker(node)
         result = node.outputs[0]
