@@ -128,6 +128,7 @@ _ORDER = (
     # From here on, passes may emit onnxruntime's own operators, which portable passes do not know.
     # quantization: before activations are fused into float convolutions
     "quantization.quantized_activation",
+    "quantization.quantized_mean",
     # attention
     "attention.rotary_embedding_ub_fusion",
     # before MultiHeadAttention, which accepts repeated keys, too
@@ -160,7 +161,10 @@ _ORDER = (
     "convolution.few_channels_conv",  # after activations have been fused into the Conv
     # quantization: products
     "quantization.grouped_conv_integer",  # before the passes that change integer types
-    "quantization.dequantized_pointwise_conv",  # before the passes that change integer types
+    "quantization.integer_pointwise_conv",  # before the passes that change integer types
+    "quantization.dequantized_conv",
+    # after the passes that add Transposes
+    "quantization.quantize_before_transpose",
     "quantization.quantized_signedness",
     "quantization.dynamic_conv_signedness",  # after the pass that makes weights uint8
     "quantization.inference_qbmm_add_fusion",

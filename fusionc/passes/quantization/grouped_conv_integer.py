@@ -5,65 +5,81 @@ import math
 import numpy as np
 from onnx import TensorProto
 
+from fusionc.model.tensors import Array
 from fusionc.passes._shared.constants import array_of, dims_of
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.rewrite import (
-    Match,
-    Pattern,
-    Result,
-    Tape,
-    UBFusionPass,
-    const,
-    maybe,
-    op,
-    refuse,
-    var,
+from fusionc.passes.quantization._scaled_conv_integer import (
+    SCALED,
+    SUM,
+    bias,
+    bias_of_channels,
+    one_for_each_channel,
 )
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
 _LARGEST = 255  # difference of an integer of 8 bits and a zero point
 _EXACT = 1 << 24  # integers up to this size are float32 numbers
 _BYTES = (TensorProto.UINT8, TensorProto.INT8)
 
 
-class GroupedConvIntegerPass(UBFusionPass):
-    """A ConvInteger with groups becomes a Conv, whose sums of integers are exact.
+def _require_groups(m: Match) -> None:
+    """Refuses one group, and sums that a convolution of floats would round."""
+    require_onnxruntime(m)
+    if m.conv.attr("group", 1) == 1:
+        refuse("the convolution has one group")
+    if m.q.elem_type not in _BYTES:
+        refuse("the element type is unknown")
+    if math.prod(dims_of(m.W)[1:]) * _LARGEST**2 >= _EXACT:
+        refuse("the sum may need more than 24 bits")
+    if m.z is not None and m.z.shape != ():
+        refuse("not one zero point")
 
-    before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float)
-    after    Conv(DequantizeLinear(q, 1, z), W − w)
+
+def _real_weights(m: Match) -> Array:
+    """The weights without their zero point."""
+    zero = np.zeros((), np.int32) if m.w is None else array_of(m.w).astype(np.int32)
+    if zero.size != 1:
+        refuse("not one zero point")
+    return (array_of(m.W).astype(np.int32) - zero.reshape(())).astype(np.float32)
+
+
+def _scaled(m: Match, new: Tape) -> Result:
+    """The convolution with its scales and its addend."""
+    _require_groups(m)
+    if m.s.shape != () or m.s.elem_type != TensorProto.FLOAT:
+        refuse("not one scale in float32")
+    weights = _real_weights(m)
+    scale = array_of(one_for_each_channel(m.t, m.W, new))
+    scale = scale.reshape((-1, *(1,) * (weights.ndim - 1))) if scale.ndim else scale
+    data = new.DequantizeLinear(m.q, m.s, m.z)
+    addend = bias_of_channels(m.bias, m.W, new)
+    return new.Conv(data, new.const(weights * scale, dtype=np.float32), addend, like=m.conv)
+
+
+class GroupedConvIntegerPass(UBFusionPass):
+    """A ConvInteger with groups becomes a Conv of floats.
+
+    before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float), scaled by s·t or not, and
+             then with a bias or not
+    after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias), with 1 for scales that are not there
     refuses  one group; sums of so many products that they may not fit into the 24 bits of float32;
-             weights that are not constant; more than one zero point; other targets
-    algebra  Σ (q − z)·(W − w) with K products is an integer of at most K·255², in any order;
-             padding is q = z in both
+             weights that are not constant; more than one zero point, or scale of the data; scales
+             of the weights and a bias that are not one number for each channel; other targets
+    algebra  Σ (q − z)·(W − w) with K products is an integer of at most K·255², in any order, and
+             s·t·Σ is rounded; padding is q = z in both
     source   onnxruntime's quantize_dynamic; it computes groups of ConvInteger one after the other:
              a depthwise convolution of 144 channels takes 0.3 of the time as Conv
     """
 
+    numerics = "rounding"
     patterns = (
-        Pattern(
-            "GroupedConvInteger",
-            op.Cast(
-                op.ConvInteger(
-                    var("q"), const("W"), maybe(var("z")), maybe(const("w")), _as="conv"
-                ),
-                to=TensorProto.FLOAT,
-            ),
-        ),
+        Pattern("ScaledGroupedConvIntegerAdd", SCALED + bias, _scaled),
+        Pattern("ScaledGroupedConvInteger", SCALED, _scaled),
+        Pattern("GroupedConvInteger", SUM),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        require_onnxruntime(m)
-        if m.conv.attr("group", 1) == 1:
-            refuse("the convolution has one group")
-        if m.q.elem_type not in _BYTES:
-            refuse("the element type is unknown")
-        if math.prod(dims_of(m.W)[1:]) * _LARGEST**2 >= _EXACT:
-            refuse("the sum may need more than 24 bits")
-        if m.z is not None and m.z.shape != ():
-            refuse("not one zero point")
-        zero = np.zeros((), np.int32) if m.w is None else array_of(m.w).astype(np.int32)
-        if zero.size != 1:
-            refuse("not one zero point")
-        weights = (array_of(m.W).astype(np.int32) - zero.reshape(())).astype(np.float32)
-        one = new.const(np.asarray(1, np.float32))
-        data = new.DequantizeLinear(m.q, one, m.z)
-        return new.Conv(data, new.const(weights), like=m.conv)
+        _require_groups(m)
+        weights = new.const(_real_weights(m))
+        data = new.DequantizeLinear(m.q, new.const(np.asarray(1, np.float32)), m.z)
+        return new.Conv(data, weights, like=m.conv)

@@ -13,6 +13,12 @@ def graph(
     return GRAPH.format(q, constants, attributes, inputs)
 
 
+SCALED = (
+    "agraph (float[N,4,5,5] x) => (float[?,?,?,?] y) <uint8[4,1,3,3] W, uint8 w = {7}, float[4,1,1] t = {0.1, 0.2, 0.3, 0.4}, "
+    "float[1,4,1,1] B = {1, -2, 3, 4}> { q, s, z = DynamicQuantizeLinear (x) i = ConvInteger <group = 4> (q, W, z, w) "
+    "c = Cast <to = 1> (i) k = Mul (s, t) m = Mul (c, k) y = Add (m, B) }"
+)
+ROWS = SCALED.replace("float[4,1,1] t = {0.1, 0.2, 0.3, 0.4}", "float[3,1] t = {0.1, 0.2, 0.3}")
 STAYS = [
     Stays("one group", graph(attributes="").replace("[4,1,3,3]", "[4,4,3,3]"), "the convolution has one group"),
     Stays("many products", graph("uint8[N,64,9,9]", "uint8[2,32,3,3] W, uint8 z = {3}, uint8 w = {7}", "<group = 2>"), "the sum may need more than 24 bits"),
@@ -23,6 +29,10 @@ STAYS = [
 ]  # fmt: skip
 LEFT = ["DequantizeLinear", "Conv"]
 FIRES = [
+    Fires("a scale and an addend", SCALED, ["DynamicQuantizeLinear", *LEFT], edge_values=False),
+    Fires("a scale", SCALED.replace("m = Mul (c, k) y = Add (m, B)", "y = Mul (c, k)"), ["DynamicQuantizeLinear", *LEFT], edge_values=False),
+    Fires("one scale", SCALED.replace("float[4,1,1] t = {0.1, 0.2, 0.3, 0.4}", "float t = {0.1}"), ["DynamicQuantizeLinear", *LEFT], edge_values=False),
+    Fires("a scale for each row of pixels", ROWS, ["DynamicQuantizeLinear", *LEFT, "Mul", "Mul", "Add"]),
     Fires("depthwise", graph(), LEFT),
     Fires("int8", graph("int8[N,4,5,5]", "int8[4,1,3,3] W, int8 z = {-3}, int8 w = {7}"), LEFT),
     Fires("uint8 by int8", graph(constants="int8[4,1,3,3] W, uint8 z = {131}, int8 w = {7}"), LEFT),
