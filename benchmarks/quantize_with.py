@@ -15,7 +15,7 @@
     onnx_quantize       onnx-quantize                           int8 weights and activations
     shrink_ray          onnx-shrink-ray                         quantize_weights
     ppq                 esp-ppq torch                           ONNXRUNTIME as its platform
-    torch               torch torchvision torchao onnxscript    pt2e of a MobileNetV2, exported
+    torch               torch torchao onnx onnxscript           pt2e of residual convolutions
     tflite              tensorflow tf2onnx                      int8 of a MobileNetV2, by tf2onnx
 
 The last two make their model themselves, with random weights: they need no MODEL. The first array
@@ -168,9 +168,21 @@ def torch(model: Path | None, inputs: Feeds, target: Path) -> None:
     from torchao.quantization.pt2e import move_exported_model_to_eval
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
-    from torchvision.models import mobilenet_v2
 
-    network = mobilenet_v2().eval()
+    class Block(tool.nn.Module):
+        def __init__(self, before: int, after: int, stride: int) -> None:
+            super().__init__()
+            self.first = tool.nn.Conv2d(before, after, 3, stride, 1)
+            self.second = tool.nn.Conv2d(after, after, 3, 1, 1)
+            self.skip = tool.nn.Conv2d(before, after, 1, stride)
+
+        def forward(self, x: tool.Tensor) -> tool.Tensor:
+            return tool.relu(self.second(tool.relu(self.first(x))) + self.skip(x))
+
+    tool.manual_seed(0)
+    blocks = [Block(*sizes) for sizes in ((3, 32, 4), (32, 64, 2), (64, 128, 2), (128, 256, 2))]
+    ends = [tool.nn.AdaptiveAvgPool2d(1), tool.nn.Flatten(), tool.nn.Linear(256, 1000)]
+    network = tool.nn.Sequential(*blocks, *ends).eval()
     (name,) = inputs
     example = (tool.from_numpy(inputs[name]),)
     exported = tool.export.export(network, example).module()

@@ -18,10 +18,10 @@ from fusionc.model.graph import Edge, Node
 from fusionc.operators.integer_operators import DEQUANTIZE, QUANTIZE
 from fusionc.operators.signedness import kernel_of
 
-QDQ = "between DequantizeLinear and QuantizeLinear (QDQ)"
+QDQ = "in QDQ pairs"
 INPUTS_ONLY = "with QDQ on inputs only"
-QOPERATOR = "on integers with a quantized result (QOperator)"
-INTEGER_PRODUCT = "on integers with a result of int32 or float (dynamic quantization)"
+QOPERATOR = "in QOperator format"
+INTEGER_PRODUCT = "on integers quantized while the model runs (dynamic)"
 WEIGHTS_ONLY = "with only the weights dequantized"
 
 

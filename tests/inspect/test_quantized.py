@@ -40,7 +40,7 @@ def test_pairs_around_a_convolution_run_in_integers(tmp_path: Path) -> None:
     findings = found(conv("uint8", QUANTIZED), tmp_path)
     assert [*findings] == ["quantized"]
     text = findings["quantized"].text
-    assert text.startswith("1 operator between DequantizeLinear and QuantizeLinear (QDQ); ")
+    assert text.startswith("1 operator in QDQ pairs; ")
     assert "data in uint8, weights in int8, one scale for each tensor" in text
     assert "onnxruntime computes 1 of 1 in integers" in text
     assert findings["quantized"].to_do == NOTHING
@@ -97,6 +97,6 @@ def test_products_of_integers_and_the_processor(
     weights = np.ones((8, 8), np.int8)
     model.graph.initializer.append(numpy_helper.from_array(weights, "W"))
     text = found(model, tmp_path)["quantized"].text
-    assert "1 operator on integers with a result of int32 or float (dynamic quantization)" in text
+    assert "1 operator on integers quantized while the model runs (dynamic)" in text
     assert "data in uint8, weights in int8" in text
     assert text.endswith("this processor lacks VNNI, without which these gain less")
