@@ -24,9 +24,9 @@ the passes for integers alone that promise the same bits; both without onnxrunti
 the share of elements that differ.
 
 What is measured is kept in RESULTS.jsonl, from where a run goes on with the same code and machine;
-RESULTS.md is written anew at the end. --page puts the means into a page as well. Exit code 1 if a
-conversion fails, if the bits after the passes for signedness differ, or if a form is slower than
-the file as it came by more than 1.02 beyond A/A.
+RESULTS.md is written anew at the end. Exit code 1 if a conversion fails, if the bits after the
+passes for signedness differ, or if a form is slower than the file as it came by more than 1.02
+beyond A/A.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ from latency import inputs_of
 from low_precision_styles import STYLES, Feeds, NotApplicable, Style, written
 from machine import machine
 from packages import verdict_of
-from pages import put_table
 from ratios import mean_of
 from rich.console import Console
 from sweep import hydrated
@@ -432,7 +431,7 @@ def _mean(rows: Sequence[Row], form: str) -> str:
 
 def table(rows: Sequence[Row], threads: int) -> Iterator[str]:
     """Every row, in Markdown."""
-    yield f"| {_threads(threads)} | style | ms of float32 | A/A | {' | '.join(_TITLES)} | |"
+    yield f"| model | style, {_threads(threads)} | ms | A/A | {' | '.join(_TITLES)} | |"
     yield f"|---|---|--:|--:|{'--:|' * len(FORMS)}---|"
     for row in rows:
         if row.threads == threads:
@@ -471,8 +470,6 @@ def main() -> int:
         head = f"{measurements.where}; benchmarks/low_precision.py."
         text = "\n\n".join([head, measured_means, every, verdict(rows), ""])
         Path(f"{options.results}.md").write_text(text)
-    if options.page:
-        put_table(options.page, "low_precision", f"{measurements.where}.\n\n{measured_means}")
     return int(any(row.is_wrong() or row.slower() for row in rows))
 
 
@@ -494,7 +491,6 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument(
         "--results", type=Path, help="RESULTS: rows that it has are not measured again"
     )
-    parser.add_argument("--page", type=Path, help="a page that has a place for the means")
     options = parser.parse_args()
     options.models = options.models.split(",")
     options.styles = options.styles.split(",")

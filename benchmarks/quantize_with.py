@@ -7,7 +7,8 @@
     nncf                nncf onnx onnxruntime                   nncf.quantize, its defaults
     nncf_mixed          the same                                preset MIXED
     nncf_weights        the same                                compress_weights, INT8_ASYM
-    modelopt            'nvidia-modelopt[onnx]'                 quantize_mode int8
+    modelopt            'nvidia-modelopt[onnx]'                 int8; the rest in float16
+    modelopt_f32        the same                                int8, high_precision_dtype fp32
     quark               amd-quark onnx onnxruntime              configuration S8S8_AAWS
     quark_u8            the same                                configuration U8S8_AAWS
     inc                 onnx-neural-compressor                  static, its defaults
@@ -89,7 +90,7 @@ def nncf_weights(model: Path, inputs: Feeds, target: Path) -> None:
     onnx.save(tool.compress_weights(onnx.load(model), mode=mode), target)
 
 
-def modelopt(model: Path, inputs: Feeds, target: Path) -> None:
+def modelopt(model: Path, inputs: Feeds, target: Path, **how: Any) -> None:
     from modelopt.onnx.quantization import quantize
 
     quantize(
@@ -98,7 +99,12 @@ def modelopt(model: Path, inputs: Feeds, target: Path) -> None:
         calibration_data=inputs,
         calibration_eps=["cpu"],
         output_path=str(target),
+        **how,
     )
+
+
+def modelopt_f32(model: Path, inputs: Feeds, target: Path) -> None:
+    modelopt(model, inputs, target, high_precision_dtype="fp32")
 
 
 def quark(model: Path, inputs: Feeds, target: Path, configuration: str = "S8S8_AAWS") -> None:
@@ -216,8 +222,8 @@ def tflite(model: Path | None, inputs: Feeds, target: Path) -> None:
 TOOLS: dict[str, Callable[[Any, Feeds, Path], None]] = {
     tool.__name__: tool
     for tool in (
-        nncf, nncf_mixed, nncf_weights, modelopt, quark, quark_u8, inc, inc_dynamic, onnx_quantize,
-        shrink_ray, ppq, torch, tflite,
+        nncf, nncf_mixed, nncf_weights, modelopt, modelopt_f32, quark, quark_u8, inc, inc_dynamic,
+        onnx_quantize, shrink_ray, ppq, torch, tflite,
     )
 }  # fmt: skip
 

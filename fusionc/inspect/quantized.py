@@ -57,7 +57,7 @@ def _style(census: IntegerCensus) -> str:
 
 
 def _types(types: Iterable[int]) -> str:
-    return " and ".join(sorted(TensorProto.DataType.Name(one).lower() for one in types))
+    return " and ".join(sorted(TensorProto.DataType.Name(one).lower() for one in types if one))
 
 
 def _scales(weights: Iterable[Edge]) -> list[str]:

@@ -100,3 +100,22 @@ def test_products_of_integers_and_the_processor(
     assert "1 operator on integers quantized while the model runs (dynamic)" in text
     assert "data in uint8, weights in int8" in text
     assert text.endswith("this processor lacks VNNI, without which these gain less")
+
+
+def test_stored_floats_that_are_quantized_are_weights(tmp_path: Path) -> None:
+    """ModelOpt writes them so."""
+    model = parse("""agraph (float[1,8,6,6] x) => (float[1,8,6,6] y)
+        <float s = {0.1}, uint8 z = {3}, float ws = {0.05}, int8 wz = {0}> {
+        q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z)
+        v = QuantizeLinear (W, ws, wz) w = DequantizeLinear (v, ws, wz) [conv] y = Conv (d, w) }""")
+    weights = np.ones((8, 8, 1, 1), np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "W"))
+    finding = found(model, tmp_path)["quantized"]
+    assert "data in uint8, weights in int8, one scale for each tensor" in finding.text
+
+
+def test_a_convolution_between_two_types(tmp_path: Path) -> None:
+    """NNCF quantizes what follows a Relu without a sign, and what follows a sum with one."""
+    tail = "r = QuantizeLinear (c, s, wz) y = DequantizeLinear (r, s, wz)"
+    text = found(conv("uint8", tail), tmp_path)["dequantized and computed in float32"].text
+    assert "1 Conv: its data are uint8 and its result is quantized to int8" in text
