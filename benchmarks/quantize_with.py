@@ -214,9 +214,7 @@ def tflite(model: Path | None, inputs: Feeds, target: Path) -> None:
         file.write(converter.convert())
         file.flush()
         command = [sys.executable, "-m", "tf2onnx.convert", "--tflite", file.name]
-        subprocess.run([*command, "--output", target, "--opset", "18", "--dequantize"], check=False)
-        if not target.is_file():
-            subprocess.run([*command, "--output", target, "--opset", "18"], check=True)
+        subprocess.run([*command, "--output", target, "--opset", "18"], check=True)
 
 
 TOOLS: dict[str, Callable[[Any, Feeds, Path], None]] = {
@@ -240,7 +238,11 @@ def main() -> int:
     inputs = dict(np.load(options.inputs))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     TOOLS[options.tool](options.model, inputs, options.out)
-    np.savez(options.out.with_suffix(".npz"), **inputs)
+    import onnx
+
+    # a tool may have given the inputs other names
+    names = [value.name for value in onnx.load(options.out, load_external_data=False).graph.input]
+    np.savez(options.out.with_suffix(".npz"), **dict(zip(names, inputs.values(), strict=True)))
     return 0
 
 
