@@ -242,7 +242,9 @@ def main() -> int:
 
     # a tool may have given the inputs other names
     names = [value.name for value in onnx.load(options.out, load_external_data=False).graph.input]
-    np.savez(options.out.with_suffix(".npz"), **dict(zip(names, inputs.values(), strict=True)))
+    if {*names} != inputs.keys():
+        inputs = dict(zip(names, inputs.values(), strict=True))
+    np.savez(options.out.with_suffix(".npz"), **inputs)
     return 0
 
 
