@@ -471,7 +471,7 @@ def main() -> int:
     measurements.show(f"\n{measured_means}\n\n{verdict(rows)}")
     if options.results:
         every = "\n\n".join("\n".join(table(rows, threads)) for threads in options.threads)
-        head = f"{measurements.where}; benchmarks/low_precision.py."
+        head = f"{measurements.where}; with one thread processor time; benchmarks/low_precision.py."
         text = "\n\n".join([head, measured_means, every, verdict(rows), ""])
         Path(f"{options.results}.md").write_text(text)
     return int(any(row.is_wrong() or row.slower() for row in rows))

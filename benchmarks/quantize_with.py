@@ -13,7 +13,7 @@
     quark_u8            the same                                configuration U8S8_AAWS
     inc                 onnx-neural-compressor                  static, its defaults
     inc_dynamic         the same                                dynamic, its defaults
-    onnx_quantize       onnx-quantize                           int8 weights and activations
+    onnx_quantize       onnx-quantize                           dynamic, its defaults
     shrink_ray          onnx-shrink-ray                         quantize_weights
     ppq                 esp-ppq torch                           ONNXRUNTIME as its platform
     torch               torch torchao onnx onnxscript           pt2e of residual convolutions
@@ -133,13 +133,9 @@ def inc_dynamic(model: Path, inputs: Feeds, target: Path) -> None:
 
 def onnx_quantize(model: Path, inputs: Feeds, target: Path) -> None:
     import onnx
-    from onnx_quantize import QActivationArgs, QConfig, QWeightArgs, quantize
+    from onnx_quantize import QConfig, quantize
 
-    config = QConfig(
-        weights=QWeightArgs(dtype="int8", symmetric=True),
-        input_activations=QActivationArgs(dtype="uint8", is_static=True),
-        calibration_data=next(iter(inputs.values())),
-    )
+    config = QConfig(is_static=False)
     onnx.save(quantize(onnx.load(model), config), target)
 
 
