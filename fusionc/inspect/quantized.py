@@ -46,9 +46,9 @@ def _style(census: IntegerCensus) -> str:
     """How a model is quantized, in a sentence for each writing."""
     total = sum(len(nodes) for name, nodes in census.writings.items() if name != WEIGHTS_ONLY)
     said = [f"{counted(len(nodes), 'operator')} {name}" for name, nodes in census.writings.items()]
-    types = f"data in {_types(census.data)}, " if census.data else ""
-    weights = [_types({value.elem_type for value in census.weights}), *_scales(census.weights)]
-    said.append(f"{types}weights in {', '.join(weights)}" if census.weights else types.strip(", "))
+    parts = {"data": census.data, "weights": {value.elem_type for value in census.weights}}
+    types = [f"{name} in {text}" for name, part in parts.items() if (text := _types(part))]
+    said.append(", ".join([*types, *_scales(census.weights)]))
     if total:
         run = f"onnxruntime computes {len(census.in_integers):,} of {total:,} in integers"
         vnni = "has VNNI" if has_vnni() else "lacks VNNI, without which these gain less"
