@@ -48,7 +48,8 @@ def _style(census: IntegerCensus) -> str:
     said = [f"{counted(len(nodes), 'operator')} {name}" for name, nodes in census.writings.items()]
     parts = {"data": census.data, "weights": {value.elem_type for value in census.weights}}
     types = [f"{name} in {text}" for name, part in parts.items() if (text := _types(part))]
-    said.append(", ".join([*types, *_scales(census.weights)]))
+    if types:
+        said.append(", ".join([*types, *_scales(census.weights)]))
     if total:
         run = f"onnxruntime computes {len(census.in_integers):,} of {total:,} in integers"
         vnni = "has VNNI" if has_vnni() else "lacks VNNI, without which these gain less"
