@@ -24,7 +24,7 @@ the passes for integers alone that promise the same bits; both without onnxrunti
 the share of elements that differ.
 
 What is measured is kept in RESULTS.jsonl, from where a run goes on with the same code and machine;
-RESULTS.md is written anew at the end. Exit code 1 if a conversion fails, if the bits after the
+RESULTS.md is written anew after each row. Exit code 1 if a conversion fails, if the bits after the
 passes for signedness differ, or if a form is slower than the file as it came by more than 1.02
 beyond A/A.
 """
@@ -465,16 +465,23 @@ def main() -> int:
     measurements = Measurements(options)
     head = "".join(f"{title:>9}" for title in ("A/A", *FORMS))
     measurements.show(f"{'model':18}{'style':16}{'th':>2}{'ms':>9}{head}")
-    rows = list(measurements.rows())
-    by_threads = [means(rows, threads) for threads in options.threads]
-    measured_means = "\n\n".join("\n".join(lines) for lines in by_threads)
-    measurements.show(f"\n{measured_means}\n\n{verdict(rows)}")
-    if options.results:
-        every = "\n\n".join("\n".join(table(rows, threads)) for threads in options.threads)
-        head = f"{measurements.where}; with one thread processor time; benchmarks/low_precision.py."
-        text = "\n\n".join([head, measured_means, every, verdict(rows), ""])
-        Path(f"{options.results}.md").write_text(text)
+    rows = list[Row]()
+    for row in measurements.rows():
+        rows.append(row)
+        if options.results:
+            text = page(rows, options.threads, measurements.where)
+            Path(f"{options.results}.md").write_text(text)
+    by_threads = ["\n".join(means(rows, threads)) for threads in options.threads]
+    measurements.show("\n\n".join(["", *by_threads, verdict(rows)]))
     return int(any(row.is_wrong() or row.slower() for row in rows))
+
+
+def page(rows: Sequence[Row], numbers_of_threads: Sequence[int], where: str) -> str:
+    """Means, every row, and how many are wrong or slower, in Markdown."""
+    head = f"{where}; with one thread processor time; benchmarks/low_precision.py."
+    by_threads = ["\n".join(means(rows, threads)) for threads in numbers_of_threads]
+    every = ["\n".join(table(rows, threads)) for threads in numbers_of_threads]
+    return "\n\n".join([head, *by_threads, *every, verdict(rows), ""])
 
 
 def parsed_options() -> argparse.Namespace:
