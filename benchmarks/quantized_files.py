@@ -70,7 +70,7 @@ def style(path: Path) -> str:
     census = integer_census(node for graph in model.graphs for node in graph.nodes)
     correct_by_onnxruntime(census, path)
     writings = census.writings
-    most = max(writings, key=lambda name: len(writings[name]), default="weights cast from integers")
+    most = max(writings, key=lambda name: len(writings[name]), default="")
     return f"{most} | {len(census.in_integers)} of {len(census.nodes)}"
 
 

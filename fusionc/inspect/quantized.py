@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from fusionc.inspect.finding import Finding, counted
-from fusionc.inspect.integer_census import WEIGHTS_ONLY, IntegerCensus, integer_census
+from fusionc.inspect.integer_census import (
+    WEIGHTS_CAST,
+    WEIGHTS_ONLY,
+    IntegerCensus,
+    integer_census,
+)
 from fusionc.inspect.left_in_float import correct_by_onnxruntime
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.operators.integer_operators import DEQUANTIZE, QUANTIZE
@@ -19,6 +24,7 @@ from fusionc.runtime.processor import has_vnni
 if TYPE_CHECKING:
     from fusionc.inspect.dry_run import DryRun
 
+_OF_WEIGHTS = (WEIGHTS_ONLY, WEIGHTS_CAST)  # whose data are floats
 _MOST = 4  # operators named for a reason
 
 
@@ -44,7 +50,8 @@ def findings(model: Model, dry: DryRun, path: Path) -> Iterator[Finding]:
 
 def _style(census: IntegerCensus) -> str:
     """How a model is quantized, in a sentence for each writing."""
-    total = sum(len(nodes) for name, nodes in census.writings.items() if name != WEIGHTS_ONLY)
+    of_data = [nodes for name, nodes in census.writings.items() if name not in _OF_WEIGHTS]
+    total = sum(map(len, of_data))
     said = [f"{counted(len(nodes), 'operator')} {name}" for name, nodes in census.writings.items()]
     parts = {"data": census.data, "weights": {value.elem_type for value in census.weights}}
     types = [f"{name} in {text}" for name, part in parts.items() if (text := _types(part))]

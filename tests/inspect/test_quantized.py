@@ -88,6 +88,16 @@ def test_weights_alone_are_dequantized(tmp_path: Path) -> None:
     )
 
 
+def test_weights_are_cast(tmp_path: Path) -> None:
+    model = parse("""agraph (float[2,8] x) => (float[2,8] y)
+        <float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> {
+        v = Cast <to = 1> (W) w = Mul (v, s) y = MatMul (x, w) }""")
+    weights = np.ones((8, 8), np.int8)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "W"))
+    text = found(model, tmp_path)["quantized"].text
+    assert text == "1 operator with weights cast from integers; weights in int8"
+
+
 def test_products_of_integers_and_the_processor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
