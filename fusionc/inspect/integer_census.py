@@ -89,15 +89,18 @@ def _cast_weights(node: Node) -> Edge | None:
     weights = node.inputs[1] if node.op in WEIGHTED and len(node.inputs) > 1 else None
     for _ in range(FAR):
         maker = None if weights is None else weights.producer
-        if maker is None or not maker.inputs:
-            return None
+        if maker is None:
+            break
         if maker.is_op("Cast"):
-            source = maker.inputs[0]
-            is_found = source is not None and source.is_constant and source.elem_type in BYTES
-            return source if is_found else None
+            return _stored_bytes(maker.inputs[0])
         varying = [v for v in maker.inputs if v is not None and not v.is_constant]
         weights = varying[0] if len(varying) == 1 else None
     return None
+
+
+def _stored_bytes(value: Edge | None) -> Edge | None:
+    is_stored = value is not None and value.is_constant and value.elem_type in BYTES
+    return value if is_stored else None
 
 
 def integer_census(nodes: Iterable[Node]) -> IntegerCensus:
