@@ -27,6 +27,8 @@ import onnxruntime
 from content import INSTALLED, Array
 from onnx import TensorProto
 from packages import Measurements, Row, feeds_of, means, models
+from ratios import outputs
+from rich.console import Console
 
 from fusionc.disk.load import load
 from fusionc.inspect.integer_census import integer_census
@@ -51,8 +53,21 @@ def quantized(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
         if has_integers(path):
             yield name, path
     for path in sorted(options.made.glob("*.onnx")):
-        if options.only in path.name:
+        if options.only not in path.name:
+            continue
+        if fault := fault_of(path):
+            Console(stderr=True).print(f"not run by onnxruntime: {path.name}: {fault}")
+        else:
             yield path.stem, path
+
+
+def fault_of(path: Path) -> str:
+    """Why onnxruntime does not run a file as it came; empty if it does."""
+    try:
+        outputs(path, dict(np.load(path.with_suffix(".npz"))))
+    except Exception as problem:  # onnxruntime raises all kinds
+        return " ".join(str(problem).split())[:300]
+    return ""
 
 
 def has_integers(path: Path) -> bool:
