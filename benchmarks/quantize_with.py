@@ -15,7 +15,7 @@
     inc_dynamic         the same                                dynamic, its defaults
     onnx_quantize       onnx-quantize                           dynamic, its defaults
     shrink_ray          onnx-shrink-ray                         quantize_weights
-    ppq                 esp-ppq torch                           ONNXRUNTIME as its platform
+    ppq                 esp-ppq torch                           TRT_INT8, of a model of fixed sizes
     torch               torch torchao onnx onnxscript           pt2e of residual convolutions
     tflite              tensorflow tf2onnx                      int8 of a MobileNetV2, by tf2onnx
 
