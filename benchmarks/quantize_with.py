@@ -147,6 +147,7 @@ def shrink_ray(model: Path, inputs: Feeds, target: Path) -> None:
 
 
 def ppq(model: Path, inputs: Feeds, target: Path) -> None:
+    import onnx
     import torch
     from esp_ppq import QuantizationSettingFactory
     from esp_ppq.api import export_ppq_graph, quantize_onnx_model
@@ -163,6 +164,12 @@ def ppq(model: Path, inputs: Feeds, target: Path) -> None:
         device="cpu",
     )
     export_ppq_graph(graph, TargetPlatform.ONNXRUNTIME, str(target))
+    made = onnx.load(target)  # which says opset 13, and has an attribute of opset 14
+    for node in made.graph.node:
+        kept = [one for one in node.attribute if one.name != "allowzero"]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+    onnx.save(made, target)
 
 
 def torch(model: Path | None, inputs: Feeds, target: Path) -> None:
