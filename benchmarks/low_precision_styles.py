@@ -2,7 +2,8 @@
 
 Static and dynamic quantization is onnxruntime's own, with the options that give what other tools
 write, and without its `quant_pre_process`, which makes a Gemm between two Reshapes of each MatMul
-with a bias; weights of 8 and 4 bits and of float8 stand behind DequantizeLinear, scaled symmetrically.
+with a bias. Weights of 8 and 4 bits and of float8 stand behind DequantizeLinear, with symmetric
+scales.
 """
 
 from __future__ import annotations
