@@ -2,7 +2,7 @@
 
     pip install '.[bench]'
     python benchmarks/packages.py trained --install          the packages, into the folder `trained`
-    nncf/bin/python benchmarks/quantize_with.py nncf …          what a tool makes, into `made`
+    python benchmarks/make_quantized.py trained tools made   what tools make, into `made`
     python benchmarks/quantized_files.py trained made
     python benchmarks/quantized_files.py trained made --only nncf --processes 5
     python benchmarks/quantized_files.py trained made --results docs/measured/quantized_files
