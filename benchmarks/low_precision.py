@@ -24,9 +24,9 @@ the passes for integers alone that promise the same bits; both without onnxrunti
 the share of elements that differ.
 
 What is measured is kept in RESULTS.jsonl, from where a run goes on with the same code and machine;
-RESULTS.md is written anew at the end. --page puts the means into a page as well. Exit code 1 if a
-conversion fails, if the bits after the passes for signedness differ, or if a form is slower than
-the file as it came by more than 1.02 beyond A/A.
+RESULTS.md is written anew after each row. Exit code 1 if a conversion fails, if the bits after the
+passes for signedness differ, or if a form is slower than the file as it came by more than 1.02
+beyond A/A.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ from latency import inputs_of
 from low_precision_styles import STYLES, Feeds, NotApplicable, Style, written
 from machine import machine
 from packages import verdict_of
-from pages import put_table
 from ratios import mean_of
 from rich.console import Console
 from sweep import hydrated
@@ -122,6 +121,7 @@ class Row:
     verified: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     remark: str = ""  # why there is no ratio
+    is_verified: bool = True  # by the command; bits are compared in any case
 
     def slower(self) -> list[str]:
         came = self.ratio.get("came", 1.0)
@@ -241,7 +241,7 @@ def converted(
     made = folder / (f"with{KERNELS}.onnx" if form == "kernels" else "default.onnx")
     command = [*_CONVERT, f"--model={model}", f"--output={made}", *options]
     command += [f"--inputs={folder / 'inputs.npz'}"]
-    for more in ([], ["--no-verify"]):
+    for more in ([], ["--no-verify"]) if row.is_verified else (["--no-verify"],):
         try:
             done = subprocess.run(
                 [*command, *more], capture_output=True, text=True, timeout=PATIENCE, cwd=folder
@@ -313,7 +313,10 @@ def _runs(form: str, path: Path, inputs: Path) -> bool:
 
 def measured(one: Subject, style: Style, options: argparse.Namespace) -> list[Row]:
     """The rows of a model in a style, one for each number of threads."""
-    rows = [Row(one.name, style.name, n, options.processes) for n in options.threads]
+    rows = [
+        Row(one.name, style.name, n, options.processes, is_verified=options.verify)
+        for n in options.threads
+    ]
     first = rows[0]
     target = options.build / one.name / f"{style.name}.onnx"
     try:
@@ -432,7 +435,7 @@ def _mean(rows: Sequence[Row], form: str) -> str:
 
 def table(rows: Sequence[Row], threads: int) -> Iterator[str]:
     """Every row, in Markdown."""
-    yield f"| {_threads(threads)} | style | ms of float32 | A/A | {' | '.join(_TITLES)} | |"
+    yield f"| model | style, {_threads(threads)} | ms | A/A | {' | '.join(_TITLES)} | |"
     yield f"|---|---|--:|--:|{'--:|' * len(FORMS)}---|"
     for row in rows:
         if row.threads == threads:
@@ -462,18 +465,23 @@ def main() -> int:
     measurements = Measurements(options)
     head = "".join(f"{title:>9}" for title in ("A/A", *FORMS))
     measurements.show(f"{'model':18}{'style':16}{'th':>2}{'ms':>9}{head}")
-    rows = list(measurements.rows())
-    by_threads = [means(rows, threads) for threads in options.threads]
-    measured_means = "\n\n".join("\n".join(lines) for lines in by_threads)
-    measurements.show(f"\n{measured_means}\n\n{verdict(rows)}")
-    if options.results:
-        every = "\n\n".join("\n".join(table(rows, threads)) for threads in options.threads)
-        head = f"{measurements.where}; benchmarks/low_precision.py."
-        text = "\n\n".join([head, measured_means, every, verdict(rows), ""])
-        Path(f"{options.results}.md").write_text(text)
-    if options.page:
-        put_table(options.page, "low_precision", f"{measurements.where}.\n\n{measured_means}")
+    rows = list[Row]()
+    for row in measurements.rows():
+        rows.append(row)
+        if options.results:
+            text = page(rows, options.threads, measurements.where)
+            Path(f"{options.results}.md").write_text(text)
+    by_threads = ["\n".join(means(rows, threads)) for threads in options.threads]
+    measurements.show("\n\n".join(["", *by_threads, verdict(rows)]))
     return int(any(row.is_wrong() or row.slower() for row in rows))
+
+
+def page(rows: Sequence[Row], numbers_of_threads: Sequence[int], where: str) -> str:
+    """Means, every row, and how many are wrong or slower, in Markdown."""
+    head = f"{where}; with one thread processor time; benchmarks/low_precision.py."
+    by_threads = ["\n".join(means(rows, threads)) for threads in numbers_of_threads]
+    every = ["\n".join(table(rows, threads)) for threads in numbers_of_threads]
+    return "\n\n".join([head, *by_threads, *every, verdict(rows), ""])
 
 
 def parsed_options() -> argparse.Namespace:
@@ -490,11 +498,16 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="of measuring, for each form and process"
     )
+    parser.add_argument(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="convert without verification, which takes half of the time",
+    )
     parser.add_argument("--build", type=Path, default=Path("build/low_precision"))
     parser.add_argument(
         "--results", type=Path, help="RESULTS: rows that it has are not measured again"
     )
-    parser.add_argument("--page", type=Path, help="a page that has a place for the means")
     options = parser.parse_args()
     options.models = options.models.split(",")
     options.styles = options.styles.split(",")

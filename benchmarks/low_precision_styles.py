@@ -1,7 +1,9 @@
 """A float32 model in the styles in which tools write low precision.
 
 Static and dynamic quantization is onnxruntime's own, with the options that give what other tools
-write; weights of 8 and 4 bits and of float8 stand behind DequantizeLinear, scaled symmetrically.
+write, and without its `quant_pre_process`, which makes a Gemm between two Reshapes of each MatMul
+with a bias. Weights of 8 and 4 bits and of float8 stand behind DequantizeLinear, with symmetric
+scales.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from onnxruntime.quantization import (
     quantize_dynamic,
     quantize_static,
 )
-from onnxruntime.quantization.shape_inference import quant_pre_process
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from fusionc.requested.target_opset import raise_opset
@@ -66,10 +67,7 @@ class _Reader(CalibrationDataReader):
 
 
 def _static(source: Path, samples: Sequence[Feeds], target: Path, **how: Any) -> None:
-    prepared = target.with_suffix(".prepared.onnx")
-    quant_pre_process(source, prepared, skip_symbolic_shape=True)
-    quantize_static(prepared, target, _Reader(samples), **how)
-    prepared.unlink()
+    quantize_static(source, target, _Reader(samples), **how)
 
 
 def _dynamic(source: Path, _: Sequence[Feeds], target: Path, **how: Any) -> None:

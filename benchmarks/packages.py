@@ -338,14 +338,20 @@ def verdict_of(said: str) -> str:
     return " ".join(found[1].split()) if found else "no verdict"
 
 
-def measured(name: str, path: Path, options: argparse.Namespace, processes: int) -> Row:
-    row = Row(name, processes)
+def feeds_of(name: str, path: Path) -> dict[str, Array]:
+    """What the table gives a model."""
     there = {value.name for value in onnxruntime.InferenceSession(path).get_inputs()}
-    feeds = {
+    return {
         key: source(shape)
         for key, (source, shape) in INPUTS[f"{name}.onnx"].items()
         if key in there
     }
+
+
+def measured(
+    name: str, path: Path, feeds: dict[str, Array], options: argparse.Namespace, processes: int
+) -> Row:
+    row = Row(name, processes)
     expected = outputs(path, feeds)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -426,8 +432,12 @@ class Measurements:
         }
         self.known = {row["name"]: Row(**row) for row in journal.known(self.kept, self.alike)}
 
+    def feeds(self, name: str, path: Path) -> dict[str, Array]:
+        """The inputs of a model."""
+        return feeds_of(name, path)
+
     def measure(self, name: str, path: Path, processes: int) -> Row:
-        row = measured(name, path, self.options, processes)
+        row = measured(name, path, self.feeds(name, path), self.options, processes)
         self.console.print(str(row), highlight=False, markup=False, soft_wrap=True)
         if not row.failures:
             journal.keep(self.kept, self.alike, asdict(row))

@@ -8,6 +8,7 @@ docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and 
                         others
 docs/architecture.md    the rooms in it
 README.md               its tables of means, from what benchmarks/ have written into docs/measured/
+docs/quantized.md       the same of quantized models
 switch_configs/*.json   the presets of `fusionc switch_file`
 """
 
@@ -274,6 +275,10 @@ def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
         "docs/writing_a_pass.md": {"helpers": helper_tables()},
         "docs/architecture.md": {"rooms": rooms()},
         "README.md": {"means": means("models"), "unseen": means("unseen")},
+        "docs/quantized.md": {
+            "low_precision": means("low_precision"),
+            "quantized_files": means("quantized_files"),
+        },
     }
     for name, of_page in parts.items():
         page = (ROOT / name).read_text(encoding="utf-8")

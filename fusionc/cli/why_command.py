@@ -29,6 +29,10 @@ _AREA_NOTE = (
     "that is an area of graph kernel fusion: give --enable_graph_kernel, too, and the flags of "
     "the conversion that made the area"
 )
+_DEQUANTIZE = "DequantizeLinear"  # in the place of a pass
+# what is shown if there is nothing to say
+_OF_EXPECTED = ("expected", "nothing more is fused there")
+_OF_DEQUANTIZE = ("stays", "the converted model has no DequantizeLinear")
 _EPILOG = """\b
 Exit codes:
   0  answered
@@ -86,10 +90,10 @@ def command(
     if as_json:
         click.echo(json.dumps(answer.as_json(), indent=2, ensure_ascii=False))
     else:
-        _show(answer)
+        _show(answer, _OF_DEQUANTIZE if pass_name == _DEQUANTIZE else _OF_EXPECTED)
 
 
-def _show(answer: Answer) -> None:
+def _show(answer: Answer, nothing: tuple[str, str]) -> None:
     from fusionc.report.table import show_facts
 
     facts = [("node", text) for text in answer.node]
@@ -98,7 +102,7 @@ def _show(answer: Answer) -> None:
     for expected in answer.expected:
         facts += _expected_facts(expected)
     facts += _dequantize_facts(answer.dequantizations)
-    show_facts(facts or [("expected", "nothing more is fused there")], sys.stdout)
+    show_facts(facts or [nothing], sys.stdout)
 
 
 def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:

@@ -14,15 +14,17 @@ from fusionc.integer_groups.float_fallback import (
     is_result_quantized,
     reason_for_float,
 )
+from fusionc.integer_groups.group_parts import FAR
 from fusionc.model.graph import Edge, Node
-from fusionc.operators.integer_operators import DEQUANTIZE, QUANTIZE
+from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, QUANTIZE, WEIGHTED
 from fusionc.operators.signedness import kernel_of
 
-QDQ = "between DequantizeLinear and QuantizeLinear (QDQ)"
+QDQ = "in QDQ pairs"
 INPUTS_ONLY = "with QDQ on inputs only"
-QOPERATOR = "on integers with a quantized result (QOperator)"
-INTEGER_PRODUCT = "on integers with a result of int32 or float (dynamic quantization)"
+QOPERATOR = "in QOperator format"
+INTEGER_PRODUCT = "on integers quantized while the model runs (dynamic)"
 WEIGHTS_ONLY = "with only the weights dequantized"
+WEIGHTS_CAST = "with weights cast from integers"
 
 
 @dataclass
@@ -44,16 +46,18 @@ class IntegerCensus:
     def note(self, node: Node) -> None:
         """Count an operator if it reads integers."""
         weights = dequantized_weights(node)
-        if weights is not None:
-            self.weights[weights] = None
+        cast = _cast_weights(node)
+        for integers in filter(None, (weights, cast)):
+            self.weights[integers] = None
         if node.operator in QUANTIZE | DEQUANTIZE:
             return
         if kernel_of(node.operator, len(node.inputs)) is not None:
             self._note_integer_operator(node)
         elif data := data_integers(node):
             self._note_dequantized(node, data)
-        elif weights is not None:
-            self.writings.setdefault(WEIGHTS_ONLY, []).append(node)
+        elif weights is not None or cast is not None:
+            writing = WEIGHTS_CAST if weights is None else WEIGHTS_ONLY
+            self.writings.setdefault(writing, []).append(node)
 
     def _note_integer_operator(self, node: Node) -> None:
         kernel = kernel_of(node.operator, len(node.inputs))
@@ -76,6 +80,27 @@ class IntegerCensus:
             self.in_integers[node] = None
         else:
             self.in_float[node] = reason_for_float(node)
+
+
+def _cast_weights(node: Node) -> Edge | None:
+    """The constant integers of 8 bits that a product or convolution reads as its weights after a
+    Cast, scaled by constants or moved.
+    """
+    weights = node.inputs[1] if node.op in WEIGHTED and len(node.inputs) > 1 else None
+    for _ in range(FAR):
+        maker = None if weights is None else weights.producer
+        if maker is None:
+            break
+        if maker.is_op("Cast"):
+            return _stored_bytes(maker.inputs[0])
+        varying = [v for v in maker.inputs if v is not None and not v.is_constant]
+        weights = varying[0] if len(varying) == 1 else None
+    return None
+
+
+def _stored_bytes(value: Edge | None) -> Edge | None:
+    is_stored = value is not None and value.is_constant and value.elem_type in BYTES
+    return value if is_stored else None
 
 
 def integer_census(nodes: Iterable[Node]) -> IntegerCensus:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from fusionc.inspect.finding import Finding, counted
-from fusionc.inspect.integer_census import WEIGHTS_ONLY, IntegerCensus, integer_census
+from fusionc.inspect.integer_census import (
+    WEIGHTS_CAST,
+    WEIGHTS_ONLY,
+    IntegerCensus,
+    integer_census,
+)
 from fusionc.inspect.left_in_float import correct_by_onnxruntime
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.operators.integer_operators import DEQUANTIZE, QUANTIZE
@@ -19,6 +24,7 @@ from fusionc.runtime.processor import has_vnni
 if TYPE_CHECKING:
     from fusionc.inspect.dry_run import DryRun
 
+_OF_WEIGHTS = (WEIGHTS_ONLY, WEIGHTS_CAST)  # whose data are floats
 _MOST = 4  # operators named for a reason
 
 
@@ -44,11 +50,13 @@ def findings(model: Model, dry: DryRun, path: Path) -> Iterator[Finding]:
 
 def _style(census: IntegerCensus) -> str:
     """How a model is quantized, in a sentence for each writing."""
-    total = sum(len(nodes) for name, nodes in census.writings.items() if name != WEIGHTS_ONLY)
+    of_data = [nodes for name, nodes in census.writings.items() if name not in _OF_WEIGHTS]
+    total = sum(map(len, of_data))
     said = [f"{counted(len(nodes), 'operator')} {name}" for name, nodes in census.writings.items()]
-    types = f"data in {_types(census.data)}, " if census.data else ""
-    weights = [_types({value.elem_type for value in census.weights}), *_scales(census.weights)]
-    said.append(f"{types}weights in {', '.join(weights)}" if census.weights else types.strip(", "))
+    parts = {"data": census.data, "weights": {value.elem_type for value in census.weights}}
+    types = [f"{name} in {text}" for name, part in parts.items() if (text := _types(part))]
+    if types:
+        said.append(", ".join([*types, *_scales(census.weights)]))
     if total:
         run = f"onnxruntime computes {len(census.in_integers):,} of {total:,} in integers"
         vnni = "has VNNI" if has_vnni() else "lacks VNNI, without which these gain less"
@@ -57,7 +65,7 @@ def _style(census: IntegerCensus) -> str:
 
 
 def _types(types: Iterable[int]) -> str:
-    return " and ".join(sorted(TensorProto.DataType.Name(one).lower() for one in types))
+    return " and ".join(sorted(TensorProto.DataType.Name(one).lower() for one in types if one))
 
 
 def _scales(weights: Iterable[Edge]) -> list[str]:

@@ -14,6 +14,7 @@ from fusionc.integer_groups.group_parts import (
 )
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Node
+from fusionc.operators.facts import Trait, operators_with
 from fusionc.operators.integer_operators import (
     BETWEEN,
     BYTES,
@@ -23,17 +24,20 @@ from fusionc.operators.integer_operators import (
     WEIGHTED,
 )
 
+_READS_SHAPE = operators_with(Trait.READS_SHAPE)
 _AS_IT_IS = Wiring()
 
 
 def data_integers(node: Node) -> list[Edge]:
     """The integers that are computed while a model runs and that an operator reads dequantized.
-    Empty for operators that only move values, quantize or dequantize.
+    Empty for operators that move values, quantize or dequantize, or ask for the shape.
     """
-    if node.operator in QUANTIZE | DEQUANTIZE or (node.domain == "" and node.op in PASSED):
+    if node.operator in QUANTIZE | DEQUANTIZE | _READS_SHAPE:
+        return []
+    if node.domain == "" and node.op in PASSED:
         return []
     integers = [dequantized_from(value, _AS_IT_IS) for value in node.inputs if value is not None]
-    return [value for value in integers if value is not None and not value.is_constant]
+    return [value for value in integers if value is not None and not _is_constant(value)]
 
 
 def dequantized_weights(node: Node) -> Edge | None:
@@ -43,7 +47,15 @@ def dequantized_weights(node: Node) -> Edge | None:
     is_weighted = node.domain == "" and node.op in WEIGHTED | {"ConvTranspose"}
     weights = node.inputs[1] if is_weighted and len(node.inputs) > 1 else None
     integers = None if weights is None else dequantized_from(weights, _AS_IT_IS)
-    return integers if integers is not None and integers.is_constant else None
+    return integers if integers is not None and _is_constant(integers) else None
+
+
+def _is_constant(integers: Edge) -> bool:
+    """Whether integers are stored, or quantized from a stored constant."""
+    maker = integers.producer
+    if maker is None or maker.operator not in QUANTIZE or maker.inputs[0] is None:
+        return integers.is_constant
+    return maker.inputs[0].is_constant
 
 
 def integers_around(node: Node) -> list[Edge]:
@@ -92,11 +104,20 @@ def _reason_in_types(node: Node, types: Collection[int]) -> str:
 
 
 def _reason_in_result(node: Node) -> str:
-    way = way_to_quantizer(node, _AS_IT_IS)
-    if way:
-        return "its bias is not constant, or its result is quantized to another type"
+    if way := way_to_quantizer(node, _AS_IT_IS):
+        return _reason_in_quantization(node, way[-1])
     result = node.outputs[0] if node.outputs else None
     if result is None or _AS_IT_IS.is_output(result):
         return "its result is an output of the graph and not quantized"
     users = sorted({user.op for user in _AS_IT_IS.users(result)})
     return f"its result goes to {', '.join(users)} and is not quantized"
+
+
+def _reason_in_quantization(node: Node, quantize: Node) -> str:
+    made = quantize.outputs[0]
+    types = [value.elem_type for value in data_integers(node)[:1]]
+    types += [] if made is None else [made.elem_type]
+    if len(set(types)) > 1:
+        data, result = (TensorProto.DataType.Name(one).lower() for one in types)
+        return f"its data are {data} and its result is quantized to {result}"
+    return "its bias is neither constant nor dequantized"

@@ -46,6 +46,21 @@ def test_what_another_optimizer_did_not_fuse_either(run: Any, gelu: str) -> None
     assert run("why", "--model", gelu).exit_code == 2
 
 
+def test_why_dequantizations_stay(run: Any, gelu: str, tmp_path: Path) -> None:
+    model = parse("""agraph (float[2,8] x) => (float[2,8] y) <float s = {0.1}, uint8 z = {3}> {
+        q = QuantizeLinear (x, s, z) [one] d = DequantizeLinear (q, s, z) e = Erf (d)
+        f = Sin (d) r = QuantizeLinear (e, s, z) [two] g = DequantizeLinear (r, s, z)
+        y = Max (f, g) }""")
+    onnx.save(model, tmp_path / "m.onnx")
+    text = "onnxruntime computes no such operator in integers"
+    assert run("why", "--model", "m.onnx", "DequantizeLinear").stdout.splitlines() == [
+        f"stays  one: Erf ‹Erf:e›: {text}",
+        f"stays  two: Max ‹Max:y›: {text}",
+    ]
+    lines = run("why", "--model", gelu, "DequantizeLinear").stdout.splitlines()
+    assert lines == ["stays  the converted model has no DequantizeLinear"]
+
+
 def test_a_pass_that_is_off_and_would_have_made_what_is_expected(run: Any, gelu: str) -> None:
     onnx.save(parse(GELU.replace("1.43", "1.41421356"), 20), "gelu.onnx")
     onnx.save(

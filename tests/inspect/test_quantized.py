@@ -40,7 +40,7 @@ def test_pairs_around_a_convolution_run_in_integers(tmp_path: Path) -> None:
     findings = found(conv("uint8", QUANTIZED), tmp_path)
     assert [*findings] == ["quantized"]
     text = findings["quantized"].text
-    assert text.startswith("1 operator between DequantizeLinear and QuantizeLinear (QDQ); ")
+    assert text.startswith("1 operator in QDQ pairs; ")
     assert "data in uint8, weights in int8, one scale for each tensor" in text
     assert "onnxruntime computes 1 of 1 in integers" in text
     assert findings["quantized"].to_do == NOTHING
@@ -88,6 +88,16 @@ def test_weights_alone_are_dequantized(tmp_path: Path) -> None:
     )
 
 
+def test_weights_are_cast(tmp_path: Path) -> None:
+    model = parse("""agraph (float[2,8] x) => (float[2,8] y)
+        <float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> {
+        v = Cast <to = 1> (W) w = Mul (v, s) y = MatMul (x, w) }""")
+    weights = np.ones((8, 8), np.int8)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "W"))
+    text = found(model, tmp_path)["quantized"].text
+    assert text == "1 operator with weights cast from integers; weights in int8"
+
+
 def test_products_of_integers_and_the_processor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +107,25 @@ def test_products_of_integers_and_the_processor(
     weights = np.ones((8, 8), np.int8)
     model.graph.initializer.append(numpy_helper.from_array(weights, "W"))
     text = found(model, tmp_path)["quantized"].text
-    assert "1 operator on integers with a result of int32 or float (dynamic quantization)" in text
+    assert "1 operator on integers quantized while the model runs (dynamic)" in text
     assert "data in uint8, weights in int8" in text
     assert text.endswith("this processor lacks VNNI, without which these gain less")
+
+
+def test_stored_floats_that_are_quantized_are_weights(tmp_path: Path) -> None:
+    """ModelOpt writes them so."""
+    model = parse("""agraph (float[1,8,6,6] x) => (float[1,8,6,6] y)
+        <float s = {0.1}, uint8 z = {3}, float ws = {0.05}, int8 wz = {0}> {
+        q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z)
+        v = QuantizeLinear (W, ws, wz) w = DequantizeLinear (v, ws, wz) [conv] y = Conv (d, w) }""")
+    weights = np.ones((8, 8, 1, 1), np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "W"))
+    finding = found(model, tmp_path)["quantized"]
+    assert "data in uint8, weights in int8, one scale for each tensor" in finding.text
+
+
+def test_a_convolution_between_two_types(tmp_path: Path) -> None:
+    """NNCF quantizes what follows a Relu without a sign, and what follows a sum with one."""
+    tail = "r = QuantizeLinear (c, s, wz) y = DequantizeLinear (r, s, wz)"
+    text = found(conv("uint8", tail), tmp_path)["dequantized and computed in float32"].text
+    assert "1 Conv: its data are uint8 and its result is quantized to int8" in text
