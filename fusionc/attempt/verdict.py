@@ -14,8 +14,8 @@ from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.disk.load import load
 from fusionc.disk.onnx_checker import require_as_valid
 from fusionc.errors import UsageError, VerificationError
-from fusionc.protos import inputs_to_feed
 from fusionc.model.operators import KERNELS
+from fusionc.protos import inputs_to_feed
 from fusionc.requested.target_opset import LostKernel
 from fusionc.rewrite.log import PatternCount
 from fusionc.runtime.optimizers import LEVELS
@@ -111,7 +111,8 @@ def _check_kernels(
 def _has_kernels_of_integers(candidate: Path) -> bool:
     functions = load(candidate).functions
     return any(
-        function.domain == KERNELS and any(node.op_type == "QuantizeLinear" for node in function.node)
+        function.domain == KERNELS
+        and any(node.op_type == "QuantizeLinear" for node in function.node)
         for function in functions
     )
 

@@ -33,8 +33,7 @@ def reason_to_keep_group(
     before = {
         node: level for node in _affected_cores(nodes, shared) if (level := grade(node, _AS_IT_IS))
     }
-    if any(node.domain == KERNELS for node in new):
-        before = {node: level for node, level in before.items() if not _is_whole(node, set(nodes))}
+    before = _outside_kernel(before, set(nodes), new)
     lost = (
         next(_lost_cores(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
         if before
@@ -47,10 +46,17 @@ def reason_to_keep_group(
     )
 
 
-def _is_whole(core: Node, gone: Set[Node]) -> bool:
-    """Whether a group is gone up to its quantization: its kernel computes in integers as well."""
-    way = way_to_quantizer(core, _AS_IT_IS)
-    return bool(way) and gone.issuperset([core, *way])
+def _outside_kernel(
+    cores: dict[Node, int], gone: Set[Node], new: Iterable[Node]
+) -> dict[Node, int]:
+    """The cores without those that are gone with all up to their quantization, if a kernel is new:
+    it computes these groups in integers as well.
+    """
+    if not any(node.domain == KERNELS for node in new):
+        return cores
+    ways = {core: way_to_quantizer(core, _AS_IT_IS) for core in cores}
+    whole = {core for core, way in ways.items() if way and gone >= {core, *way}}
+    return {core: level for core, level in cores.items() if core not in whole}
 
 
 def _lost_cores(

@@ -17,8 +17,8 @@ from onnx import TensorProto
 from fusionc.graph_kernel.blocked.image_area import (
     Image,
     ImageArea,
-    ImageJoin,
     ImageCut,
+    ImageJoin,
     Operation,
     Part,
     UnfitOperator,
@@ -92,10 +92,13 @@ def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
     )
 
 
-def byte_operation(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | ImageJoin | None:
+def byte_operation(
+    images: ImageArea, node: onnx.NodeProto
+) -> Operation | ImageCut | ImageJoin | None:
     """What an operator of bytes does; None if a later one does it. Raises UnfitOperator."""
     if node.op_type == "DequantizeLinear":
-        return _dequantized(images, node)
+        _dequantized(images, node)
+        return None
     if node.op_type == "QuantizeLinear":
         return _quantized(images, node)
     if _is_bytes(images, node.input[0]):
@@ -290,7 +293,7 @@ def _kind_of_convolution(
 def _product(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
     x, _ = _operand(images, core, 0)
     image = images.image(x)
-    _, of_weights, shape, _ = _weights(images, core)
+    _, _, shape, _ = _weights(images, core)
     is_turned = bool(attribute(core, "transB", 0))
     is_plain = not attribute(core, "transA", 0) and attribute(core, "alpha", 1.0) == 1
     if len(shape) != 2 or not images.is_rows(x) or not is_plain:

@@ -11,6 +11,7 @@ from contextlib import suppress
 import onnx
 
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.byte_operators import Dequantized, Unquantized, with_sum
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
@@ -22,7 +23,6 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
     UnfitOperator,
 )
-from fusionc.graph_kernel.blocked.byte_operators import Dequantized, Unquantized, with_sum
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
 from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep

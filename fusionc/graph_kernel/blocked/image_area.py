@@ -200,7 +200,9 @@ class ImageArea:
     @cached_property
     def has_bytes(self) -> bool:
         """Whether images of bytes are among its values."""
-        return any(node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in self.area.nodes)
+        return any(
+            node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in self.area.nodes
+        )
 
     @cached_property
     def zero_points(self) -> dict[str, int]:
@@ -210,8 +212,12 @@ class ImageArea:
             names = {"DequantizeLinear": node.input[:1], "QuantizeLinear": node.output}
             for name in names.get(node.op_type, ()):
                 zero = self.area.constants.get(node.input[2]) if len(node.input) > 2 else None
-                if zero is not None and zero.size == 1 and zeros.setdefault(name, int(zero.item()) - int(
-                    np.iinfo(zero.dtype).min)) != int(zero.item()) - int(np.iinfo(zero.dtype).min):
+                if (
+                    zero is not None
+                    and zero.size == 1
+                    and zeros.setdefault(name, int(zero.item()) - int(np.iinfo(zero.dtype).min))
+                    != int(zero.item()) - int(np.iinfo(zero.dtype).min)
+                ):
                     raise UnfitOperator("bytes have two zero points")
         return zeros
 

@@ -35,7 +35,9 @@ class ByteNetwork(Network):
         self.scales[y] = float(F32(scale))
         return str(y)
 
-    def integers(self, *shape: int, axis: int | None = 0, dtype: Any = np.int8) -> tuple[str, Array]:
+    def integers(
+        self, *shape: int, axis: int | None = 0, dtype: Any = np.int8
+    ) -> tuple[str, Array]:
         """Dequantized weights and their scales."""
         least = -128 if dtype == np.int8 else 0
         count = 1 if axis is None else shape[axis]
@@ -81,10 +83,8 @@ class ByteNetwork(Network):
     def byte_product(self, x: str, channels: int, out: int, *, is_gemm: bool = False) -> str:
         w, scales = self.integers(channels, out, axis=1)
         scale = self.scales[x] * np.sqrt(channels) * 70 * 0.006 * 0.7
-        if is_gemm:
-            y = self.op("Gemm", x, w, self.bias(x, out, scales))
-        else:
-            y = self.op("MatMul", x, w)
+        bias = (self.bias(x, out, scales),) if is_gemm else ()
+        y = self.op("Gemm" if is_gemm else "MatMul", x, w, *bias)
         return self.quantized(y, scale, 120)
 
     def pooled(self, x: str, **attributes: Any) -> str:
@@ -125,9 +125,7 @@ class _Grid:
         return self.numbers - self.zero
 
 
-def computed_in_integers(
-    model: onnx.ModelProto, feeds: Mapping[str, Array]
-) -> dict[str, Array]:
+def computed_in_integers(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The integers of all quantizations, each group being computed in integers: sums are exact,
     then multiplied by one factor of float32.
     """

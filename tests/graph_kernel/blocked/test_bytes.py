@@ -188,11 +188,10 @@ def test_onnxruntime_computes_the_same_integers(
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("name", NETWORKS)
-def test_steps_stay_inside_their_memory(name: str, tmp_path: Path) -> None:
-    one = only_area_of_integers(NETWORKS[name]().model())
-    checked = Standalone([one.area], tmp_path, SANITIZERS)
-    for sizes in SIZES:
-        tensors = one.tensors(feeds_of(NETWORKS[name](), sizes))
-        for width in widths():
-            checked.run(one.area, tensors, width, MASKS[1])
+def test_steps_stay_inside_their_memory(found: dict[str, Found], tmp_path: Path) -> None:
+    checked = Standalone([one.area for one in found.values()], tmp_path, SANITIZERS)
+    for name, one in found.items():
+        for sizes in SIZES[:3]:
+            tensors = one.tensors(feeds_of(NETWORKS[name](), sizes))
+            for width in widths():
+                checked.run(one.area, tensors, width, MASKS[1])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.byte_time import sum_seconds
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
 FAMILY = "bytes"
 
@@ -26,6 +27,9 @@ class ByteConvolutionKind(StepKind):
     is_swapped: bool = False  # `second` is the first operand of the sum
     is_convolution = True
     family = FAMILY
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return sum_seconds(of, is_first=False)
 
 
 def _functions(pack: str, size: str = "") -> StepFunctions:
@@ -65,3 +69,6 @@ class ByteFirstStep(ByteConvolutionKind):
         divide="divide_bytes",
         nanoseconds="byte_ns",
     )
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return sum_seconds(of, is_first=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fusionc.graph_kernel.blocked.byte_time import byte_pass_seconds
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY
-from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,9 @@ class _ByteKind(StepKind):
     zero: int = 0  # the zero point of the result
     family = FAMILY
     keeps_channels = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return byte_pass_seconds(of)
 
 
 @dataclass(frozen=True)
