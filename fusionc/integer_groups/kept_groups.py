@@ -17,6 +17,7 @@ from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS, MADE, PASS
 
 # the operators between a core and the quantization of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
+_OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})  # they need no dequantization
 _AS_IT_IS = Wiring()
 
 
@@ -102,7 +103,7 @@ def integer_groups(graph: Graph) -> list[frozenset[Node]]:
 
 
 def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
-    """Quantizations and pools of integers that make what a group reads, and that only groups
+    """Quantizations, and operators on integers, that make what a group reads, and that only groups
     read.
     """
     for node in group:
@@ -115,7 +116,7 @@ def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
             if maker.operator in QUANTIZE:
                 yield maker
                 break
-            if maker.operator != ("", "MaxPool"):
+            if maker.domain != "" or maker.op not in _OF_INTEGERS:
                 break
             yield maker
             made = maker.inputs[0]

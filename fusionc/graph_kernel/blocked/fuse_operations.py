@@ -7,11 +7,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import onnx
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.blocked.byte_operators import Dequantized, Unquantized, with_sum
+from fusionc.graph_kernel.blocked.byte_operators import (
+    Dequantized,
+    Unquantized,
+    takes_sum,
+    with_sum,
+)
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
@@ -28,8 +34,7 @@ from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
-from fusionc.graph_kernel.blocked.kinds.byte_depthwise import ByteDepthwiseStep
-from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep
+from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep, ByteClipStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
@@ -219,6 +224,8 @@ class Operations:
             return [self._activate]
         if isinstance(kind, DepthwiseStep):
             return [self._extend, self._give_bias, self._give_factors]
+        if isinstance(kind, ByteClipStep):
+            return [self._clip]
         return [self._add_to_convolution] if isinstance(kind, AddStep | ByteAddStep) else []
 
     def _end_with(self, maker: Operation, out: str) -> None:
@@ -303,6 +310,18 @@ class Operations:
         self._end_with(before, activation.out)
         return True
 
+    def _clip(self, clip: Operation) -> bool:
+        """Whether the operation before can keep its bytes between bounds."""
+        before = self._maker(clip.image)
+        kind = clip.kind
+        if before is None or not isinstance(before.kind, ByteConvolutionKind | ByteAddStep):
+            return False
+        if (before.kind.least, before.kind.most) != (0, 255) or not isinstance(kind, ByteClipStep):
+            return False
+        before.kind = replace(before.kind, least=kind.least, most=kind.most)
+        self._end_with(before, clip.out)
+        return True
+
     def _extend(self, line: Operation) -> bool:
         """Whether the operation before has a factor and an addend, and can take another pair."""
         before = self._before(line)
@@ -369,7 +388,7 @@ class Operations:
             and not maker.second
             and self._is_private(maker.out)
             and maker.out != other
-            and not isinstance(maker.kind, ByteDepthwiseStep)
+            and takes_sum(maker.kind)
         ]
         if not fitting:
             return False

@@ -244,6 +244,8 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
     ("", "Expand"): OperatorReading(heads.repeated, of_heads=True),
     ("", "DequantizeLinear"): OperatorReading(byte_operation, of_rows=True, weights=(0,)),
     ("", "QuantizeLinear"): OperatorReading(byte_operation, of_rows=True),
+    ("", "Max"): OperatorReading(byte_operation, of_rows=True),
+    ("", "Min"): OperatorReading(byte_operation, of_rows=True),
     **operator_readings(),
 }
 CONVOLVING = frozenset(key for key, reading in OPERATORS.items() if reading.is_convolution)

@@ -36,13 +36,13 @@ class ByteNetwork(Network):
         return str(y)
 
     def integers(
-        self, *shape: int, axis: int | None = 0, dtype: Any = np.int8
+        self, *shape: int, axis: int | None = 0, dtype: Any = np.int8, zero: int = 128
     ) -> tuple[str, Array]:
         """Dequantized weights and their scales."""
         least = -128 if dtype == np.int8 else 0
         count = 1 if axis is None else shape[axis]
         scales = self.rng.uniform(0.002, 0.01, count).astype(F32)
-        zeros = np.full(count, 0 if dtype == np.int8 else 128, dtype)
+        zeros = np.full(count, zero + least, dtype)
         if axis is None:
             scales, zeros = scales[0], zeros[0]
         w = self.const(self.rng.integers(least, least + 256, shape), dtype)
@@ -71,9 +71,12 @@ class ByteNetwork(Network):
         axis: int | None = 0,
         dtype: Any = np.int8,
         activation: str = "",
+        zero_weights: int = 128,
         **attributes: Any,
     ) -> str:
-        w, scales = self.integers(out, channels // group, *kernel, axis=axis, dtype=dtype)
+        w, scales = self.integers(
+            out, channels // group, *kernel, axis=axis, dtype=dtype, zero=zero_weights
+        )
         bias = (self.bias(x, out, scales),) if has_bias else ()
         y = self.op("Conv", x, w, *bias, group=group, kernel_shape=kernel, **attributes)
         y = self.op(activation, y) if activation else y
@@ -93,6 +96,17 @@ class ByteNetwork(Network):
         self.nodes.remove(dequantize)
         integers, *grid = dequantize.input
         y = self.op("DequantizeLinear", self.op("MaxPool", integers, **attributes), *grid)
+        self.scales[y] = self.scales[x]
+        return str(y)
+
+    def clipped(self, x: str, least: int, most: int | None) -> str:
+        """A Clip or Max of the integers of x."""
+        (dequantize,) = (node for node in self.nodes if node.output[0] == x)
+        self.nodes.remove(dequantize)
+        integers, *grid = dequantize.input
+        bounds = [self.const(b, self.dtype) for b in (least, most) if b is not None]
+        y = self.op("Max" if most is None else "Clip", integers, *bounds)
+        y = self.op("DequantizeLinear", y, *grid)
         self.scales[y] = self.scales[x]
         return str(y)
 
@@ -139,6 +153,8 @@ def computed_in_integers(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> 
             known[node.output[0]] = _quantized(*read)
         elif node.op_type == "Relu":
             known[node.output[0]] = known[node.input[0]]  # the quantization saturates there
+        elif node.op_type in ("Clip", "Max"):
+            known[node.output[0]] = np.clip(*read, *[None] * (3 - len(read)))
         elif node.op_type == "MaxPool" and isinstance(read[0], np.ndarray):
             known[node.output[0]] = _pooled(node, read[0])
         else:

@@ -58,6 +58,30 @@ def signed() -> ByteNetwork:
     return n
 
 
+def asymmetric() -> ByteNetwork:
+    """Zero points of weights that are not in the middle."""
+    n = ByteNetwork(seed=11)
+    x = image(n, 3)
+    more = {"axis": None, "dtype": np.uint8, "zero_weights": 90}
+    x = n.byte_conv(x, 3, 40, (3, 3), strides=[2, 2], **more, **SAME)
+    x = n.byte_conv(x, 40, 70, (3, 3), **more, **SAME)
+    x = n.byte_conv(x, 70, 70, (3, 3), group=70, **more, **SAME)
+    n.outputs = [n.byte_conv(x, 70, 33, (1, 1), **more)]
+    return n
+
+
+def clipped() -> ByteNetwork:
+    """Bounds of integers after a quantization."""
+    n = ByteNetwork(seed=12)
+    x = n.byte_conv(image(n, 24), 24, 40, (3, 3), 128, **SAME)
+    x = n.clipped(x, 128, 200)
+    y = n.byte_conv(x, 40, 40, (3, 3), 110, group=40, **SAME)
+    y = n.clipped(y, 110, None)
+    z = n.clipped(n.total(n.byte_conv(y, 40, 40, (1, 1)), x), 90, 220)
+    n.outputs = [n.total(n.clipped(n.total(z, x), 80, 230), z)]
+    return n
+
+
 def residual() -> ByteNetwork:
     """Sums in a convolution, as the first operand and as the second, and by themselves."""
     n = ByteNetwork(seed=4)
@@ -107,6 +131,8 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "depthwise uneven": partial(depthwise, 33, (3, 2), pads=[1, 0, 1, 1]),
     "depthwise dilated": partial(depthwise, 33, (3, 3), dilations=[2, 1], pads=[2, 1, 2, 1]),
     "signed": signed,
+    "asymmetric": asymmetric,
+    "clipped": clipped,
     "residual": residual,
     "pooled": pooled,
     "rows": rows,
@@ -147,7 +173,9 @@ def test_steps_compute_the_integers(
                     off = int((a != b).sum())
                     assert a.dtype == b.dtype
                     # without the instruction, a sum of two rounds once more
-                    assert off <= (b.size // 100 if width == 0 and name == "residual" else 0)
+                    assert off <= (
+                        b.size // 100 if width == 0 and name in ("residual", "clipped") else 0
+                    )
                     assert b.size < 100 or len(np.unique(b)) > 20
 
 

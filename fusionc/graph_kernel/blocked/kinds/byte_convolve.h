@@ -157,11 +157,12 @@ GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count
 
 /* `count` pixels by 32 channels become bytes: the sum by the factor of its channel, rounded to the
  * nearest, to the even one of two, plus the zero point, saturated. */
-GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zero, uint8_t *y,
-                              ptrdiff_t count) {
+GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zero, int low,
+                              int high, uint8_t *y, ptrdiff_t count) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
   const __m512 f0 = _mm512_loadu_ps(factors), f1 = _mm512_loadu_ps(factors + 16);
-  const __m512i z = _mm512_set1_epi16((short)zero),
+  const __m512i z = _mm512_set1_epi16((short)zero), lows = _mm512_set1_epi8((char)low),
+                highs = _mm512_set1_epi8((char)high),
                 order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 #define GB_ROUNDED(k, f)                 \
   _mm512_cvtps_epi32(                    \
@@ -169,7 +170,8 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
     const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
                   b = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(2, f0), GB_ROUNDED(3, f1)), z);
-    const __m512i made = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(a, b));
+    const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
+                  made = _mm512_permutexvar_epi32(order, bytes);
     /* four bytes of a0, a1, b0, b1 in turn of each lane; in order: a0 a1 b0 b1 */
     _mm256_storeu_si256((__m256i *)(void *)y, _mm512_castsi512_si256(made));
     if (p + 1 < count)
@@ -177,7 +179,7 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
   }
 #undef GB_ROUNDED
 #else
-  const float least = (float)-zero, most = (float)(255 - zero), magic = 12582912.0f;
+  const float least = (float)(low - zero), most = (float)(high - zero), magic = 12582912.0f;
   for (ptrdiff_t p = 0; p < count; ++p, sums += 32, y += GB_BLOCK) {
     uint8_t made[32];
     for (int k = 0; k < 32; ++k) {
@@ -195,8 +197,9 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
 
 /* Sums of 32 bytes of each of two scales, as onnxruntime computes them. y may be b. */
 GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, float first,
-                             float second, float addend) {
+                             float second, float addend, const gb_step *s) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
+  const __m128i lows = _mm_set1_epi8((char)s->least), highs = _mm_set1_epi8((char)s->most);
   const __m512 f = _mm512_set1_ps(first), g = _mm512_set1_ps(second), h = _mm512_set1_ps(addend);
   for (int k = 0; k < 32; k += 16) {
 #define GB_FLOATS(p) \
@@ -204,10 +207,11 @@ GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, flo
     const __m512i sum = _mm512_cvtps_epi32(
         _mm512_fmadd_ps(f, GB_FLOATS(a + k), _mm512_fmadd_ps(g, GB_FLOATS(b + k), h)));
 #undef GB_FLOATS
-    _mm_storeu_si128((__m128i *)(void *)(y + k),
-                     _mm512_cvtusepi32_epi8(_mm512_max_epi32(sum, _mm512_setzero_si512())));
+    const __m128i made = _mm512_cvtusepi32_epi8(_mm512_max_epi32(sum, _mm512_setzero_si512()));
+    _mm_storeu_si128((__m128i *)(void *)(y + k), _mm_min_epu8(_mm_max_epu8(made, lows), highs));
   }
 #else
+  const float least = (float)s->least, most = (float)s->most;
   uint8_t made[32];
   for (int k = 0; k < 32; ++k) {
 #if GB_FUSED
@@ -215,8 +219,8 @@ GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, flo
 #else
     float v = first * (float)a[k] + (second * (float)b[k] + addend);
 #endif
-    v = v < 0.0f ? 0.0f : v;
-    v = (v > 255.0f ? 255.0f : v) + 12582912.0f;
+    v = v < least ? least : v;
+    v = (v > most ? most : v) + 12582912.0f;
     int32_t bits;
     memcpy(&bits, &v, 4);
     made[k] = (uint8_t)(bits - 0x4B400000);
@@ -247,12 +251,12 @@ static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, ptrdiff_t li
       if (second) { /* it may lie where the result does */
         const uint8_t *x2 = second + 4 * (row * c->in2.row + column * c->in2.pixel);
         uint8_t made[GB_POSITIONS * GB_BLOCK];
-        GB(requantize)(sums + done * 32, factors, s->zero_product, made, run);
+        GB(requantize)(sums + done * 32, factors, s->zero_product, 0, 255, made, run);
         for (ptrdiff_t k = 0; k < run * GB_BLOCK; k += GB_BLOCK)
           GB(add_bytes)(s->is_swapped ? x2 + k : made + k, s->is_swapped ? made + k : x2 + k,
-                        y + k, one, other, addend);
+                        y + k, one, other, addend, s);
       } else {
-        GB(requantize)(sums + done * 32, factors, s->zero, y, run);
+        GB(requantize)(sums + done * 32, factors, s->zero, s->least, s->most, y, run);
       }
     }
     done += pitch - column < rest ? pitch - column : rest;
@@ -267,9 +271,12 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   const ptrdiff_t panels =
       c->in.blocks * s->kernel[0] * (c->in.is_planar ? 1 : s->kernel[1]) * GB_PANEL;
   const int32_t *starts = (const int32_t *)c->weights, *bias = (const int32_t *)c->bias;
-  const int8_t *weights = (const int8_t *)(starts + (c->out.channels + 31) / 32 * 32);
+  const int8_t *weights = (const int8_t *)(starts + (c->out.channels + 31) / 32 * 32 + GB_OUTS);
   int32_t sums[2][GB_POSITIONS * 32] __attribute__((aligned(64)));
   int32_t start[GB_BLOCK] __attribute__((aligned(64)));
+  /* of the bytes of each window, of which zero points of weights take so many times away */
+  int32_t windows[GB_POSITIONS * 32] __attribute__((aligned(64)));
+  const ptrdiff_t all = (c->out.channels + 31) / 32 * 32;
   gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
                     .x_block = 4 * c->in.plane,
                     .x_row = 4 * s->dilation[0] * c->in.row,
@@ -317,12 +324,21 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     for (ptrdiff_t item = 0; item <= items; ++item) {
       if (item < items) {
         const ptrdiff_t p = item / pairs * GB_POSITIONS, pair = item % pairs;
+        const ptrdiff_t n = count - p < GB_POSITIONS ? count - p : GB_POSITIONS;
         t.x = x + p * t.x_position;
+        if (s->zero_weights && pair == 0) {
+          t.w = weights + all / GB_OUTS * panels;
+          t.start = starts + all;
+          t.sums = windows;
+          sum(&t, n, GB_OUTS);
+        }
         t.w = weights + (at.block * 4 + pair * 2) * panels;
         t.start = start + pair * 32;
         t.sums = sums[item % 2];
-        sum(&t, count - p < GB_POSITIONS ? count - p : GB_POSITIONS,
-            left - pair * 32 < 32 ? (int)(left - pair * 32) : 32);
+        sum(&t, n, left - pair * 32 < 32 ? (int)(left - pair * 32) : 32);
+        if (s->zero_weights)
+          for (ptrdiff_t k = 0; k < n * 32; ++k)
+            t.sums[k] -= s->zero_weights * windows[k / 32 * 32];
       }
       if (item == 0) continue;
       const ptrdiff_t p = (item - 1) / pairs * GB_POSITIONS, pair = (item - 1) % pairs;
@@ -342,7 +358,7 @@ GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, pt
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (in + GB_BLOCK - 1) / GB_BLOCK;
   const ptrdiff_t panels = blocks * taps * GB_PANEL, outs = (out + 31) / 32 * 32;
   int32_t *start = (int32_t *)to;
-  int8_t *packed = (int8_t *)(start + outs);
+  int8_t *packed = (int8_t *)(start + outs + GB_OUTS);
   for (ptrdiff_t o = 0; o < out; ++o) {
     int32_t sum = 0;
     for (ptrdiff_t i = 0; i < in; ++i)
@@ -354,6 +370,12 @@ GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, pt
       }
     start[o] = -s->zero_in * sum;
   }
+  if (!s->zero_weights) return;
+  for (ptrdiff_t i = 0; i < in; ++i)
+    for (ptrdiff_t k = 0; k < taps; ++k)
+      packed[outs / GB_OUTS * panels + (i / GB_BLOCK * taps + k) * GB_PANEL +
+             i % GB_BLOCK / 4 * 64 + i % 4] = 1;
+  start[outs] = -s->zero_in * (int32_t)(in * taps);
 }
 
 void GB(pack_bytes)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
@@ -372,7 +394,8 @@ void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdif
   const ptrdiff_t columns = s->kernel[1], taps = s->kernel[0] * columns;
   const uint8_t *w = (const uint8_t *)from;
   int32_t *start = (int32_t *)to;
-  int8_t *packed = (int8_t *)(start + (out + 31) / 32 * 32);
+  const ptrdiff_t outs = (out + 31) / 32 * 32;
+  int8_t *packed = (int8_t *)(start + outs + GB_OUTS);
   for (ptrdiff_t o = 0; o < out; ++o) {
     int32_t sum = 0;
     for (ptrdiff_t i = 0; i < in; ++i)
@@ -384,6 +407,11 @@ void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdif
       }
     start[o] = -s->zero_in * sum;
   }
+  if (!s->zero_weights) return;
+  for (ptrdiff_t i = 0; i < in; ++i)
+    for (ptrdiff_t k = 0; k < taps; ++k)
+      packed[(outs / GB_OUTS * s->kernel[0] + k / columns) * GB_PANEL + k % columns * 64 + i] = 1;
+  start[outs] = -s->zero_in * (int32_t)(in * taps);
 }
 
 #else
@@ -391,14 +419,15 @@ static ptrdiff_t gb_first_panels(const gb_width *width, const gb_step *s, ptrdif
                                  ptrdiff_t out) {
   (void)width;
   (void)in;
-  return gb_rounded(out, 32) + gb_rounded(out, 32) * s->kernel[0] * 16;
+  return gb_rounded(out, 32) + 16 + (gb_rounded(out, 32) + 32) * s->kernel[0] * 16;
 }
 
 static ptrdiff_t gb_byte_panels(const gb_width *width, const gb_step *s, ptrdiff_t in,
                                 ptrdiff_t out) {
   (void)width;
-  return gb_rounded(out, 32) +
-         gb_rounded(in, 64) * gb_rounded(out, 32) * s->kernel[0] * s->kernel[1] / 4;
+  const ptrdiff_t outs = gb_rounded(out, 32);
+  return outs + 16 +
+         gb_rounded(in, 64) * (outs + (s->zero_weights ? 32 : 0)) * s->kernel[0] * s->kernel[1] / 4;
 }
 
 /* Parts of the positions of a row, or of all rows if pixels of the image are side by side. */

@@ -19,6 +19,9 @@ class ByteConvolutionKind(StepKind):
     zero: int = 0  # the zero point of the result, which borders hold
     zero_in: int = 0  # that of the image
     flip: int = 0  # the bits that make signed weights of those of the model
+    zero_weights: int = 0  # the zero point of signed weights
+    least: int = 0  # the result lies between these
+    most: int = 255
     # of a sum with `second`: the steps of both as steps of the result, and what is added
     factor: float = 0.0
     factor2: float = 0.0

@@ -54,8 +54,12 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
         _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][g]), factors[g]));
     _mm512_storeu_si512(
         y + r * GB_BLOCK,
-        _mm512_packus_epi16(_mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero),
-                            _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero)));
+        _mm512_min_epu8(
+            _mm512_max_epu8(
+                _mm512_packus_epi16(_mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero),
+                                    _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero)),
+                _mm512_set1_epi8((char)s->least)),
+            _mm512_set1_epi8((char)s->most)));
   }
 }
 
@@ -75,7 +79,7 @@ GB_DEPTHWISE_ROW(gb_depthwise_1_5, 1, 5)
 GB_DEPTHWISE_ROW(gb_depthwise_2_5, 2, 5)
 
 GK_INLINE int gb_is_by_quads(const gb_step *s) {
-  return (gb_instructions() & GB_HAS_VNNI_512) && s->stride[0] == s->stride[1] &&
+  return (gb_instructions() & GB_HAS_VNNI_512) && !s->zero_weights && s->stride[0] == s->stride[1] &&
          s->stride[0] <= 2 && (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
 }
 
@@ -132,7 +136,7 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
 #endif
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
   const int32_t *starts = (const int32_t *)c->weights;
-  const int8_t *weights = (const int8_t *)(starts + c->out.blocks * GB_BLOCK);
+  const int16_t *weights = (const int16_t *)(starts + c->out.blocks * GB_BLOCK);
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
@@ -144,7 +148,7 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
     for (ptrdiff_t p = 0; p < at.count; ++p, y += GB_BLOCK) {
       int32_t sums[GB_BLOCK];
       memcpy(sums, start, sizeof sums);
-      const int8_t *w = weights + at.block * taps * GB_BLOCK;
+      const int16_t *w = weights + at.block * taps * GB_BLOCK;
       const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image +
                                            at.block * c->in.plane +
                                            (at.row * s->stride[0] - s->pads[0]) * c->in.row +
@@ -156,7 +160,7 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
           for (int k = 0; k < GB_BLOCK; ++k) sums[k] += tap[k] * w[k];
         }
       for (int half = 0; half < GB_BLOCK; half += 32)
-        GB(requantize)(sums + half, factors + half, s->zero, y + half, 1);
+        GB(requantize)(sums + half, factors + half, s->zero, s->least, s->most, y + half, 1);
     }
   }
 }
@@ -171,7 +175,7 @@ void GB(pack_byte_depthwise)(const float *from, float *to, const gb_step *s, ptr
   for (ptrdiff_t o = 0; o < out; ++o) {
     int32_t sum = 0;
     for (ptrdiff_t k = 0; k < taps; ++k) {
-      const int8_t v = (int8_t)(w[o * taps + k] ^ s->flip);
+      const int v = (int8_t)(w[o * taps + k] ^ s->flip) - s->zero_weights;
       sum += v;
 #if GB_V == 16 && GB_HAS_INTRINSICS
       if (gb_is_by_quads(s)) {
@@ -180,11 +184,12 @@ void GB(pack_byte_depthwise)(const float *from, float *to, const gb_step *s, ptr
         const ptrdiff_t channel = o % GB_BLOCK, g = channel % 16 / 4,
                         lane = channel / 16 * 4 + channel % 4;
         packed[o / GB_BLOCK * size + (i / 4 * s->kernel[1] + j) * 256 + g * 64 + lane * 4 + i % 4] =
-            v;
+            (int8_t)v;
         continue;
       }
 #endif
-      packed[(o / GB_BLOCK * taps + k) * GB_BLOCK + o % GB_BLOCK] = v;
+      ((int16_t *)(void *)packed)[(o / GB_BLOCK * taps + k) * GB_BLOCK + o % GB_BLOCK] =
+          (int16_t)v;
     }
     start[o] = -s->zero_in * sum;
   }
@@ -194,7 +199,7 @@ static ptrdiff_t gb_byte_lanes(const gb_width *width, const gb_step *s, ptrdiff_
                                ptrdiff_t out) {
   (void)width;
   (void)in;
-  return gb_rounded(out, 64) * (1 + gb_rounded(s->kernel[0], 4) * s->kernel[1] / 4);
+  return gb_rounded(out, 64) * (1 + gb_rounded(s->kernel[0], 4) * s->kernel[1] / 2);
 }
 
 static double gb_byte_depthwise_ns(const gb_width *width, const gb_call *c) {

@@ -8,7 +8,7 @@ void GB(byte_add)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
     const uint8_t *a = (const uint8_t *)GB(at)(&c->in, &at), *b = (const uint8_t *)GB(at)(&c->in2, &at);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; k += 32)
-      GB(add_bytes)(a + k, b + k, y + k, first, second, addend);
+      GB(add_bytes)(a + k, b + k, y + k, first, second, addend, c->step);
   }
 }
 
@@ -22,6 +22,20 @@ void GB(byte_table)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
     const uint8_t *x = (const uint8_t *)GB(at)(&c->in, &at);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) y[k] = table[x[k]];
+  }
+}
+
+void GB(byte_clip)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const uint8_t least = (uint8_t)c->step->least, most = (uint8_t)c->step->most;
+  (void)scratch;
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const uint8_t *x = (const uint8_t *)GB(at)(&c->in, &at);
+    uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
+    for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) {
+      const uint8_t v = x[k] < least ? least : x[k];
+      y[k] = v > most ? most : v;
+    }
   }
 }
 
@@ -66,7 +80,7 @@ void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
         for (int v = 0; v < GB_BLOCK; ++v)
           sums[v] += x[4 * (i * c->in.row + j * c->in.pixel) + v];
     for (int half = 0; half < GB_BLOCK; half += 32)
-      GB(requantize)(sums + half, factors + half, s->zero, y + half, 1);
+      GB(requantize)(sums + half, factors + half, s->zero, 0, 255, y + half, 1);
   }
 }
 #endif

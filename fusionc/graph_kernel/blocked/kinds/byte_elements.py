@@ -26,6 +26,8 @@ class ByteAddStep(_ByteKind):
     factor: float = 0.0
     factor2: float = 0.0
     addend: float = 0.0
+    least: int = 0  # the result lies between these
+    most: int = 255
     functions = StepFunctions(task="byte_add")
     keeps_pixels = True
 
@@ -35,6 +37,17 @@ class ByteTableStep(_ByteKind):
     """A function of one byte, whose 256 results `tensor` has."""
 
     functions = StepFunctions(task="byte_table")
+    keeps_pixels = True
+    writes_in_place = True
+
+
+@dataclass(frozen=True)
+class ByteClipStep(_ByteKind):
+    """Bytes between two bounds."""
+
+    least: int = 0
+    most: int = 255
+    functions = StepFunctions(task="byte_clip")
     keeps_pixels = True
     writes_in_place = True
 
