@@ -168,8 +168,10 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
   _mm512_cvtps_epi32(                    \
       _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f))
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
+    const int next = p + 1 < count ? 2 : 0;
     const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
-                  b = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(2, f0), GB_ROUNDED(3, f1)), z);
+                  b = _mm512_adds_epi16(
+                      _mm512_packs_epi32(GB_ROUNDED(next, f0), GB_ROUNDED(next + 1, f1)), z);
     const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
                   made = _mm512_permutexvar_epi32(order, bytes);
     /* four bytes of a0, a1, b0, b1 in turn of each lane; in order: a0 a1 b0 b1 */
@@ -231,6 +233,14 @@ GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, flo
 
 GK_INLINE ptrdiff_t GB(byte_pitch)(const gb_call *c) {
   return c->is_flat ? c->in.row / c->in.pixel : c->out.width;
+}
+
+/* Takes the zero point of weights away: so many times the sums of windows. */
+GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero, ptrdiff_t count) {
+  for (ptrdiff_t p = 0; p < count; ++p, sums += 32) {
+    const int32_t taken = zero * windows[p * 32];
+    for (int k = 0; k < 32; ++k) sums[k] -= taken;
+  }
 }
 
 /* Positions from the one with the number `first` on become bytes: the pixels of each row, without
@@ -336,9 +346,7 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
         t.start = start + pair * 32;
         t.sums = sums[item % 2];
         sum(&t, n, left - pair * 32 < 32 ? (int)(left - pair * 32) : 32);
-        if (s->zero_weights)
-          for (ptrdiff_t k = 0; k < n * 32; ++k)
-            t.sums[k] -= s->zero_weights * windows[k / 32 * 32];
+        if (s->zero_weights) GB(take_windows)(t.sums, windows, s->zero_weights, n);
       }
       if (item == 0) continue;
       const ptrdiff_t p = (item - 1) / pairs * GB_POSITIONS, pair = (item - 1) % pairs;

@@ -29,6 +29,7 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
   __m512i sums[R][4];
   _Pragma("GCC unroll 8") for (int r = 0; r < R; ++r)
     _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) sums[r][g] = start[g];
+  const ptrdiff_t rest = s->zero_weights ? (s->kernel[0] + 3) / 4 * columns * 256 : 0;
   for (int i = 0; i < s->kernel[0]; i += 4, w += columns * 256) {
     const int rows = s->kernel[0] - i < 4 ? s->kernel[0] - i : 4;
     const uint8_t *from = x + i * row;
@@ -44,6 +45,9 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
         if (k >= 0 && k < columns)
           _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) sums[r][g] = _mm512_dpbusd_epi32(
               sums[r][g], q.v[g], _mm512_loadu_si512(w + k * 256 + g * 64));
+        if (rest && k >= 0 && k < columns)
+          _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) sums[r][g] = _mm512_dpbusd_epi32(
+              sums[r][g], q.v[g], _mm512_loadu_si512(w + rest + k * 256 + g * 64));
       }
     }
   }
@@ -79,7 +83,7 @@ GB_DEPTHWISE_ROW(gb_depthwise_1_5, 1, 5)
 GB_DEPTHWISE_ROW(gb_depthwise_2_5, 2, 5)
 
 GK_INLINE int gb_is_by_quads(const gb_step *s) {
-  return (gb_instructions() & GB_HAS_VNNI_512) && !s->zero_weights && s->stride[0] == s->stride[1] &&
+  return (gb_instructions() & GB_HAS_VNNI_512) && s->stride[0] == s->stride[1] &&
          s->stride[0] <= 2 && (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
 }
 
@@ -89,7 +93,7 @@ GK_INLINE int gb_channel_of(int g, int k) { return k / 4 * 16 + g * 4 + k % 4; }
 GB_DEPTHWISE_TARGET static void gb_byte_depthwise_by_quads(const gb_call *c, ptrdiff_t unit,
                                                            ptrdiff_t end) {
   const gb_step *s = c->step;
-  const ptrdiff_t size = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256;
+  const ptrdiff_t size = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256 * (s->zero_weights ? 2 : 1);
   const int32_t *starts = (const int32_t *)c->weights;
   const int8_t *weights = (const int8_t *)(starts + c->out.blocks * GB_BLOCK);
   ptrdiff_t block = -1;
@@ -180,11 +184,16 @@ void GB(pack_byte_depthwise)(const float *from, float *to, const gb_step *s, ptr
 #if GB_V == 16 && GB_HAS_INTRINSICS
       if (gb_is_by_quads(s)) {
         const ptrdiff_t i = k / s->kernel[1], j = k % s->kernel[1],
-                        size = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256;
+                        half = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256,
+                        size = s->zero_weights ? 2 * half : half;
         const ptrdiff_t channel = o % GB_BLOCK, g = channel % 16 / 4,
                         lane = channel / 16 * 4 + channel % 4;
-        packed[o / GB_BLOCK * size + (i / 4 * s->kernel[1] + j) * 256 + g * 64 + lane * 4 + i % 4] =
-            (int8_t)v;
+        /* less a zero point, a weight may be the sum of two bytes */
+        const int most = v < -128 ? -128 : v > 127 ? 127 : v;
+        int8_t *at = packed + o / GB_BLOCK * size + (i / 4 * s->kernel[1] + j) * 256 + g * 64 +
+                     lane * 4 + i % 4;
+        *at = (int8_t)most;
+        if (s->zero_weights) at[half] = (int8_t)(v - most);
         continue;
       }
 #endif
