@@ -18,6 +18,9 @@ typedef struct {
   const char *weights;
   const float *bias; /* NULL: none */
   float *sums;       /* [tile][block out][pixel][channel] */
+  /* weights that are read soon, from slower memory, and how many lines each step asks for; 0: none */
+  const char *ahead;
+  ptrdiff_t asked;
 } gb_narrow_sum;
 
 #define GB_LOAD_TILE(number, p, apart)                   \
@@ -35,7 +38,7 @@ typedef struct {
   __asm__ volatile("tdpbf16ps %%tmm" #weights ", %%tmm" #pixels ", %%tmm" #sums :)
 
 /* By tiles of the processor: 0 to 3 are sums, 4 and 5 pixels, 6 and 7 weights. */
-static void gb_sum_tiles(const gb_narrow_sum *t) {
+static void gb_sum_tiles(gb_narrow_sum *t) {
   const char *block = t->x, *w = t->weights;
   const ptrdiff_t second = t->x2 ? t->x2 - t->x : 0;
   if (t->bias) {
@@ -56,6 +59,8 @@ static void gb_sum_tiles(const gb_narrow_sum *t) {
     for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->row) {
       const char *x = row;
       for (ptrdiff_t j = 0; j < t->columns; ++j, x += t->column, w += 2 * 1024) {
+        for (const char *end = t->ahead + 64 * t->asked; t->ahead < end; t->ahead += 64)
+          __builtin_prefetch(t->ahead, 0, 2);
         GB_LOAD_TILE(6, w, 64);
         GB_LOAD_TILE(4, x, t->pixel);
         GB_ADD_PRODUCTS(6, 4, 0);
@@ -383,6 +388,13 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
                     last = first + c->part < tiles ? first + c->part : tiles;
     const gb_narrow_end finish = gb_end_of(c, pair);
     t.weights = (const char *)c->weights + pair * weights;
+    if (at.part == at.top || t.ahead == NULL) {
+      /* while these are worked on the next weights come, in the first strip, where they are new */
+      const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
+      const ptrdiff_t times = ((bottom - at.top) * c->part + 1) / 2;
+      t.ahead = t.weights + weights;
+      t.asked = at.top == 0 && pair + 1 < pairs && times <= GB_ROWS ? (32 + times - 1) / times : 0;
+    }
     t.bias = c->bias ? c->bias + pair * GB_PAIR : NULL;
     if (c->in3.data) {
       if (at.image != image || at.block != block)
@@ -438,7 +450,8 @@ static ptrdiff_t gb_narrow_weights(const gb_width *width, const gb_step *s, ptrd
 
 /* Parts are some tiles of an image. Tiles go on in the next row where that makes them fewer. */
 static void gb_divide_narrow(const gb_width *width, gb_call *c) {
-  enum { GB_TILES_OF_PART = 8 };
+  /* of an image, for which weights are read once: what stays in the cache of a core with these */
+  enum { GB_TILES_OF_PART = 8, GB_NARROW_STRIP = 1 << 20 };
   const gb_step *s = c->step;
   const ptrdiff_t rows = width->vector, across = c->in.row / c->in.pixel;
   const ptrdiff_t by_row = c->out.height * ((c->out.width + rows - 1) / rows),
@@ -452,7 +465,7 @@ static void gb_divide_narrow(const gb_width *width, gb_call *c) {
   /* bytes of the image that a part reads */
   const ptrdiff_t read = c->in.channels / s->group * c->in.bytes * c->part * rows * s->stride[0] *
                          s->stride[1];
-  const ptrdiff_t fit = GB_STRIP / read + 1;
+  const ptrdiff_t fit = GB_NARROW_STRIP / read + 1;
   c->strip = fit < c->rows ? fit : c->rows;
   c->units = c->out.batch * pairs * c->rows;
 }
