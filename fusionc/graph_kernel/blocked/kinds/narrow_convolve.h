@@ -352,12 +352,20 @@ static void gb_load_shapes(const gb_tile_shapes *shapes) {
   else __asm__ volatile("tilerelease" :);
 }
 
-void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+/* Returns the shapes that tiles had. */
+static gb_tile_shapes gb_begin_tiles(void) {
   static const gb_tile_shapes shapes = {
       .palette = 1,
       .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
       .rows = {16, 16, 16, 16, 16, 16, 16, 16},
   };
+  gb_tile_shapes former;
+  __asm__ volatile("sttilecfg %0" : "=m"(former));
+  gb_load_shapes(&shapes);
+  return former;
+}
+
+void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   gb_tile_shapes former;
   const gb_step *s = c->step;
   const ptrdiff_t pairs_of_group = c->out.bytes == 2 ? c->out.blocks / s->group
@@ -368,10 +376,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
   float *sums = scratch;
   const char *multiplied = NULL;
-  if (c->has_tiles) {
-    __asm__ volatile("sttilecfg %0" : "=m"(former));
-    gb_load_shapes(&shapes);
-  }
+  if (c->has_tiles) former = gb_begin_tiles();
   gb_narrow_sum t = {
       .pixel = 4 * s->stride[1] * c->in.pixel,
       .block = 4 * c->in.plane,

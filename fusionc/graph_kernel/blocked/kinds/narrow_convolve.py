@@ -22,7 +22,7 @@ def _functions(size: str = "") -> StepFunctions:
 
 
 @dataclass(frozen=True)
-class _NarrowConvolution(StepKind):
+class NarrowConvolution(StepKind):
     """The image is of bfloat16; `second` and the result are of either."""
 
     family = "narrow"
@@ -32,14 +32,14 @@ class _NarrowConvolution(StepKind):
 
 
 @dataclass(frozen=True)
-class NarrowConvStep(_NarrowConvolution):
+class NarrowConvStep(NarrowConvolution):
     """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
 
     functions = _functions(size="windowed")
 
 
 @dataclass(frozen=True)
-class NarrowProductStep(_NarrowConvolution):
+class NarrowProductStep(NarrowConvolution):
     """Weights are [in, out]."""
 
     functions = _functions()
