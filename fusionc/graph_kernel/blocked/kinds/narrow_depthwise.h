@@ -26,11 +26,12 @@ GK_INLINE gb_narrow_pixel gb_joined_pairs(GB(vec) lower, GB(vec) upper) {
 /* Sums of eight pixels side by side, from kernels of K columns that are S apart; from any with K =
  * 0. */
 GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, const float *bias,
-                            GB(vec) *lower, GB(vec) *upper, const int K, const int S) {
+                            GB(vec) *to, const int K, const int S) {
   enum { R = GB_PIXELS_AT_ONCE };
   const gb_step *s = c->step;
   const ptrdiff_t columns = K ? K : s->kernel[1], stride = K ? S : s->stride[1],
                   apart = (K ? 1 : s->dilation[1]) * GB_V;
+  GB(vec) lower[R], upper[R];
   GB_FOR_PIXELS(r) {
     lower[r] = GB(load)(bias);
     upper[r] = GB(load)(bias + GB_V);
@@ -59,14 +60,18 @@ GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, co
     }
     w += K * GB_PAIR;
   }
+  GB_FOR_PIXELS(r) {
+    to[r] = lower[r];
+    to[R + r] = upper[r];
+  }
 }
 
 typedef void gb_pairs_function(const gb_call *c, const float *x, const float *w, const float *bias,
-                               GB(vec) *lower, GB(vec) *upper);
-#define GB_PAIRS_FUNCTION(name, K, S)                                                             \
-  static void name(const gb_call *c, const float *x, const float *w, const float *bias,           \
-                   GB(vec) *lower, GB(vec) *upper) {                                              \
-    gb_sum_pairs(c, x, w, bias, lower, upper, K, S);                                              \
+                               GB(vec) *to);
+#define GB_PAIRS_FUNCTION(name, K, S)                                                   \
+  static void name(const gb_call *c, const float *x, const float *w, const float *bias, \
+                   GB(vec) *to) {                                                       \
+    gb_sum_pairs(c, x, w, bias, to, K, S);                                              \
   }
 GB_PAIRS_FUNCTION(gb_pairs_3, 3, 1)
 GB_PAIRS_FUNCTION(gb_pairs_3_2, 3, 2)
@@ -84,20 +89,15 @@ static gb_pairs_function *gb_pairs_of(const gb_step *s) {
   return columns == 7 && stride == 1 ? gb_pairs_7 : gb_pairs_of_any;
 }
 
-/* Activations of many instructions. */
-ptrdiff_t GB(pairs_floats)(const gb_call *c) {
-  (void)c;
-  return 2 * GB_PIXELS_AT_ONCE * GB_V;
-}
-
 void GB(depthwise_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   enum { R = GB_PIXELS_AT_ONCE };
   const gb_step *s = c->step;
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
+  (void)scratch;
   const gb_narrow_end finish = gb_end_of(c, 0);
   const int is_finished = GB(is_finished)(s);
   gb_pairs_function *sum = gb_pairs_of(s);
-  GB(vec) lower[R], upper[R];
+  GB(vec) sums[2 * R]; /* the lower halves of pairs of all pixels, then the upper ones */
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
     const float *w = c->weights + at.block * taps * GB_PAIR;
@@ -111,16 +111,10 @@ void GB(depthwise_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
     float *y = GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count; k += R) {
       const ptrdiff_t n = at.count - k < R ? at.count - k : R;
-      sum(c, x + k * s->stride[1] * GB_V, w, bias, lower, upper);
-      if (!is_finished) {
-        memcpy(scratch, lower, sizeof lower);
-        memcpy(scratch + R * GB_V, upper, sizeof upper);
-        GB(activate)(scratch, 2 * R * GB_V, s);
-        memcpy(lower, scratch, sizeof lower);
-        memcpy(upper, scratch + R * GB_V, sizeof upper);
-      }
+      sum(c, x + k * s->stride[1] * GB_V, w, bias, sums);
+      if (!is_finished) GB(activate)((float *)sums, 2 * R * GB_V, s);
       for (ptrdiff_t r = 0; r < n; ++r) {
-        GB(vec) low = lower[r], high = upper[r];
+        GB(vec) low = sums[r], high = sums[R + r];
         if (finish.ending == GB_BOUNDED) {
           low = gb_ended(low, &finish, GB_BOUNDED);
           high = gb_ended(high, &finish, GB_BOUNDED);

@@ -16,7 +16,6 @@ class NarrowDepthwiseStep(ConvolutionKind):
         task="depthwise_narrow",
         pack="pack_pairs",
         packed_floats="pair_floats",
-        scratch="pairs_floats",
         size="windowed",
         nanoseconds="pairs_ns",
     )
