@@ -16,45 +16,54 @@ static inline __attribute__((unused)) ptrdiff_t gb_window_blocks(const gb_step *
 
 #ifdef GB_V
 #if GB_V == 16
-/* A row of 16 windows as numbers of bfloat16. */
-static void gb_narrow_row(const float *x, ptrdiff_t n, uint16_t *to) {
-  for (ptrdiff_t k = 0; k < n; k += GB_V)
-    *(gb_half_pixel *)(void *)(to + k) = gb_narrowed(GB(load_loose)(x + k));
+/* How many numbers of a row 16 windows take, rounded up to vectors. */
+GK_INLINE ptrdiff_t gb_taken_numbers(const gb_step *s) {
+  return ((GB_ROWS - 1) * s->stride[1] + gb_row_numbers(s) + GB_V - 1) / GB_V * GB_V;
+}
+
+/* The rows of 16 windows as numbers of bfloat16, one after the other. All come before any is read:
+ * what is read across two vectors that were just written would be waited for. */
+static void gb_narrow_rows(const gb_call *c, gb_narrow_place at, ptrdiff_t image, uint16_t *to) {
+  const gb_step *s = c->step;
+  const ptrdiff_t n = gb_taken_numbers(s);
+  for (ptrdiff_t channel = 0; channel < c->in.channels; ++channel)
+    for (ptrdiff_t i = 0; i < s->kernel[0]; ++i, to += n) {
+      const float *x = c->in.data + image * c->in.image + channel * c->in.plane +
+                       (at.row * s->stride[0] - s->pads[0] + i * s->dilation[0]) * c->in.row +
+                       at.column * s->stride[1] - s->pads[1];
+      for (ptrdiff_t k = 0; k < n; k += GB_V)
+        *(gb_half_pixel *)(void *)(to + k) = gb_narrowed(GB(load_loose)(x + k));
+    }
 }
 
 /* The windows of a tile: [block of 32 numbers][pixel][number]. */
-static void gb_take_windows(const gb_call *c, gb_narrow_place at, ptrdiff_t image, uint16_t *row,
-                            uint16_t *to) {
+static void gb_take_windows(const gb_call *c, const uint16_t *rows, uint16_t *to) {
   const gb_step *s = c->step;
-  const ptrdiff_t taken = gb_row_numbers(s), stride = s->stride[1];
-  const ptrdiff_t n = (GB_ROWS - 1) * stride + taken, filled = s->kernel[1] % GB_OF_ROW;
+  const ptrdiff_t taken = gb_row_numbers(s), stride = s->stride[1], n = gb_taken_numbers(s);
+  const ptrdiff_t filled = s->kernel[1] % GB_OF_ROW;
   const uint64_t last = filled ? ((uint64_t)1 << 16 * filled) - 1 : ~(uint64_t)0;
   ptrdiff_t number = 0;
-  for (ptrdiff_t channel = 0; channel < c->in.channels; ++channel)
-    for (ptrdiff_t i = 0; i < s->kernel[0]; ++i) {
-      const float *x = c->in.data + image * c->in.image + channel * c->in.plane +
-                       (at.row * s->stride[0] - s->pads[0] + i * s->dilation[0]) * c->in.row +
-                       at.column * stride - s->pads[1];
-      gb_narrow_row(x, n, row);
-      for (ptrdiff_t k = 0; k < taken; k += GB_OF_ROW, number += GB_OF_ROW) {
-        const uint64_t kept = k + GB_OF_ROW == taken ? last : ~(uint64_t)0;
-        uint16_t *y = to + number / GB_TILE_NUMBERS * GB_ROWS * GB_TILE_NUMBERS +
-                      number % GB_TILE_NUMBERS;
-        for (ptrdiff_t r = 0; r < GB_ROWS; ++r) {
-          uint64_t four;
-          memcpy(&four, row + r * stride + k, sizeof four);
-          four &= kept;
-          memcpy(y + r * GB_TILE_NUMBERS, &four, sizeof four);
-        }
+  for (ptrdiff_t i = 0; i < c->in.channels * s->kernel[0]; ++i, rows += n)
+    for (ptrdiff_t k = 0; k < taken; k += GB_OF_ROW, number += GB_OF_ROW) {
+      const uint64_t kept = k + GB_OF_ROW == taken ? last : ~(uint64_t)0;
+      uint16_t *y = to + number / GB_TILE_NUMBERS * GB_ROWS * GB_TILE_NUMBERS +
+                    number % GB_TILE_NUMBERS;
+#pragma GCC unroll 16
+      for (int r = 0; r < GB_ROWS; ++r) {
+        uint64_t four;
+        memcpy(&four, rows + r * stride + k, sizeof four);
+        four &= kept;
+        memcpy(y + r * GB_TILE_NUMBERS, &four, sizeof four);
       }
     }
 }
 
-/* Sums, windows of two tiles, and a row of them. */
+/* Sums, windows of two tiles, and rows of these. */
 ptrdiff_t GB(window_floats)(const gb_call *c) {
-  const ptrdiff_t blocks = gb_window_blocks(c->step, c->in.channels);
-  return 4 * GB_SUMS_OF_TILE + 2 * blocks * GB_WEIGHTS_OF_TILE +
-         (GB_ROWS * c->step->stride[1] + gb_row_numbers(c->step)) / 2 + 2 * GB_V;
+  const gb_step *s = c->step;
+  return 4 * GB_SUMS_OF_TILE +
+         2 * gb_window_blocks(s, c->in.channels) * GB_WEIGHTS_OF_TILE +
+         c->in.channels * s->kernel[0] * gb_taken_numbers(s);
 }
 
 void GB(convolve_first)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
@@ -62,7 +71,8 @@ void GB(convolve_first)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
   const ptrdiff_t blocks = gb_window_blocks(s, c->in.channels), tiles = gb_tiles_of_image(c),
                   pairs = (c->out.channels + GB_PAIR - 1) / GB_PAIR;
   float *windows = scratch + 4 * GB_SUMS_OF_TILE, *second = windows + blocks * GB_WEIGHTS_OF_TILE;
-  uint16_t *row = (uint16_t *)(void *)(second + blocks * GB_WEIGHTS_OF_TILE);
+  uint16_t *rows = (uint16_t *)(void *)(second + blocks * GB_WEIGHTS_OF_TILE),
+           *other_rows = rows + c->in.channels * s->kernel[0] * gb_taken_numbers(s);
   gb_tile_shapes former;
   gb_narrow_sum t = {
       .pixel = 64,
@@ -81,8 +91,10 @@ void GB(convolve_first)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
       const int are_two = tile + 1 < last;
       const gb_narrow_place one = gb_narrow_place_of(c, tile),
                             other = gb_narrow_place_of(c, are_two ? tile + 1 : tile);
-      gb_take_windows(c, one, image, row, (uint16_t *)(void *)windows);
-      if (are_two) gb_take_windows(c, other, image, row, (uint16_t *)(void *)second);
+      gb_narrow_rows(c, one, image, rows);
+      if (are_two) gb_narrow_rows(c, other, image, other_rows);
+      gb_take_windows(c, rows, (uint16_t *)(void *)windows);
+      if (are_two) gb_take_windows(c, other_rows, (uint16_t *)(void *)second);
       t.x = (const char *)windows;
       t.x2 = are_two ? (const char *)second : NULL;
       for (ptrdiff_t pair = 0; pair < pairs; ++pair) {
