@@ -21,6 +21,7 @@ from fusionc.verify import verify
 from fusionc.verify.budget import Budget, elements_of
 from fusionc.verify.compare import Numerics
 from fusionc.verify.output_errors import OutputErrors
+from fusionc.verify.precision_loss import PrecisionLosses, precision_losses
 from fusionc.verify.result import IN_PART, Verification
 
 
@@ -35,6 +36,7 @@ class Verdict:
     outputs: Sequence[OutputErrors] = ()  # how far each of them is off
     notices: Sequence[str] = ()  # for the user
     budget: Budget | None = None  # what the verification has cost, and left out for that
+    losses: PrecisionLosses | None = None  # what bfloat16 costs, if it is the kernels' and measured
 
 
 def verdict_on(
@@ -43,10 +45,12 @@ def verdict_on(
     plan: ConversionPlan,
     counts: Sequence[PatternCount],
     lost: Sequence[LostKernel] = (),
+    *,
+    are_narrow: bool = False,
 ) -> Verdict:
     """Whether a model that a conversion made is valid and computes what the reference computes.
     `counts` say what took effect, as some passes are for finite numbers only; `lost` are the
-    kernels that raising the opset cost.
+    kernels that raising the opset cost; with `are_narrow` its own kernels are of bfloat16.
     """
     try:
         require_as_valid(candidate, reference.file)
@@ -73,11 +77,16 @@ def verdict_on(
     if verification.is_refused and _sizes_are_to_blame(plan):
         raise _unfit_error(plan, name_model(verification.summary, reference, plan))
     with_kernels = verification.status == "equal" and kernels is not None
-    if with_kernels:
+    losses = None
+    if with_kernels and kernels is not None and are_narrow:
+        losses = losses_of(candidate, kernels, reference, plan)
+    elif with_kernels:
         verification = check(kernels=kernels)
-    summary = _summary(verification, finite, with_kernels=with_kernels)
+    summary = _summary(verification, finite, with_kernels=with_kernels and losses is None)
+    if losses is not None:
+        summary = f"without generated kernels: {summary}; with them, in bfloat16: {losses}"
     return Verdict(
-        is_right=verification.status != "different",
+        is_right=verification.status != "different" and (losses is None or losses.is_within),
         # the folder of the candidate is a temporary one
         summary=summary.replace(f"cannot load {candidate}", "cannot load the result"),
         is_loadable=verification.is_loadable,
@@ -86,6 +95,24 @@ def verdict_on(
         outputs=verification.outputs,
         notices=[fault.notice for fault in verification.optimizer_faults if not fault.runs],
         budget=verification.budget,
+        losses=losses,
+    )
+
+
+def losses_of(
+    candidate: Path, kernels: Path, reference: ReferenceModel, plan: ConversionPlan
+) -> PrecisionLosses:
+    """What bfloat16 costs in the kernels of a converted model."""
+    options = plan.options
+    return precision_losses(
+        reference.file,
+        candidate,
+        kernels,
+        options.precision_error,
+        input_shape=reference.sizes,
+        inputs=options.inputs,
+        elements=elements_of(options.verify_budget),
+        progress=options.progress,
     )
 
 

@@ -57,6 +57,8 @@ def _with_narrow_product(images: ImageArea, item: Item) -> Item:
 
 def _narrow_product(images: ImageArea, item: Operation) -> StepKind | None:
     """The kind of a convolution or product that multiplies bfloat16; None if none does."""
+    if item.weights in images.area.wide:
+        return None
     if isinstance(item.kind, FirstStep):
         return NarrowFirstStep() if item.window.dilation[1] == 1 else None
     if not isinstance(item.kind, ConvStep | ProductStep) or not _fits_blocks(images, item):

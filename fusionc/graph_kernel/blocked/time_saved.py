@@ -14,7 +14,7 @@ from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.pick import PickStep
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
-from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.blocked.make_program import narrow_program_of, program_of
 from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
@@ -34,7 +34,7 @@ def saved_by_program(area: Area) -> float:
     """Estimated seconds that the program of an area saves in each run, on one thread; 0 if that is
     too little to be sure.
     """
-    made = program_of(area)
+    made = narrow_program_of(area) or program_of(area)
     estimates = list(made.estimates())
     copies = _image_copies(made, estimates)
     steps = made.program.steps
