@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
@@ -19,7 +19,7 @@ from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 
 if TYPE_CHECKING:
-    from fusionc.graph_kernel.fusion import Fused
+    from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 
 _ENOUGH = 3  # rewrites of one pass; then the pass is left out, as each rewrite costs a search
 
@@ -30,6 +30,9 @@ class LeftOut:
 
     rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
+    # products that stay in float32, by the label of their node, and what they would have cost; ""
+    # for those that were not tried one by one
+    wide: dict[str, str] = field(default_factory=dict)
 
     def roll_back(self, commit: Commit, reason: str) -> None:
         """Leave out a rewrite, and its whole pass once that failed several times."""
@@ -39,9 +42,14 @@ class LeftOut:
 
     def notices(self) -> list[str]:
         """What the user should know of it."""
+        more = [label for label, cost in self.wide.items() if not cost]
         return [
-            f"{name} is off: the result was wrong with {_ENOUGH} of its rewrites"
-            for name in sorted(self.passes)
+            *(
+                f"{name} is off: the result was wrong with {_ENOUGH} of its rewrites"
+                for name in sorted(self.passes)
+            ),
+            *(f"{label} stays in float32: {cost}" for label, cost in self.wide.items() if cost),
+            *([f"so do {len(more)} products after these, from {more[0]} on"] if more else []),
         ]
 
 
@@ -53,6 +61,17 @@ class ConversionAttempt:
     counts: list[PatternCount]
     log: RewriteLog
     fused: Fused | None  # what graph kernel fusion has done, if it ran
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether its kernels multiply numbers of bfloat16."""
+        return self.fused is not None and bool(self.fused.narrow)
+
+
+def _fusion(fusion: GraphKernelFusion, left_out: LeftOut) -> GraphKernelFusion:
+    """Graph kernel fusion in which more products stay in float32."""
+    asked = fusion.stays_wide
+    return replace(fusion, stays_wide=lambda node: node.label() in left_out.wide or asked(node))
 
 
 def attempt(
@@ -92,7 +111,7 @@ def attempt(
             counts = run(model, plan.passes, log, begin, after)
         if plan.fusion is not None and plan.fusion.flags.is_on and not log.is_closed:
             options.progress("graph kernel fusion")
-            fused = plan.fusion.run(model, log)
+            fused = _fusion(plan.fusion, left_out).run(model, log)
             counts = [*counts, *fused.counts]
         proto = write_back(model)
     if dump is not None:

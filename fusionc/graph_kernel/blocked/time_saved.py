@@ -16,7 +16,7 @@ from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.pick import PickStep
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
-from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.blocked.make_program import narrow_program_of, program_of
 from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
@@ -36,7 +36,7 @@ def saved_by_program(area: Area) -> float:
     """Estimated seconds that the program of an area saves in each run, on one thread; 0 if that is
     too little to be sure.
     """
-    made = program_of(area)
+    made = narrow_program_of(area) or program_of(area)
     estimates = list(made.estimates())
     if any(isinstance(step.kind, ByteConvolutionKind) for step in made.program.steps):
         return _saved_by_bytes(made, estimates)

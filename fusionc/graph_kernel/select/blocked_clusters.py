@@ -30,11 +30,14 @@ _MOST_ROUNDS = 8  # of removing operators that do not fit, before clusters are g
 
 
 def blocked_locations(
-    graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
+    graph: Graph,
+    kind: KernelKind,
+    is_left_out: Callable[[Node], bool] = lambda _: False,
+    stays_wide: Callable[[Node], bool] = lambda _: False,
 ) -> list[AreaLocation]:
     """The areas of a graph, whether or not they save time, without operators that are left out.
 
-    Each has at least one convolution or product.
+    Each has at least one convolution or product. Of those of bfloat16, some stay in float32.
     """
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
     # operators that no cluster can use would keep others apart
@@ -87,7 +90,7 @@ def _fitting(
     """
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
-        candidates = [_location(nodes, kind) for nodes in clusters]
+        candidates = [_location(nodes, kind, stays_wide) for nodes in clusters]
         locations = [location for location in candidates if location is not None]
         unfit = set(chain(*map(useless, clusters), *map(_unfit, locations)))
         if not unfit:
@@ -168,15 +171,31 @@ def _unfit(location: AreaLocation) -> list[Node]:
     return []
 
 
-def _location(nodes: Sequence[Node], kind: KernelKind) -> AreaLocation | None:
+def _location(
+    nodes: Sequence[Node], kind: KernelKind, stays_wide: Callable[[Node], bool]
+) -> AreaLocation | None:
     if not any(map(_convolves, nodes)) or (len(nodes) < 2 and not is_product(nodes[0].op)):
         return None
-    area = _area_of(nodes, kind)
+    are_narrow = KernelKind.NARROW in kind
+    wide = [node for node in nodes if are_narrow and _convolves(node) and stays_wide(node)]
+    area = _area_of(nodes, kind, [v for node in wide if (v := node.inputs[_MATRIX]) is not None])
     return None if area is None else AreaLocation(area, tuple(nodes), *_ends(nodes))
 
 
-def _area_of(nodes: Sequence[Node], kind: KernelKind) -> Area | None:
-    return area_of(nodes, *_ends(nodes), _ORIGIN, kind)
+def _area_of(nodes: Sequence[Node], kind: KernelKind, wide: Sequence[Edge] = ()) -> Area | None:
+    return area_of(nodes, *_ends(nodes), _ORIGIN, kind, wide)
+
+
+def narrow_products(location: AreaLocation) -> list[Node]:
+    """The convolutions and products of an area that may multiply numbers of bfloat16."""
+    area = location.area
+    if KernelKind.NARROW not in area.kind:
+        return []
+    return [
+        node
+        for node, named in zip(location.nodes, area.nodes, strict=True)
+        if _convolves(node) and named.input[_MATRIX] not in area.wide
+    ]
 
 
 def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
