@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from fusionc.graph_kernel.area import Area, KernelKind
@@ -42,7 +43,8 @@ def blocked_locations(
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
     # operators that no cluster can use would keep others apart
     members = set(possible) - set(_useless(possible))
-    return _fitting(graph, members, kind, _useless, set)
+    location_of = partial(_location, kind=kind, stays_wide=stays_wide)
+    return _fitting(graph, members, location_of, _useless, set)
 
 
 def integer_locations(
@@ -65,7 +67,7 @@ def integer_locations(
         return {other for node in unfit for group in groups_of[node] for other in group}
 
     members = set(chain(*groups))
-    return _fitting(graph, members, kind, lambda _: [], with_groups)
+    return _fitting(graph, members, partial(_location, kind=kind), lambda _: [], with_groups)
 
 
 def _is_group_fit(group: Collection[Node]) -> bool:
@@ -81,7 +83,7 @@ def _is_group_fit(group: Collection[Node]) -> bool:
 def _fitting(
     graph: Graph,
     members: set[Node],
-    kind: KernelKind,
+    location_of: Callable[[Sequence[Node]], AreaLocation | None],
     useless: Callable[[Sequence[Node]], list[Node]],
     with_others: Callable[[Iterable[Node]], set[Node]],
 ) -> list[AreaLocation]:
@@ -90,7 +92,7 @@ def _fitting(
     """
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
-        candidates = [_location(nodes, kind, stays_wide) for nodes in clusters]
+        candidates = [location_of(nodes) for nodes in clusters]
         locations = [location for location in candidates if location is not None]
         unfit = set(chain(*map(useless, clusters), *map(_unfit, locations)))
         if not unfit:
@@ -172,7 +174,9 @@ def _unfit(location: AreaLocation) -> list[Node]:
 
 
 def _location(
-    nodes: Sequence[Node], kind: KernelKind, stays_wide: Callable[[Node], bool]
+    nodes: Sequence[Node],
+    kind: KernelKind,
+    stays_wide: Callable[[Node], bool] = lambda _: False,
 ) -> AreaLocation | None:
     if not any(map(_convolves, nodes)) or (len(nodes) < 2 and not is_product(nodes[0].op)):
         return None
