@@ -12,11 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.model.operators import KERNELS
+from fusionc.model.operators import KERNELS, MICROSOFT
 from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS, MADE, PASSED, QUANTIZE
 
 # the operators between a core and the quantization of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
+# operators on integers that are groups by themselves
+ON_INTEGERS = frozenset(
+    {
+        ("", "QLinearConv"),
+        ("", "QLinearMatMul"),
+        (MICROSOFT, "QGemm"),
+        (MICROSOFT, "QLinearAdd"),
+        (MICROSOFT, "QLinearGlobalAveragePool"),
+    }
+)
 _OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})  # they need no dequantization
 _AS_IT_IS = Wiring()
 
@@ -86,13 +96,14 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
 
 
 def integer_groups(graph: Graph) -> list[frozenset[Node]]:
-    """The groups with results of integers: the dequantizations that the core reads, the core, what
-    follows up to the quantization, and quantizations of other numbers and pools of integers that
-    only groups read.
+    """The groups with results of integers: an operator on integers; or the dequantizations that the
+    core reads, the core, and what follows up to the quantization. Also quantizations of other
+    numbers, and pools of integers, that only groups read.
     """
-    if not has_groups(graph):
+    single = [node for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
+    if not has_groups(graph) and not single:
         return []
-    groups = list[frozenset[Node]]()
+    groups = [frozenset([node]) for node in single]
     for core in graph.ordered():
         if core.operator not in MADE and is_core(core) and grade(core, _AS_IT_IS) == INTEGERS:
             read = [v.producer for v in core.inputs if v is not None]
@@ -106,9 +117,9 @@ def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
     """Quantizations, and operators on integers, that make what a group reads, and that only groups
     read.
     """
-    for node in group:
-        made = node.inputs[0]
-        while made is not None and made.producer is not None and node.operator in DEQUANTIZE:
+    readers = DEQUANTIZE | ON_INTEGERS
+    for made in (node.inputs[0] for node in group if node.operator in readers):
+        while made is not None and made.producer is not None:
             maker = made.producer
             is_for_groups = not made.is_output and all(user in inside for user in made.outputs)
             if maker in inside or not is_for_groups:

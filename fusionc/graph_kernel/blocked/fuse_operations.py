@@ -30,6 +30,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     UnfitOperator,
 )
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
+from fusionc.graph_kernel.blocked.integer_forms import in_groups
 from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
@@ -62,6 +63,7 @@ class Operations:
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
+        area, places = in_groups(area)
         self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
@@ -69,11 +71,11 @@ class Operations:
         self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or leaves
         self._loaded: set[tuple[str, bool]] = set()
         unfit: dict[int, str] = {}
-        for place, node in enumerate(area.nodes):
+        for number, node in enumerate(area.nodes):
             try:
                 self._read(node)
             except UnfitOperator as reason:
-                unfit[place] = str(reason)
+                unfit[number] = str(reason)
                 # others may still be judged by the declared shapes
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
@@ -84,7 +86,8 @@ class Operations:
             place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])
         } | unfinished
         if unfit:
-            raise UnfitOperator(next(iter(unfit.values())), list(unfit))
+            unfit_places = dict.fromkeys(places[number] for number in unfit)
+            raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
         """Why operators do not fit whose parts are not completed, by their places. No norm follows,

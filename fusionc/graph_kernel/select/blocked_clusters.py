@@ -14,7 +14,12 @@ from itertools import chain
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import UnfitOperator
-from fusionc.graph_kernel.blocked.image_operators import CONVOLVING, OPERATORS, is_product
+from fusionc.graph_kernel.blocked.image_operators import (
+    CONVOLVING,
+    OPERATORS,
+    is_of_integers,
+    is_product,
+)
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
@@ -72,12 +77,20 @@ def integer_locations(
 
 def _is_group_fit(group: Collection[Node]) -> bool:
     nodes = sorted(group, key=lambda node: node.position)
-    weights = [node.inputs[0] for node in nodes if node.op == "DequantizeLinear"]
-    if any(v is not None and v.is_constant and v.graph is not nodes[0].graph for v in weights):
+    if not all(map(_has_constants_as_weights, nodes)):
         return False
     area = _area_of(nodes, KernelKind.BLOCKED)
     has_rows = any(is_product(node.op) for node in nodes)
     return area is not None and _is_fit(area, has_rows)
+
+
+def _has_constants_as_weights(node: Node) -> bool:
+    """Whether weights are constants of the operator's graph. What is dequantized may be an
+    image.
+    """
+    weights = [v for k in OPERATORS[node.operator].weights for v in node.inputs[k : k + 1] if v]
+    is_free = node.op == "DequantizeLinear"
+    return all(v.graph is node.graph if v.is_constant else is_free for v in weights)
 
 
 def _fitting(
@@ -120,7 +133,8 @@ def _shared(nodes: Sequence[Node]) -> set[Node]:
 
 def _may_be_inside(node: Node) -> bool:
     """Whether an operator alone could be in a cluster, whatever comes before it."""
-    if node.operator not in OPERATORS or node.bodies or None in node.outputs:
+    is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
+    if not is_known or node.bodies or None in node.outputs:
         return False
     if not _has_own_weights(node) or (is_product(node.op) and _shares_weights_by_few_rows(node)):
         return False
