@@ -77,7 +77,7 @@ def integer_locations(
 
 def _is_group_fit(group: Collection[Node]) -> bool:
     nodes = sorted(group, key=lambda node: node.position)
-    if not all(map(_has_constants_as_weights, nodes)):
+    if not all(_has_constants_as_weights(node) for node in nodes if is_of_integers(node.operator)):
         return False
     area = _area_of(nodes, KernelKind.BLOCKED)
     has_rows = any(is_product(node.op) for node in nodes)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from networks import Array, Found, Network
+from networks import MICROSOFT, Array, Found, Network
 from onnx import numpy_helper
 
 from fusionc.graph_kernel.area import KernelKind
@@ -113,6 +113,48 @@ class ByteNetwork(Network):
     def total(self, a: str, b: str, zero: int = 90) -> str:
         scale = (self.scales[a] + self.scales[b]) * 0.6
         return self.quantized(self.op("Add", a, b), scale, zero)
+
+
+_ON_INTEGERS = {
+    "Conv": ("QLinearConv", ""),
+    "MatMul": ("QLinearMatMul", ""),
+    "Gemm": ("QGemm", MICROSOFT),
+    "Add": ("QLinearAdd", MICROSOFT),
+    "GlobalAveragePool": ("QLinearGlobalAveragePool", MICROSOFT),
+}
+
+
+def on_integers(network: Network) -> Network:
+    """The network with operators on integers in place of those between DequantizeLinear and
+    QuantizeLinear.
+    """
+    made = {name: node for node in network.nodes for name in node.output}
+    nodes = []
+    for node in network.nodes:
+        core = made.get(node.input[0]) if node.op_type == "QuantizeLinear" else None
+        if core is not None and core.op_type == "Relu":
+            core = made[core.input[0]]
+        if core is None or core.op_type not in _ON_INTEGERS:
+            nodes.append(node)
+            continue
+        op, domain = _ON_INTEGERS[core.op_type]
+        grids = [made[name].input for name in core.input]
+        bias = [grids.pop()[0]] if op in ("QLinearConv", "QGemm") and len(grids) > 2 else []
+        read = [name for grid in grids for name in grid]
+        middle = bias or [""] if op == "QGemm" else []
+        ends = bias if op == "QLinearConv" else []
+        inputs = [*read, *middle, *node.input[1:], *ends]
+        nodes.append(onnx.helper.make_node(op, inputs, node.output, domain=domain))
+        nodes[-1].attribute.extend(core.attribute)
+    read_now = {name for node in nodes for name in node.input} | set(network.outputs)
+    network.nodes = [
+        node
+        for node in nodes
+        if read_now.intersection(node.output)
+        and (node.op_type != "DequantizeLinear" or node.output[0] in network.outputs)
+        and node.op_type not in ("Relu", *_ON_INTEGERS)
+    ]
+    return network
 
 
 def only_area_of_integers(model: onnx.ModelProto) -> Found:

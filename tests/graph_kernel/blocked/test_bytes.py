@@ -13,7 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from areas import session
-from byte_networks import ByteNetwork, computed_in_integers, only_area_of_integers
+from byte_networks import (
+    ByteNetwork,
+    computed_in_integers,
+    on_integers,
+    only_area_of_integers,
+)
 from kernels_run import call_of
 from networks import Found
 from standalone_programs import SANITIZERS, Standalone, widths
@@ -140,6 +145,9 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
 }
 
 
+ON_INTEGERS = ("first", "asymmetric", "residual", "without bias", "rows")
+
+
 def feeds_of(network: ByteNetwork, sizes: tuple[int, int, int]) -> dict[str, np.ndarray]:
     """Numbers of which some are outside of what bytes stand for."""
     return {
@@ -213,6 +221,23 @@ def test_onnxruntime_computes_the_same_integers(
             b = right[network.outputs.index(output)]
             dequantized = (a.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale
             assert int((dequantized != b).sum()) == 0
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", ON_INTEGERS)
+def test_operators_on_integers(name: str, tmp_path: Path) -> None:
+    """They become the same steps as the groups that they stand for."""
+    groups = only_area_of_integers(NETWORKS[name]().model())
+    operators = only_area_of_integers(on_integers(NETWORKS[name]()).model())
+    assert len(operators.area.nodes) < len(groups.area.nodes) / 2
+    programs = Standalone([groups.area, operators.area], tmp_path, ["-O0"])
+    values = feeds_of(NETWORKS[name](), SIZES[1])
+    for a, b in zip(
+        programs.run(groups.area, groups.tensors(values), widths()[-1]),
+        programs.run(operators.area, operators.tensors(values), widths()[-1]),
+        strict=True,
+    ):
+        assert np.array_equal(a, b)
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

@@ -386,21 +386,19 @@ GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, pt
   start[outs] = -s->zero_in * (int32_t)(in * taps);
 }
 
-void GB(pack_bytes)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+void GB(pack_bytes)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
-  GB(pack_panels)((const uint8_t *)w, to, s, in, out, in * taps, taps);
+  GB(pack_panels)((const uint8_t *)f, to, s, in, out, in * taps, taps);
 }
 
-void GB(pack_byte_matrix)(const float *w, float *to, const gb_step *s, ptrdiff_t in,
-                          ptrdiff_t out) {
-  GB(pack_panels)((const uint8_t *)w, to, s, in, out, 1, out);
+void GB(pack_byte_rows)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  GB(pack_panels)((const uint8_t *)f, to, s, in, out, 1, out);
 }
 
 /* Panels of four bytes for each column of a kernel. */
-void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdiff_t in,
-                          ptrdiff_t out) {
+void GB(pack_pixels)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t columns = s->kernel[1], taps = s->kernel[0] * columns;
-  const uint8_t *w = (const uint8_t *)from;
+  const uint8_t *w = (const uint8_t *)f;
   int32_t *start = (int32_t *)to;
   const ptrdiff_t outs = (out + 31) / 32 * 32;
   int8_t *packed = (int8_t *)(start + outs + GB_OUTS);

@@ -57,7 +57,7 @@ class ByteConvStep(ByteConvolutionKind):
 class ByteProductStep(ByteConvolutionKind):
     """Weights are [in, out]."""
 
-    functions = _functions("pack_byte_matrix")
+    functions = _functions("pack_byte_rows")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ByteFirstStep(ByteConvolutionKind):
 
     functions = StepFunctions(
         task="byte_convolve",
-        pack="pack_first_bytes",
+        pack="pack_pixels",
         packed_floats="first_panels",
         size="windowed",
         divide="divide_bytes",

@@ -169,10 +169,9 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
   }
 }
 
-void GB(pack_byte_depthwise)(const float *from, float *to, const gb_step *s, ptrdiff_t in,
-                             ptrdiff_t out) {
+void GB(pack_byte_lanes)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
-  const uint8_t *w = (const uint8_t *)from;
+  const uint8_t *w = (const uint8_t *)f;
   int32_t *start = (int32_t *)to;
   int8_t *packed = (int8_t *)(start + (out + GB_BLOCK - 1) / GB_BLOCK * GB_BLOCK);
   (void)in;

@@ -15,7 +15,7 @@ class ByteDepthwiseStep(ByteConvolutionKind):
 
     functions = StepFunctions(
         task="byte_depthwise",
-        pack="pack_byte_depthwise",
+        pack="pack_byte_lanes",
         packed_floats="byte_lanes",
         size="windowed",
         nanoseconds="byte_depthwise_ns",
