@@ -100,17 +100,20 @@ def integer_groups(graph: Graph) -> list[frozenset[Node]]:
     core reads, the core, and what follows up to the quantization. Also quantizations of other
     numbers, and pools of integers, that only groups read.
     """
-    single = [node for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
-    if not has_groups(graph) and not single:
-        return []
-    groups = [frozenset([node]) for node in single]
-    for core in graph.ordered():
-        if core.operator not in MADE and is_core(core) and grade(core, _AS_IT_IS) == INTEGERS:
-            read = [v.producer for v in core.inputs if v is not None]
-            before = [node for node in read if node is not None]
-            groups.append(frozenset([*before, core, *way_to_quantizer(core, _AS_IT_IS)]))
+    groups = [frozenset([node]) for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
+    if has_groups(graph):
+        groups += [_group_of(core) for core in graph.ordered() if _has_group(core)]
     inside = set[Node]().union(*groups)
     return [frozenset([*group, *_makers_for(group, inside)]) for group in groups]
+
+
+def _has_group(core: Node) -> bool:
+    return core.operator not in MADE and is_core(core) and grade(core, _AS_IT_IS) == INTEGERS
+
+
+def _group_of(core: Node) -> frozenset[Node]:
+    before = filter(None, (v.producer for v in core.inputs if v is not None))
+    return frozenset([*before, core, *way_to_quantizer(core, _AS_IT_IS)])
 
 
 def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
@@ -118,19 +121,26 @@ def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
     read.
     """
     readers = DEQUANTIZE | ON_INTEGERS
-    for made in (node.inputs[0] for node in group if node.operator in readers):
-        while made is not None and made.producer is not None:
-            maker = made.producer
-            is_for_groups = not made.is_output and all(user in inside for user in made.outputs)
-            if maker in inside or not is_for_groups:
-                break
-            if maker.operator in QUANTIZE:
-                yield maker
-                break
-            if maker.domain != "" or maker.op not in _OF_INTEGERS:
-                break
+    for node in (node for node in group if node.operator in readers):
+        reader = node
+        while (maker := _maker_for_groups(reader, inside)) is not None:
             yield maker
-            made = maker.inputs[0]
+            if maker.operator in QUANTIZE:
+                break
+            reader = maker
+
+
+def _maker_for_groups(reader: Node, inside: Set[Node]) -> Node | None:
+    """The quantization, or operator on integers, that makes the image of an operator, if only
+    groups read it and none has it.
+    """
+    image = reader.inputs[0]
+    maker = None if image is None else image.producer
+    if image is None or maker is None or maker in inside or image.is_output:
+        return None
+    is_known = maker.operator in QUANTIZE or (maker.domain == "" and maker.op in _OF_INTEGERS)
+    is_for_groups = all(user in inside or user is reader for user in image.outputs)
+    return maker if is_known and is_for_groups else None
 
 
 def has_groups(graph: Graph) -> bool:

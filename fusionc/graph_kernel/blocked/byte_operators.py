@@ -365,7 +365,8 @@ def _max_pool(images: ImageArea, node: onnx.NodeProto, x: str, out: str) -> Oper
 
 def _clipped(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """Clip, Max or Min of bytes and constants."""
-    x, out = node.input[0], node.output[0]
+    x = node.input[0]
+    out = node.output[0]
     names = {"Clip": ("min", "max"), "Max": ("min",), "Min": ("", "max")}.get(node.op_type)
     if names is None or len(node.input) > 1 + len(names):
         raise UnfitOperator("no step computes it of bytes")

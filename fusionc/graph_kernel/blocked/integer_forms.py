@@ -56,25 +56,29 @@ class _Form:
 
 
 def _convolution(form: _Form) -> list[onnx.NodeProto]:
-    (x, read), (w, weights) = form.operand(0), form.operand(3, axis=0)
+    x, read = form.operand(0)
+    w, weights = form.operand(3, axis=0)
     nodes, bias = form.bias(8)
     return [x, w, *nodes, *form.core("Conv", [read, weights, *bias], 6)]
 
 
 def _product(form: _Form) -> list[onnx.NodeProto]:
-    (x, read), (w, weights) = form.operand(0), form.operand(3, axis=1)
+    x, read = form.operand(0)
+    w, weights = form.operand(3, axis=1)
     return [x, w, *form.core("MatMul", [read, weights], 6)]
 
 
 def _gemm(form: _Form) -> list[onnx.NodeProto]:
     is_turned = bool(attribute(form.node, "transB", 0))
-    (x, read), (w, weights) = form.operand(0), form.operand(3, axis=0 if is_turned else 1)
+    x, read = form.operand(0)
+    w, weights = form.operand(3, axis=0 if is_turned else 1)
     nodes, bias = form.bias(6)
     return [x, w, *nodes, *form.core("Gemm", [read, weights, *bias], 7)]
 
 
 def _sum(form: _Form) -> list[onnx.NodeProto]:
-    (a, first), (b, second) = form.operand(0), form.operand(3)
+    a, first = form.operand(0)
+    b, second = form.operand(3)
     return [a, b, *form.core("Add", [first, second], 6)]
 
 

@@ -1,9 +1,9 @@
 /* Convolutions and products of 8-bit integers with sums of 32 bits, which are exact.
  *
- * A pixel of an image has 64 channels of a block in 64 bytes, whatever the width of vectors. Weights
- * are signed, and lie as [16 channels out][block][row][column][4 channels in][channel out][channel
- * in], 1024 bytes for the 64 channels of a block. Each step's weights begin with the numbers that
- * sums begin with: bias less zero point times weights. */
+ * A pixel of an image has 64 channels of a block in 64 bytes, whatever the width of vectors.
+ * Weights are signed, and lie as [16 channels out][block][row][column][4 channels in][channel out]
+ * [channel in], 1024 bytes for the 64 channels of a block. Each step's weights begin with the
+ * numbers that sums begin with, without the bias: less the zero point times the sum of weights. */
 #ifdef GB_V
 #ifndef GB_BYTE_TYPES
 #define GB_BYTE_TYPES
@@ -169,7 +169,8 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
       _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f))
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
     const int next = p + 1 < count ? 2 : 0;
-    const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
+    const __m512i a = _mm512_adds_epi16(
+                      _mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
                   b = _mm512_adds_epi16(
                       _mm512_packs_epi32(GB_ROUNDED(next, f0), GB_ROUNDED(next + 1, f1)), z);
     const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),

@@ -122,9 +122,11 @@ GB_DEPTHWISE_TARGET static void gb_byte_depthwise_by_quads(const gb_call *c, ptr
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     const int8_t *w = weights + block * size;
     if (s->stride[0] == 1)
-      (s->kernel[1] == 3 ? gb_depthwise_1_3 : gb_depthwise_1_5)(c, x, w, start, factors, y, at.count);
+      (s->kernel[1] == 3 ? gb_depthwise_1_3
+                         : gb_depthwise_1_5)(c, x, w, start, factors, y, at.count);
     else
-      (s->kernel[1] == 3 ? gb_depthwise_2_3 : gb_depthwise_2_5)(c, x, w, start, factors, y, at.count);
+      (s->kernel[1] == 3 ? gb_depthwise_2_3
+                         : gb_depthwise_2_5)(c, x, w, start, factors, y, at.count);
   }
 }
 #endif

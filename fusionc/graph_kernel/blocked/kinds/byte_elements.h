@@ -5,7 +5,8 @@ void GB(byte_add)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
-    const uint8_t *a = (const uint8_t *)GB(at)(&c->in, &at), *b = (const uint8_t *)GB(at)(&c->in2, &at);
+    const uint8_t *a = (const uint8_t *)GB(at)(&c->in, &at);
+    const uint8_t *b = (const uint8_t *)GB(at)(&c->in2, &at);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; k += 32)
       GB(add_bytes)(a + k, b + k, y + k, first, second, addend, c->step);
@@ -71,7 +72,8 @@ void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
   for (int v = 0; v < GB_BLOCK; ++v) factors[v] = s->factor / (s->factor2 * (float)pixels);
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
-    const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image + at.block * c->in.plane);
+    const uint8_t *x =
+        (const uint8_t *)(c->in.data + at.image * c->in.image + at.block * c->in.plane);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     int32_t sums[GB_BLOCK];
     for (int v = 0; v < GB_BLOCK; ++v) sums[v] = -s->zero_in * pixels;
