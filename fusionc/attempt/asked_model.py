@@ -67,6 +67,7 @@ class AskedModel:
         proto = self.load()
         require_place(options.destination)
         self.notices += self.plan.requests.fixed_notices(proto)
+        self.notices += self.plan.kept.find(proto)
         self.notices += self.plan.kernels.inherit(
             proto, library_for(options.source), options.trust_kernels
         )

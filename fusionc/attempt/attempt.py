@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
@@ -20,7 +20,7 @@ from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 
 if TYPE_CHECKING:
-    from fusionc.graph_kernel.fusion import Fused
+    from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 
 # After this many failed rewrites of one pass the whole pass is left out: finding each failed
 # rewrite takes a search.
@@ -33,6 +33,9 @@ class LeftOut:
 
     rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
+    # products that stay in float32, by the label of their node, and what they would have cost; ""
+    # for those that were not tried one by one
+    wide: dict[str, str] = field(default_factory=dict)
 
     def roll_back(self, commit: Commit, reason: str) -> None:
         """Leave out a rewrite. Leave out its whole pass after several failed rewrites."""
@@ -44,10 +47,15 @@ class LeftOut:
             self.passes.add(commit.pass_name)
 
     def notices(self) -> list[str]:
-        """What to tell the user about passes that are left out."""
+        """What to tell the user about passes that are left out, and products that stay in float32."""
+        more = [label for label, cost in self.wide.items() if not cost]
         return [
-            f"{name} is off: the result was wrong with {_MAX_FAILED_REWRITES} of its rewrites"
-            for name in sorted(self.passes)
+            *(
+                f"{name} is off: the result was wrong with {_MAX_FAILED_REWRITES} of its rewrites"
+                for name in sorted(self.passes)
+            ),
+            *(f"{label} stays in float32: {cost}" for label, cost in self.wide.items() if cost),
+            *([f"so do {len(more)} products after these, from {more[0]} on"] if more else []),
         ]
 
 
@@ -59,6 +67,17 @@ class ConversionAttempt:
     counts: list[PatternCount]
     log: RewriteLog
     fused: Fused | None  # the result of graph kernel fusion, if it ran
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether its kernels multiply numbers of bfloat16."""
+        return self.fused is not None and bool(self.fused.narrow)
+
+
+def _fusion(fusion: GraphKernelFusion, left_out: LeftOut) -> GraphKernelFusion:
+    """Graph kernel fusion in which more products stay in float32."""
+    asked = fusion.stays_wide
+    return replace(fusion, stays_wide=lambda node: node.label() in left_out.wide or asked(node))
 
 
 def attempt(
@@ -100,7 +119,7 @@ def attempt(
             counts = run(model, plan.passes, log, begin, after)
         if plan.fusion is not None and plan.fusion.flags.is_on and not log.is_closed:
             options.progress("graph kernel fusion")
-            fused = plan.fusion.run(model, log)
+            fused = _fusion(plan.fusion, left_out).run(model, log)
             counts = [*counts, *fused.counts]
         proto = write_back(model)
         if log.count:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fusionc.custom.loading import load_passes
+from fusionc.errors import UsageError
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import is_echoed, switched
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
@@ -14,10 +15,12 @@ from fusionc.options import Options
 from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.passes import PASSES
 from fusionc.report import Plog
+from fusionc.requested.kept_types import KeptTypes
 from fusionc.requested.requests import Requests
 from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.rewrite import Pass
 from fusionc.runtime.custom_operators import require_loadable
+from fusionc.runtime.processor import has_bfloat16
 from fusionc.switches import Levels, decide
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ class ConversionPlan:
     requests: Requests  # the requested changes to the model's interface and opset
     fusion: GraphKernelFusion | None  # makes areas; None without graph kernel fusion
     kernels: KernelLibrary  # the library for the kernels of areas
+    kept: KeptTypes  # the nodes that keep their type
     notices: tuple[str, ...]  # for the user
 
     def omit(self, names: Collection[str]) -> ConversionPlan:
@@ -71,14 +75,26 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     enabled = switched(registry, switches.enabled, read.flags)
     if not options.pattern_fusion_pass:
         enabled -= {p.name for p in registry if p.is_pattern_fusion}
+    kept = KeptTypes() if options.keep_dtype is None else KeptTypes.in_file(options.keep_dtype)
+    is_narrow = options.precision_mode_v2 == MIXED_BFLOAT16
+    if is_narrow and not read.flags.is_on:
+        what = f"--precision_mode_v2={MIXED_BFLOAT16} is about kernels, and there are none"
+        raise UsageError(what, where="the options", hint="add --enable_graph_kernel")
+    notices += _precision_notices(options, is_narrow=is_narrow)
     if read.raw or read.flags.is_on or is_echoed():
         # imported here because few conversions need these large modules
         from fusionc.graph_kernel.fusion import fusion_of
         from fusionc.graph_kernel.messages import tell_of_flags
 
         notices += tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)
-        is_narrow = options.precision_mode_v2 == MIXED_BFLOAT16
-        fusion = fusion_of(read.flags, registry, enabled, kernels, is_narrow=is_narrow)
+        fusion = fusion_of(
+            read.flags,
+            registry,
+            enabled,
+            kernels,
+            is_narrow=is_narrow and has_bfloat16(),
+            stays_wide=kept.keeps,
+        )
     if options.inputs is not None:
         from fusionc.verify.inputs.given_values import GivenValues
 
@@ -92,8 +108,27 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
         requests=requests,
         fusion=fusion,
         kernels=kernels,
+        kept=kept,
         notices=tuple(notices),
     )
+
+
+def _precision_notices(options: Options, *, is_narrow: bool) -> list[str]:
+    if not is_narrow:
+        idle = {"--precision_error": options.precision_error, "--keep_dtype": options.keep_dtype}
+        return [
+            f"{name} has no effect without --precision_mode_v2={MIXED_BFLOAT16}"
+            for name, value in idle.items()
+            if value is not None
+        ]
+    if not has_bfloat16():
+        return [
+            f"--precision_mode_v2={MIXED_BFLOAT16} changes nothing: this processor has no "
+            "instructions for bfloat16"
+        ]
+    if options.inputs is None and options.verify:
+        return ["what bfloat16 costs is measured on drawn inputs; give real ones with --inputs"]
+    return []
 
 
 def _requests(options: Options) -> Requests:

@@ -23,6 +23,7 @@ from fusionc.verify import verify
 from fusionc.verify.budget import Budget, elements_of
 from fusionc.verify.compare import Numerics
 from fusionc.verify.output_errors import OutputErrors
+from fusionc.verify.precision_loss import PrecisionLosses, precision_losses
 from fusionc.verify.result import IN_PART, Verification
 
 
@@ -37,6 +38,7 @@ class Verdict:
     outputs: Sequence[OutputErrors] = ()  # the errors of each output
     notices: Sequence[str] = ()  # for the user
     budget: Budget | None = None  # what the verification cost, and what the budget left out
+    losses: PrecisionLosses | None = None  # what bfloat16 costs, if the kernels use it
 
 
 def verdict_on(
@@ -45,11 +47,14 @@ def verdict_on(
     plan: ConversionPlan,
     counts: Sequence[PatternCount],
     lost: Sequence[LostKernel] = (),
+    *,
+    are_narrow: bool = False,
 ) -> Verdict:
     """Whether the converted model `candidate` is valid and computes what the reference computes.
 
     `counts` say which passes took effect: some passes are correct for finite numbers only. `lost`
-    are the kernels that were lost by raising the opset.
+    are the kernels that were lost by raising the opset. With `are_narrow` the candidate's own
+    kernels compute in bfloat16.
     """
     try:
         require_as_valid(candidate, reference.file)
@@ -76,12 +81,16 @@ def verdict_on(
     if verification.is_refused and _sizes_are_to_blame(plan):
         raise _unfit_error(plan, name_model(verification.summary, reference, plan))
     with_kernels = verification.status == "equal" and kernels is not None
-    check = partial(check, kernels=kernels)
-    if with_kernels:
-        verification = _check_kernels(check, candidate, reference)
-    summary = _summary(verification, finite, with_kernels=with_kernels)
+    losses = None
+    if with_kernels and kernels is not None and are_narrow:
+        losses = losses_of(candidate, kernels, reference, plan)
+    elif with_kernels:
+        verification = _check_kernels(partial(check, kernels=kernels), candidate)
+    summary = _summary(verification, finite, with_kernels=with_kernels and losses is None)
+    if losses is not None:
+        summary = f"without generated kernels: {summary}; with them, in bfloat16: {losses}"
     return Verdict(
-        is_right=verification.status != "different",
+        is_right=verification.status != "different" and (losses is None or losses.is_within),
         # the folder of the candidate is a temporary one
         summary=summary.replace(f"cannot load {candidate}", "cannot load the result"),
         is_loadable=verification.is_loadable,
@@ -90,12 +99,28 @@ def verdict_on(
         outputs=verification.outputs,
         notices=[fault.notice for fault in verification.optimizer_faults if not fault.runs],
         budget=verification.budget,
+        losses=losses,
     )
 
 
-def _check_kernels(
-    check: partial[Verification], candidate: Path, reference: ReferenceModel
-) -> Verification:
+def losses_of(
+    candidate: Path, kernels: Path, reference: ReferenceModel, plan: ConversionPlan
+) -> PrecisionLosses:
+    """What bfloat16 costs in the kernels of a converted model."""
+    options = plan.options
+    return precision_losses(
+        reference.file,
+        candidate,
+        kernels,
+        options.precision_error,
+        input_shape=reference.sizes,
+        inputs=options.inputs,
+        elements=elements_of(options.verify_budget),
+        progress=options.progress,
+    )
+
+
+def _check_kernels(check: partial[Verification], candidate: Path) -> Verification:
     """The verification of the kernels. Those that compute in integers compute what onnxruntime
     does, whose optimizers make integers of groups: then that is compared first.
     """

@@ -48,7 +48,14 @@ class Verifying:
         plan = model.plan
         options = plan.options
         with save(done.proto, options.source.parent, options.destination) as saved:
-            verdict = verdict_on(saved.model, self._reference, plan, self._counts, model.lost)
+            verdict = verdict_on(
+                saved.model,
+                self._reference,
+                plan,
+                self._counts,
+                model.lost,
+                are_narrow=done.is_narrow,
+            )
         errors = [output.max_abs for output in verdict.outputs]
         off = (
             f"; off by at most {max(errors):.3g}"

@@ -88,7 +88,7 @@ IGNORED = {
         allow_hf32 op_precision_mode op_select_implmode optypelist_for_implmode auto_tune_mode
         mdl_bank_path op_bank_path""",
     "it makes exceptions from a precision mode, and without one no type changes": """
-        keep_dtype modify_mixlist is_weight_clip""",
+        modify_mixlist is_weight_clip""",
     "it says how an .om file is stored": """
         enable_attr_compression sparsity build_config save_original_model""",
     "it is for finding faults on the chip": """

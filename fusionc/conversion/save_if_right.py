@@ -152,11 +152,17 @@ def _verdict(
     plan.kernels.require_loadable()
     plan.options.progress("verifying")
     with timed(report, "verify"):
-        verdict = verdict_on(saved.model, reference, plan, done.counts, model.lost)
+        verdict = verdict_on(
+            saved.model, reference, plan, done.counts, model.lost, are_narrow=done.is_narrow
+        )
         report.verification = name_model(verdict.summary, reference, plan)
         report.outputs = verdict.outputs
         report.budget = verdict.budget
-        if not verdict.is_right:
+        if verdict.losses is not None and not verdict.losses.is_within:
+            from fusionc.bisect.lost_precision import keep_in_float32  # few conversions need it
+
+            keep_in_float32(model, done, verdict.losses, reference, left_out)
+        elif not verdict.is_right:
             from fusionc.bisect.blame import blame  # few conversions need the search
 
             blame(model, done, verdict, reference, left_out)

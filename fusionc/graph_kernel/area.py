@@ -57,3 +57,5 @@ class Area:
     # scalars, axes and small tables
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     kind: KernelKind = KernelKind.LOOPS
+    # of a NARROW one: the weights of convolutions and products that stay in float32
+    wide: frozenset[str] = frozenset()

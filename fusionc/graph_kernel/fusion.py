@@ -26,6 +26,7 @@ from fusionc.graph_kernel.select.blocked_clusters import (
     NOT_FASTER,
     blocked_locations,
     integer_locations,
+    narrow_products,
 )
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
@@ -92,6 +93,8 @@ class Fused:
     refused: list[NoArea] = field(default_factory=list)  # areas that were not made
     # for each graph, a function that says why its remaining operators are in no area
     outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
+    # convolutions and products of bfloat16, in order
+    narrow: list[str] = field(default_factory=list)
 
 
 def always_saves(area: Area) -> float:
@@ -121,6 +124,7 @@ class GraphKernelFusion:
     observer: StageObserver | None = None
     has_programs: bool = False  # whether kernels may be programs over images in blocks
     is_narrow: bool = False  # whether these multiply numbers of bfloat16
+    stays_wide: Callable[[Node], bool] = lambda _: False  # which operators do not
     tell: Callable[[str], None] = lambda _: None  # called with the progress
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
@@ -142,6 +146,7 @@ class GraphKernelFusion:
             failed = self.build(list(areas.values())) if self.stages.runs(BUILD) else {}
         for graph, locations in judged.items():
             built = [(at, reason or failed.get(at.area.name)) for at, reason in locations]
+            fused.narrow += _narrow_labels(built)
             self._replace(graph, built, log, fused)
         fused.areas = [
             area for name, area in areas.items() if (KERNELS, name, "") in model.functions
@@ -227,7 +232,10 @@ class GraphKernelFusion:
             kind = reduce(or_, kinds, least)
             in_integers = nodes_in_groups(graph)
             found = blocked_locations(
-                graph, kind, lambda node: node in in_integers or self._is_left_out(node)
+                graph,
+                kind,
+                lambda node: node in in_integers or self._is_left_out(node),
+                self.stays_wide,
             )
             found += integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
         wanted = self._wanted(found, fused)
@@ -281,6 +289,7 @@ def fusion_of(
     kernels: KernelLibrary,
     *,
     is_narrow: bool = False,
+    stays_wide: Callable[[Node], bool] = lambda _: False,
 ) -> GraphKernelFusion:
     """Graph kernel fusion with these flags, the `enabled` passes of the registry, and kernels."""
     observer = None
@@ -300,6 +309,7 @@ def fusion_of(
         observer=observer,
         has_programs=has_kernels,
         is_narrow=is_narrow,
+        stays_wide=stays_wide,
         tell=kernels.tell,
     )
 
@@ -309,6 +319,12 @@ def _areas_to_make(judged: Iterable[_Judged]) -> dict[str, Area]:
     return {
         at.area.name: at.area for locations in judged for at, reason in locations if reason is None
     }
+
+
+def _narrow_labels(judged: _Judged) -> list[str]:
+    """The convolutions and products of bfloat16 in areas without a reason against them."""
+    made = (at for at, reason in judged if reason is None)
+    return [node.label() for at in made for node in narrow_products(at)]
 
 
 def _nodes_in_areas(judged: _Judged) -> set[Node]:

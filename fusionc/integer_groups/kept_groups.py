@@ -13,11 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.model.operators import KERNELS
+from fusionc.model.operators import KERNELS, MICROSOFT
 from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS, MADE, PASSED, QUANTIZE
 
 # the operators that may be between a core and the QuantizeLinear of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
+# operators on integers that are groups by themselves
+ON_INTEGERS = frozenset(
+    {
+        ("", "QLinearConv"),
+        ("", "QLinearMatMul"),
+        (MICROSOFT, "QGemm"),
+        (MICROSOFT, "QLinearAdd"),
+        (MICROSOFT, "QLinearGlobalAveragePool"),
+    }
+)
+_OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})  # they need no dequantization
 _CURRENT = Wiring()  # the graph without changes
 
 
@@ -34,8 +45,7 @@ def reason_to_keep_group(
     before = {
         node: level for node in _affected_cores(nodes, shared) if (level := grade(node, _CURRENT))
     }
-    if any(node.domain == KERNELS for node in new):
-        before = {node: level for node, level in before.items() if not _is_whole(node, set(nodes))}
+    before = _outside_kernel(before, set(nodes), new)
     lost = (
         next(_lost_cores(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
         if before
@@ -48,10 +58,17 @@ def reason_to_keep_group(
     )
 
 
-def _is_whole(core: Node, gone: Set[Node]) -> bool:
-    """Whether a group is gone up to its quantization: its kernel computes in integers as well."""
-    way = way_to_quantizer(core, _CURRENT)
-    return bool(way) and all(node in gone for node in (core, *way))
+def _outside_kernel(
+    cores: dict[Node, int], gone: Set[Node], new: Iterable[Node]
+) -> dict[Node, int]:
+    """The cores without those that are gone with all up to their quantization, if a kernel is new:
+    it computes these groups in integers as well.
+    """
+    if not any(node.domain == KERNELS for node in new):
+        return cores
+    ways = {core: way_to_quantizer(core, _CURRENT) for core in cores}
+    whole = {core for core, way in ways.items() if way and gone >= {core, *way}}
+    return {core: level for core, level in cores.items() if core not in whole}
 
 
 def _lost_cores(
@@ -80,40 +97,51 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
 
 
 def integer_groups(graph: Graph) -> list[frozenset[Node]]:
-    """The groups with results of integers: the dequantizations that the core reads, the core, what
-    follows up to the quantization, and quantizations of other numbers and pools of integers that
-    only groups read.
+    """The groups with results of integers: an operator on integers; or the dequantizations that the
+    core reads, the core, and what follows up to the quantization. Also quantizations of other
+    numbers, and pools of integers, that only groups read.
     """
-    if not has_groups(graph):
-        return []
-    groups = list[frozenset[Node]]()
-    for core in graph.ordered():
-        if core.operator not in MADE and is_core(core) and grade(core, _CURRENT) == INTEGERS:
-            read = [v.producer for v in core.inputs if v is not None]
-            before = [node for node in read if node is not None]
-            groups.append(frozenset([*before, core, *way_to_quantizer(core, _CURRENT)]))
+    groups = [frozenset([node]) for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
+    if has_groups(graph):
+        groups += [_group_of(core) for core in graph.ordered() if _has_group(core)]
     inside = set[Node]().union(*groups)
     return [frozenset([*group, *_makers_for(group, inside)]) for group in groups]
 
 
+def _has_group(core: Node) -> bool:
+    return core.operator not in MADE and is_core(core) and grade(core, _CURRENT) == INTEGERS
+
+
+def _group_of(core: Node) -> frozenset[Node]:
+    before = filter(None, (v.producer for v in core.inputs if v is not None))
+    return frozenset([*before, core, *way_to_quantizer(core, _CURRENT)])
+
+
 def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
-    """Quantizations and pools of integers that make what a group reads, and that only groups
+    """Quantizations, and operators on integers, that make what a group reads, and that only groups
     read.
     """
-    for node in group:
-        made = node.inputs[0]
-        while made is not None and made.producer is not None and node.operator in DEQUANTIZE:
-            maker = made.producer
-            is_for_groups = not made.is_output and all(user in inside for user in made.outputs)
-            if maker in inside or not is_for_groups:
-                break
-            if maker.operator in QUANTIZE:
-                yield maker
-                break
-            if maker.operator != ("", "MaxPool"):
-                break
+    readers = DEQUANTIZE | ON_INTEGERS
+    for node in (node for node in group if node.operator in readers):
+        reader = node
+        while (maker := _maker_for_groups(reader, inside)) is not None:
             yield maker
-            made = maker.inputs[0]
+            if maker.operator in QUANTIZE:
+                break
+            reader = maker
+
+
+def _maker_for_groups(reader: Node, inside: Set[Node]) -> Node | None:
+    """The quantization, or operator on integers, that makes the image of an operator, if only
+    groups read it and none has it.
+    """
+    image = reader.inputs[0]
+    maker = None if image is None else image.producer
+    if image is None or maker is None or maker in inside or image.is_output:
+        return None
+    is_known = maker.operator in QUANTIZE or (maker.domain == "" and maker.op in _OF_INTEGERS)
+    is_for_groups = all(user in inside or user is reader for user in image.outputs)
+    return maker if is_known and is_for_groups else None
 
 
 def has_groups(graph: Graph) -> bool:

@@ -60,6 +60,10 @@ def _is_limit(value: object) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1e9
 
 
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value <= 1
+
+
 def _is_positive(value: object) -> bool:
     return isinstance(value, int) and value > 0
 
@@ -166,6 +170,7 @@ OPEN_SWITCH = Kind(_is_bool, spell=_spell_bool, give=_BOOL, metavar="[true|false
 FLAG = Kind(_is_bool, give=_BOOL, stands_alone=True)  # --NAME means True
 NEGATED_FLAG = Kind(_is_bool, give=_BOOL, stands_alone=True)  # --no-NAME means False
 OPSET = Kind(_is_positive, metavar="N")
+SHARE = Kind(_is_share, spell=_spell_number, metavar="SHARE")
 SECONDS = Kind(_is_limit, spell=_spell_number, metavar="SECONDS")
 AMOUNT = Kind(_is_limit, spell=_spell_number, metavar="BILLIONS")
 SIZES = Kind(_are_sizes, spell=_spell_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)

@@ -217,6 +217,21 @@ class Options:
         choices=("origin", MIXED_BFLOAT16),
         default="origin",
     )
+    precision_error: float | None = option(
+        kinds.SHARE,
+        OptionGroup.KERNELS,
+        "With --precision_mode_v2: how far an output may be off with kernels on the given inputs, "
+        "as a share of its largest value. Default: any distance with a cosine of at least 0.999. "
+        "Convolutions and products whose bfloat16 breaks that stay in float32.",
+        give="a number between 0 and 1, or None",
+    )
+    keep_dtype: Path | None = option(
+        kinds.FILE,
+        OptionGroup.KERNELS,
+        "With --precision_mode_v2: a file with the names of nodes that keep their type, or "
+        "OpType::Type, one in a line.",
+        reads="the names of nodes that keep their type",
+    )
     trust_kernels: bool = option(
         kinds.FLAG,
         OptionGroup.STORAGE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,13 @@ def linux_flags() -> frozenset[str]:
             if name.strip() in ("flags", "Features"):
                 return frozenset(words.upper().split())
     return frozenset()
+
+
+@cache
+def has_bfloat16() -> bool:
+    """Whether kernels multiply numbers of bfloat16 here, with vectors or with tiles."""
+    masked = "bf16" in os.environ.get("FUSIONC_KERNELS_WITHOUT", "")
+    return not masked and "AVX512_BF16" in linux_flags()
 
 
 @cache

@@ -27,7 +27,8 @@ class Reference:
 
     `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the
     caller's values, and `elements` what a verification may compute, as budget_for has it. `level`
-    is that of onnxruntime's optimizers. Raises RunError if onnxruntime does not load it, UsageError if these do not fit its inputs.
+    is that of onnxruntime's optimizers. Raises RunError if onnxruntime does not load it, UsageError
+    if these do not fit its inputs.
     """
 
     def __init__(

@@ -34,6 +34,7 @@ from fusionc.graph_kernel.blocked.kinds.byte_depthwise import ByteDepthwiseStep
 from fusionc.graph_kernel.blocked.kinds.byte_elements import (
     ByteAddStep,
     ByteAverageStep,
+    ByteClipStep,
     ByteMaxPoolStep,
 )
 from fusionc.graph_kernel.blocked.step_kind import KernelWindow, StepKind
@@ -41,6 +42,7 @@ from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _F32 = np.float32
+_BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _BLOCK = 64  # bytes of a block of channels
 _MOST_PLANAR = 4  # channels that lie together in four bytes
 _MOST_COLUMNS = 16  # of a kernel that reads such pixels
@@ -97,13 +99,14 @@ def byte_operation(
 ) -> Operation | ImageCut | ImageJoin | None:
     """What an operator of bytes does; None if a later one does it. Raises UnfitOperator."""
     if node.op_type == "DequantizeLinear":
-        return _dequantized(images, node)
+        _dequantized(images, node)
+        return None
     if node.op_type == "QuantizeLinear":
         return _quantized(images, node)
     if _is_bytes(images, node.input[0]):
-        if node.op_type != "MaxPool":
-            raise UnfitOperator("no step computes it of bytes")
-        return _max_pool(images, node, node.input[0], node.output[0])
+        if node.op_type == "MaxPool":
+            return _max_pool(images, node, node.input[0], node.output[0])
+        return _clipped(images, node)
     if node.op_type not in _CORES and node.op_type not in _ACTIVATIONS:
         raise UnfitOperator("no step computes it of bytes")
     part = images.parts.get(node.input[0])
@@ -121,6 +124,13 @@ def byte_operation(
     return None
 
 
+def takes_sum(conv: StepKind) -> bool:
+    """Whether a convolution can add an image to its result."""
+    if not isinstance(conv, ByteConvolutionKind):
+        return True
+    return not isinstance(conv, ByteDepthwiseStep) and (conv.least, conv.most) == (0, 255)
+
+
 def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> ByteConvolutionKind:
     """A convolution that adds an image to its result; `is_second` if its result is the second
     operand of the sum.
@@ -130,6 +140,8 @@ def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> 
         conv,
         zero_product=conv.zero,
         zero=total.zero,
+        least=total.least,
+        most=total.most,
         factor=total.factor,
         factor2=total.factor2,
         addend=total.addend,
@@ -139,7 +151,7 @@ def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> 
 
 def _is_bytes(images: ImageArea, name: str) -> bool:
     value = images.area.values.get(name)
-    return value is not None and value.dtype in (TensorProto.UINT8, TensorProto.INT8)
+    return value is not None and value.dtype in _BYTES
 
 
 def _grid(images: ImageArea, node: onnx.NodeProto) -> _Grid:
@@ -211,8 +223,8 @@ def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple
     value = images.area.values.get(name)
     if value is None or name not in images.area.inputs:
         raise UnfitOperator("its weights are not known before the model runs")
-    if value.dtype not in (TensorProto.INT8, TensorProto.UINT8) or grid.zero != _SIGN:
-        raise UnfitOperator("the zero point of its weights is not in the middle")
+    if value.dtype not in _BYTES:
+        raise UnfitOperator("its weights do not have 8 bits")
     sizes = tuple(size for size in value.shape if isinstance(size, int))
     return name, grid, sizes, _SIGN if value.dtype == TensorProto.UINT8 else 0
 
@@ -246,7 +258,13 @@ def _sums(
         raise UnfitOperator("its weights have scales along another axis")
     factors = np.zeros(-(-channels // _BLOCK) * _BLOCK, _F32)
     factors[:channels] = scales / of_result.step
-    kind = replace(kind, zero=of_result.zero, zero_in=of_image.zero, flip=flip)
+    kind = replace(
+        kind,
+        zero=of_result.zero,
+        zero_in=of_image.zero,
+        flip=flip,
+        zero_weights=of_weights.zero - _SIGN,
+    )
     return Operation(
         kind,
         quantize.output[0],
@@ -292,7 +310,7 @@ def _kind_of_convolution(
 def _product(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
     x, _ = _operand(images, core, 0)
     image = images.image(x)
-    _, of_weights, shape, _ = _weights(images, core)
+    _, _, shape, _ = _weights(images, core)
     is_turned = bool(attribute(core, "transB", 0))
     is_plain = not attribute(core, "transA", 0) and attribute(core, "alpha", 1.0) == 1
     if len(shape) != 2 or not images.is_rows(x) or not is_plain:
@@ -343,6 +361,29 @@ def _max_pool(images: ImageArea, node: onnx.NodeProto, x: str, out: str) -> Oper
     images.note(out, pooled(image, window, image.channels))
     zero = images.zero_points.get(out, 0)
     return Operation(ByteMaxPoolStep(zero), out, x, window=window)
+
+
+def _clipped(images: ImageArea, node: onnx.NodeProto) -> Operation:
+    """Clip, Max or Min of bytes and constants."""
+    x = node.input[0]
+    out = node.output[0]
+    names = {"Clip": ("min", "max"), "Max": ("min",), "Min": ("", "max")}.get(node.op_type)
+    if names is None or len(node.input) > 1 + len(names):
+        raise UnfitOperator("no step computes it of bytes")
+    places = {name: node.input[k] for k, name in enumerate(names, 1) if k < len(node.input)}
+    if node.op_type == "Min":
+        places = {"max": node.input[1]}
+    shift = images.flip(x)
+    bounds = [0, 255]
+    for k, name in enumerate(("min", "max")):
+        if not places.get(name):
+            continue
+        number = images.number(places[name])
+        if number is None:
+            raise UnfitOperator("a bound is not a number that is known before the model runs")
+        bounds[k] = int(number) + shift
+    images.note(out, images.image(x))
+    return Operation(ByteClipStep(images.zero_points.get(out, 0), *bounds), out, x)
 
 
 def _average(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:

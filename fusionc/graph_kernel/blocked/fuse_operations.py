@@ -7,11 +7,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import onnx
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.blocked.byte_operators import Dequantized, Unquantized, with_sum
+from fusionc.graph_kernel.blocked.byte_operators import (
+    Dequantized,
+    Unquantized,
+    takes_sum,
+    with_sum,
+)
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
@@ -24,12 +30,12 @@ from fusionc.graph_kernel.blocked.image_area import (
     UnfitOperator,
 )
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
+from fusionc.graph_kernel.blocked.integer_forms import in_groups
 from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
-from fusionc.graph_kernel.blocked.kinds.byte_depthwise import ByteDepthwiseStep
-from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep
+from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep, ByteClipStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
@@ -57,6 +63,7 @@ class Operations:
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
+        area, places = in_groups(area)
         self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
@@ -64,11 +71,11 @@ class Operations:
         self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or leaves
         self._loaded: set[tuple[str, bool]] = set()
         unfit: dict[int, str] = {}
-        for place, node in enumerate(area.nodes):
+        for number, node in enumerate(area.nodes):
             try:
                 self._read(node)
             except UnfitOperator as reason:
-                unfit[place] = str(reason)
+                unfit[number] = str(reason)
                 # others may still be judged by the declared shapes
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
@@ -79,7 +86,8 @@ class Operations:
             place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])
         } | unfinished
         if unfit:
-            raise UnfitOperator(next(iter(unfit.values())), list(unfit))
+            unfit_places = dict.fromkeys(places[number] for number in unfit)
+            raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
         """Why operators do not fit whose parts are not completed, by their places. No norm follows,
@@ -219,6 +227,8 @@ class Operations:
             return [self._activate]
         if isinstance(kind, DepthwiseStep):
             return [self._extend, self._give_bias, self._give_factors]
+        if isinstance(kind, ByteClipStep):
+            return [self._clip]
         return [self._add_to_convolution] if isinstance(kind, AddStep | ByteAddStep) else []
 
     def _end_with(self, maker: Operation, out: str) -> None:
@@ -303,6 +313,18 @@ class Operations:
         self._end_with(before, activation.out)
         return True
 
+    def _clip(self, clip: Operation) -> bool:
+        """Whether the operation before can keep its bytes between bounds."""
+        before = self._maker(clip.image)
+        kind = clip.kind
+        if before is None or not isinstance(before.kind, ByteConvolutionKind | ByteAddStep):
+            return False
+        if (before.kind.least, before.kind.most) != (0, 255) or not isinstance(kind, ByteClipStep):
+            return False
+        before.kind = replace(before.kind, least=kind.least, most=kind.most)
+        self._end_with(before, clip.out)
+        return True
+
     def _extend(self, line: Operation) -> bool:
         """Whether the operation before has a factor and an addend, and can take another pair."""
         before = self._before(line)
@@ -369,7 +391,7 @@ class Operations:
             and not maker.second
             and self._is_private(maker.out)
             and maker.out != other
-            and not isinstance(maker.kind, ByteDepthwiseStep)
+            and takes_sum(maker.kind)
         ]
         if not fitting:
             return False

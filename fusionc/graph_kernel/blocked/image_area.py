@@ -165,7 +165,7 @@ class ImageArea:
     images: dict[str, Image] = field(default_factory=dict)  # that are known by now
     channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
     parts: dict[str, Part] = field(default_factory=dict)  # by the values that they are
-    # bytes → the float32 image of which they are made while it is loaded, and its scale
+    # bytes → the float32 image that becomes these while it is loaded, and their scale
     loaded_as_bytes: dict[str, tuple[str, float]] = field(default_factory=dict)
     # rows that only steps make → a value of the area of the same shape
     alike: dict[str, str] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
     UnfitOperator,
 )
+from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
 from fusionc.graph_kernel.blocked.kinds import operator_readings
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
@@ -244,10 +245,28 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
     ("", "Expand"): OperatorReading(heads.repeated, of_heads=True),
     ("", "DequantizeLinear"): OperatorReading(byte_operation, of_rows=True, weights=(0,)),
     ("", "QuantizeLinear"): OperatorReading(byte_operation, of_rows=True),
+    **{
+        operator: OperatorReading(
+            byte_operation,
+            of_rows=True,
+            is_convolution=bool(weights),
+            is_product=operator[1] in ("QLinearMatMul", "QGemm"),
+            weights=weights,
+        )
+        for operator, weights in INTEGER_FORMS.items()
+    },
+    ("", "Max"): OperatorReading(byte_operation, of_rows=True),
+    ("", "Min"): OperatorReading(byte_operation, of_rows=True),
     **operator_readings(),
 }
 CONVOLVING = frozenset(key for key, reading in OPERATORS.items() if reading.is_convolution)
 _PRODUCTS = frozenset(op for (_, op), reading in OPERATORS.items() if reading.is_product)
+
+
+def is_of_integers(operator: tuple[str, str]) -> bool:
+    """Whether an operator is part of a group that is computed in integers, and of nothing else."""
+    reading = OPERATORS.get(operator)
+    return reading is not None and reading.read is byte_operation
 
 
 def is_product(op: str) -> bool:

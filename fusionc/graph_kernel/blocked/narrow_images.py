@@ -7,17 +7,28 @@ and all its readers can read it. Others are narrowed for the products that read 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep, ProductStep
+from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep, FirstStep, ProductStep
+from fusionc.graph_kernel.blocked.kinds.global_average import GlobalAverageStep
 from fusionc.graph_kernel.blocked.kinds.narrow import NarrowStep
 from fusionc.graph_kernel.blocked.kinds.narrow_convolve import (
     NARROW_BLOCK,
+    NarrowConvolution,
     NarrowConvStep,
     NarrowProductStep,
 )
+from fusionc.graph_kernel.blocked.kinds.narrow_depthwise import NarrowDepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.narrow_first import NarrowFirstStep
+from fusionc.graph_kernel.blocked.kinds.narrow_pool import (
+    NarrowGlobalAverageStep,
+    NarrowMaxPoolStep,
+)
+from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
+from fusionc.graph_kernel.blocked.step_kind import NO_ACTIVATION, StepKind
 
 _BYTES = 2
 _LEAST_CHANNELS = 8  # of what a product reads; with fewer most of a block of 32 is empty
@@ -32,16 +43,30 @@ def with_narrow_images(images: ImageArea, items: Iterable[Item]) -> list[Item]:
     return _Narrowing(images, [_with_narrow_product(images, item) for item in items]).items()
 
 
+def is_narrow_product(item: Item) -> bool:
+    """Whether an operation multiplies numbers of bfloat16."""
+    return isinstance(item, Operation) and isinstance(item.kind, NarrowConvolution)
+
+
 def _with_narrow_product(images: ImageArea, item: Item) -> Item:
-    if not isinstance(item, Operation) or not _may_be_narrow(images, item):
+    if not isinstance(item, Operation):
         return item
-    is_product = isinstance(item.kind, ProductStep)
-    return replace(item, kind=NarrowProductStep() if is_product else NarrowConvStep())
+    kind = _narrow_product(images, item)
+    return item if kind is None else replace(item, kind=kind)
 
 
-def _may_be_narrow(images: ImageArea, item: Operation) -> bool:
-    if not isinstance(item.kind, ConvStep | ProductStep):
-        return False
+def _narrow_product(images: ImageArea, item: Operation) -> StepKind | None:
+    """The kind of a convolution or product that multiplies bfloat16; None if none does."""
+    if item.weights in images.area.wide:
+        return None
+    if isinstance(item.kind, FirstStep):
+        return NarrowFirstStep() if item.window.dilation[1] == 1 else None
+    if not isinstance(item.kind, ConvStep | ProductStep) or not _fits_blocks(images, item):
+        return None
+    return NarrowProductStep() if isinstance(item.kind, ProductStep) else NarrowConvStep()
+
+
+def _fits_blocks(images: ImageArea, item: Operation) -> bool:
     channels = images.image(item.image).channels
     out = images.image(item.out).channels
     group = item.window.group
@@ -49,9 +74,24 @@ def _may_be_narrow(images: ImageArea, item: Operation) -> bool:
     return are_blocks and channels >= _LEAST_CHANNELS and max(item.window.stride) <= _WIDEST_STRIDE
 
 
-def is_narrow_product(item: Item) -> bool:
-    """Whether an operation multiplies numbers of bfloat16."""
-    return isinstance(item, Operation) and isinstance(item.kind, NarrowConvStep | NarrowProductStep)
+def _is_plain_depthwise(item: Operation) -> bool:
+    return item.line is None and not item.second
+
+
+def _is_plain(item: Operation) -> bool:
+    return item.activated == NO_ACTIVATION
+
+
+# Steps that read bfloat16 if they write it, with those that do so.
+_CARRIERS: Mapping[type[StepKind], tuple[Callable[[Operation], bool], StepKind]] = {
+    DepthwiseStep: (_is_plain_depthwise, NarrowDepthwiseStep()),
+    MaxPoolStep: (_is_plain, NarrowMaxPoolStep()),
+}
+
+
+def _carrier(item: Operation) -> StepKind | None:
+    fits, kind = _CARRIERS.get(type(item.kind), (None, None))
+    return kind if fits is not None and fits(item) else None
 
 
 class _Narrowing:
@@ -66,56 +106,72 @@ class _Narrowing:
             self._makers[item.out] = item
             for name in dict.fromkeys((item.image, item.second, item.third)):
                 self._readers[name].append(item)
-        self._kept = self._kept_wide(items)
+        self._parts = _joined_or_cut(items)
+        self._stored = self._narrow_values()
         self._narrowed = set[str]()  # values of float32 with an image of bfloat16 next to them
 
-    def _kept_wide(self, items: Sequence[Item]) -> frozenset[str]:
-        """The values that are joined or cut: parts of others."""
-        joined = [(item.out, *item.parts) for item in items if isinstance(item, ImageJoin)]
-        cut = [
-            (item.image, *(name for name, _ in item.parts))
-            for item in items
-            if isinstance(item, ImageCut)
-        ]
-        return frozenset(name for names in (*joined, *cut) for name in names)
+    def _narrow_values(self) -> set[str]:
+        """The values that are stored in bfloat16: as many as fit each other."""
+        stored = {name for name, maker in self._makers.items() if self._may_be_narrow(name, maker)}
+        while unfit := {name for name in stored if not self._fits(name, stored)}:
+            stored -= unfit
+        return stored
+
+    def _may_be_narrow(self, name: str, maker: Operation) -> bool:
+        can_write = is_narrow_product(maker) or _carrier(maker) is not None
+        return can_write and name not in self._parts and bool(self._readers[name])
+
+    def _fits(self, name: str, stored: set[str]) -> bool:
+        maker = self._makers[name]
+        if not is_narrow_product(maker) and maker.image not in stored:
+            return False
+        return all(self._reads_narrow(reader, name, stored) for reader in self._readers[name])
+
+    def _reads_narrow(self, reader: Operation, name: str, stored: set[str]) -> bool:
+        if reader.third == name or isinstance(reader.kind, NarrowFirstStep):
+            return False
+        if is_narrow_product(reader):
+            return reader.image == name or not self._images.is_channels_last(name)
+        return isinstance(reader.kind, GlobalAverageStep) or reader.out in stored
 
     def items(self) -> list[Item]:
         """All operations in order, with those that narrow images."""
-        stored = {name for name in self._makers if self._is_stored_narrow(name)}
-        for name in stored:
+        for name in self._stored:
             self._note(name, name)
         ordered = list[Item]()
         for item in self._items:
-            if is_narrow_product(item):
-                assert isinstance(item, Operation)
-                ordered += self._narrowing(item.image) if item.image not in stored else []
-                item = item if item.image in stored else replace(item, image=item.image + _SUFFIX)
-            ordered.append(item)
+            ordered += self._with_narrow_image(item) if isinstance(item, Operation) else [item]
         return ordered
 
-    def _is_stored_narrow(self, name: str) -> bool:
-        readers = self._readers[name]
-        return (
-            name not in self._kept
-            and is_narrow_product(self._makers[name])
-            and bool(readers)
-            and all(self._reads_narrow(reader, name) for reader in readers)
-        )
-
-    def _reads_narrow(self, reader: Operation, name: str) -> bool:
-        if not is_narrow_product(reader) or reader.third == name:
-            return False
-        return reader.image == name or not self._images.is_channels_last(name)
-
-    def _narrowing(self, name: str) -> list[Item]:
-        """The step that makes an image of bfloat16, if there is none yet."""
-        if name in self._narrowed:
-            return []
-        self._narrowed.add(name)
-        self._note(name + _SUFFIX, name)
-        return [Operation(NarrowStep(), name + _SUFFIX, name)]
+    def _with_narrow_image(self, item: Operation) -> list[Item]:
+        """The operation, after the step that narrows what it reads, if there is none yet."""
+        is_stored = item.image in self._stored
+        if is_stored and isinstance(item.kind, GlobalAverageStep):
+            return [replace(item, kind=NarrowGlobalAverageStep())]
+        if item.out in self._stored and (kind := _carrier(item)) is not None:
+            return [replace(item, kind=kind)]
+        if not is_narrow_product(item) or is_stored or item.is_planar:
+            return [item]
+        narrow = item.image + _SUFFIX
+        before = list[Item]()
+        if narrow not in self._narrowed:
+            self._narrowed.add(narrow)
+            self._note(narrow, item.image)
+            before.append(Operation(NarrowStep(), narrow, item.image))
+        return [*before, replace(item, image=narrow)]
 
     def _note(self, name: str, of: str) -> None:
         self._images.images[name] = replace(self._images.images[of], element_bytes=_BYTES)
         if name != of:
             self._images.alike[name] = self._images.alike.get(of, of)
+
+
+def _joined_or_cut(items: Sequence[Item]) -> frozenset[str]:
+    """The values that are parts of others, or have such parts."""
+    joined = [(item.out, *item.parts) for item in items if isinstance(item, ImageJoin)]
+    cut = [
+        (item.image, *(name for name, _ in item.parts))
+        for item in items
+        if isinstance(item, ImageCut)
+    ]
+    return frozenset(name for names in (*joined, *cut) for name in names)

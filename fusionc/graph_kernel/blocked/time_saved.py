@@ -9,13 +9,14 @@ After products they count, as onnxruntime makes a pass of its own for them.
 from __future__ import annotations
 
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.byte_time import byte_copy_seconds
 from fusionc.graph_kernel.blocked.convolution_time import image_copy_seconds
 from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.pick import PickStep
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
-from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.blocked.make_program import narrow_program_of, program_of
 from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
@@ -35,10 +36,10 @@ def saved_by_program(area: Area) -> float:
     """Estimated seconds that the program of an area saves in each run, on one thread; 0 if that is
     too little to be sure.
     """
-    made = program_of(area)
+    made = narrow_program_of(area) or program_of(area)
     estimates = list(made.estimates())
     if any(isinstance(step.kind, ByteConvolutionKind) for step in made.program.steps):
-        return 1.0
+        return _saved_by_bytes(made, estimates)
     copies = _image_copies(made, estimates)
     steps = made.program.steps
     times = [copies, *(step.kind.seconds(of) for step, of in zip(steps, estimates, strict=True))]
@@ -52,6 +53,20 @@ def saved_by_program(area: Area) -> float:
     share = _LEAST_OF_ROWS if all(computed) else _LEAST
     least = max(share * theirs + _LEAST_OF_COPIES * copies[0], _LEAST_SECONDS)
     return theirs - ours if theirs - ours > least else 0.0
+
+
+def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
+    """Seconds that a program of bytes saves. onnxruntime's operators of integers compute each
+    quantized group by themselves, too.
+    """
+    times = [
+        byte_copy_seconds(step.kind, operation, of)
+        if isinstance(step.kind, LoadStep | StoreStep)
+        else step.kind.seconds(of)
+        for step, operation, of in zip(made.program.steps, made.operations, estimates, strict=True)
+    ]
+    ours, theirs = (sum(column) for column in zip(*times, strict=True))
+    return theirs - ours if theirs - ours > max(_LEAST * theirs, _LEAST_SECONDS) else 0.0
 
 
 def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[float, float]:

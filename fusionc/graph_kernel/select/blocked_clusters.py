@@ -8,12 +8,18 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import UnfitOperator
-from fusionc.graph_kernel.blocked.image_operators import CONVOLVING, OPERATORS, is_product
+from fusionc.graph_kernel.blocked.image_operators import (
+    CONVOLVING,
+    OPERATORS,
+    is_of_integers,
+    is_product,
+)
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
@@ -30,16 +36,20 @@ _MOST_ROUNDS = 8  # of removing operators that do not fit, before clusters are g
 
 
 def blocked_locations(
-    graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
+    graph: Graph,
+    kind: KernelKind,
+    is_left_out: Callable[[Node], bool] = lambda _: False,
+    stays_wide: Callable[[Node], bool] = lambda _: False,
 ) -> list[AreaLocation]:
     """The areas of a graph, whether or not they save time, without operators that are left out.
 
-    Each has at least one convolution or product.
+    Each has at least one convolution or product. Of those of bfloat16, some stay in float32.
     """
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
     # operators that no cluster can use would keep others apart
     members = set(possible) - set(_useless(possible))
-    return _fitting(graph, members, kind, _useless, set)
+    location_of = partial(_location, kind=kind, stays_wide=stays_wide)
+    return _fitting(graph, members, location_of, _useless, set)
 
 
 def integer_locations(
@@ -62,23 +72,31 @@ def integer_locations(
         return {other for node in unfit for group in groups_of[node] for other in group}
 
     members = set(chain(*groups))
-    return _fitting(graph, members, kind, lambda _: [], with_groups)
+    return _fitting(graph, members, partial(_location, kind=kind), lambda _: [], with_groups)
 
 
 def _is_group_fit(group: Collection[Node]) -> bool:
     nodes = sorted(group, key=lambda node: node.position)
-    weights = [node.inputs[0] for node in nodes if node.op == "DequantizeLinear"]
-    if any(v is not None and v.is_constant and v.graph is not nodes[0].graph for v in weights):
+    if not all(_has_constants_as_weights(node) for node in nodes if is_of_integers(node.operator)):
         return False
     area = _area_of(nodes, KernelKind.BLOCKED)
     has_rows = any(is_product(node.op) for node in nodes)
     return area is not None and _is_fit(area, has_rows)
 
 
+def _has_constants_as_weights(node: Node) -> bool:
+    """Whether weights are constants of the operator's graph. What is dequantized may be an
+    image.
+    """
+    weights = [v for k in OPERATORS[node.operator].weights for v in node.inputs[k : k + 1] if v]
+    is_free = node.op == "DequantizeLinear"
+    return all(v.graph is node.graph if v.is_constant else is_free for v in weights)
+
+
 def _fitting(
     graph: Graph,
     members: set[Node],
-    kind: KernelKind,
+    location_of: Callable[[Sequence[Node]], AreaLocation | None],
     useless: Callable[[Sequence[Node]], list[Node]],
     with_others: Callable[[Iterable[Node]], set[Node]],
 ) -> list[AreaLocation]:
@@ -87,7 +105,7 @@ def _fitting(
     """
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
-        candidates = [_location(nodes, kind) for nodes in clusters]
+        candidates = [location_of(nodes) for nodes in clusters]
         locations = [location for location in candidates if location is not None]
         unfit = set(chain(*map(useless, clusters), *map(_unfit, locations)))
         if not unfit:
@@ -115,7 +133,8 @@ def _shared(nodes: Sequence[Node]) -> set[Node]:
 
 def _may_be_inside(node: Node) -> bool:
     """Whether an operator alone could be in a cluster, whatever comes before it."""
-    if node.operator not in OPERATORS or node.bodies or None in node.outputs:
+    is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
+    if not is_known or node.bodies or None in node.outputs:
         return False
     if not _has_own_weights(node) or (is_product(node.op) and _shares_weights_by_few_rows(node)):
         return False
@@ -168,15 +187,33 @@ def _unfit(location: AreaLocation) -> list[Node]:
     return []
 
 
-def _location(nodes: Sequence[Node], kind: KernelKind) -> AreaLocation | None:
+def _location(
+    nodes: Sequence[Node],
+    kind: KernelKind,
+    stays_wide: Callable[[Node], bool] = lambda _: False,
+) -> AreaLocation | None:
     if not any(map(_convolves, nodes)) or (len(nodes) < 2 and not is_product(nodes[0].op)):
         return None
-    area = _area_of(nodes, kind)
+    are_narrow = KernelKind.NARROW in kind
+    wide = [node for node in nodes if are_narrow and _convolves(node) and stays_wide(node)]
+    area = _area_of(nodes, kind, [v for node in wide if (v := node.inputs[_MATRIX]) is not None])
     return None if area is None else AreaLocation(area, tuple(nodes), *_ends(nodes))
 
 
-def _area_of(nodes: Sequence[Node], kind: KernelKind) -> Area | None:
-    return area_of(nodes, *_ends(nodes), _ORIGIN, kind)
+def _area_of(nodes: Sequence[Node], kind: KernelKind, wide: Sequence[Edge] = ()) -> Area | None:
+    return area_of(nodes, *_ends(nodes), _ORIGIN, kind, wide)
+
+
+def narrow_products(location: AreaLocation) -> list[Node]:
+    """The convolutions and products of an area that may multiply numbers of bfloat16."""
+    area = location.area
+    if KernelKind.NARROW not in area.kind:
+        return []
+    return [
+        node
+        for node, named in zip(location.nodes, area.nodes, strict=True)
+        if _convolves(node) and named.input[_MATRIX] not in area.wide
+    ]
 
 
 def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +27,13 @@ def area_of(
     outputs: Sequence[Edge],
     origin: str = "split",
     kind: KernelKind = KernelKind.LOOPS,
+    wide: Collection[Edge] = (),
 ) -> Area | None:
     """The area of operators in topological order; equal operators give equal areas.
 
-    `origin` becomes part of its name. Constants that are not `inputs` become part of the area. None
-    if a type is unknown, or without outputs.
+    `origin` becomes part of its name. Constants that are not `inputs` become part of the area.
+    `wide` are weights of convolutions and products that stay in float32. None if a type is unknown,
+    or without outputs.
     """
     if not outputs:
         return None
@@ -48,6 +50,7 @@ def area_of(
         opset=nodes[0].graph.opset,
         constants=content.constants,
         kind=kind,
+        wide=frozenset(content.names[v] for v in wide),
     )
     operators = "_".join(node.op for node in nodes)[:_LONGEST_NAME].rstrip("_")
     return replace(area, name=f"{operators}_{origin}_{_digest(area)}")
@@ -117,5 +120,6 @@ def _digest(area: Area) -> str:
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())
     text.update(repr(area.kind.value).encode())
+    text.update(repr(sorted(area.wide)).encode() if area.wide else b"")
     text.update(generator())
     return text.hexdigest()[:_DIGITS]

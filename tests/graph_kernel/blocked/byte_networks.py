@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from networks import Array, Found, Network
+from networks import MICROSOFT, Array, Found, Network
 from onnx import numpy_helper
 
 from fusionc.graph_kernel.area import KernelKind
@@ -36,15 +36,16 @@ class ByteNetwork(Network):
         return str(y)
 
     def integers(
-        self, *shape: int, axis: int | None = 0, dtype: Any = np.int8
+        self, *shape: int, axis: int | None = 0, dtype: Any = np.int8, zero: int = 128
     ) -> tuple[str, Array]:
         """Dequantized weights and their scales."""
         least = -128 if dtype == np.int8 else 0
         count = 1 if axis is None else shape[axis]
         scales = self.rng.uniform(0.002, 0.01, count).astype(F32)
-        zeros = np.full(count, 0 if dtype == np.int8 else 128, dtype)
+        zeros = np.full(count, zero + least, dtype)
         if axis is None:
-            scales, zeros = scales[0], zeros[0]
+            scales = scales[0]
+            zeros = zeros[0]
         w = self.const(self.rng.integers(least, least + 256, shape), dtype)
         more = {} if axis is None else {"axis": axis}
         return self.op(
@@ -71,9 +72,12 @@ class ByteNetwork(Network):
         axis: int | None = 0,
         dtype: Any = np.int8,
         activation: str = "",
+        zero_weights: int = 128,
         **attributes: Any,
     ) -> str:
-        w, scales = self.integers(out, channels // group, *kernel, axis=axis, dtype=dtype)
+        w, scales = self.integers(
+            out, channels // group, *kernel, axis=axis, dtype=dtype, zero=zero_weights
+        )
         bias = (self.bias(x, out, scales),) if has_bias else ()
         y = self.op("Conv", x, w, *bias, group=group, kernel_shape=kernel, **attributes)
         y = self.op(activation, y) if activation else y
@@ -83,10 +87,8 @@ class ByteNetwork(Network):
     def byte_product(self, x: str, channels: int, out: int, *, is_gemm: bool = False) -> str:
         w, scales = self.integers(channels, out, axis=1)
         scale = self.scales[x] * np.sqrt(channels) * 70 * 0.006 * 0.7
-        if is_gemm:
-            y = self.op("Gemm", x, w, self.bias(x, out, scales))
-        else:
-            y = self.op("MatMul", x, w)
+        bias = (self.bias(x, out, scales),) if is_gemm else ()
+        y = self.op("Gemm" if is_gemm else "MatMul", x, w, *bias)
         return self.quantized(y, scale, 120)
 
     def pooled(self, x: str, **attributes: Any) -> str:
@@ -98,9 +100,71 @@ class ByteNetwork(Network):
         self.scales[y] = self.scales[x]
         return str(y)
 
+    def clipped(self, x: str, least: int, most: int | None) -> str:
+        """A Clip or Max of the integers of x."""
+        (dequantize,) = (node for node in self.nodes if node.output[0] == x)
+        self.nodes.remove(dequantize)
+        integers, *grid = dequantize.input
+        bounds = [self.const(b, self.dtype) for b in (least, most) if b is not None]
+        y = self.op("Max" if most is None else "Clip", integers, *bounds)
+        y = self.op("DequantizeLinear", y, *grid)
+        self.scales[y] = self.scales[x]
+        return str(y)
+
     def total(self, a: str, b: str, zero: int = 90) -> str:
         scale = (self.scales[a] + self.scales[b]) * 0.6
         return self.quantized(self.op("Add", a, b), scale, zero)
+
+
+_ON_INTEGERS = {
+    "Conv": ("QLinearConv", ""),
+    "MatMul": ("QLinearMatMul", ""),
+    "Gemm": ("QGemm", MICROSOFT),
+    "Add": ("QLinearAdd", MICROSOFT),
+    "GlobalAveragePool": ("QLinearGlobalAveragePool", MICROSOFT),
+}
+
+
+def on_integers(network: Network) -> Network:
+    """The network with operators on integers in place of those between DequantizeLinear and
+    QuantizeLinear.
+    """
+    made = {name: node for node in network.nodes for name in node.output}
+    nodes = [_on_integers(node, made) for node in network.nodes]
+    read = {name for node in nodes for name in node.input} | set(network.outputs)
+    between = {"Relu", *_ON_INTEGERS}
+    network.nodes = [
+        node
+        for node in nodes
+        if read.intersection(node.output)
+        and node.op_type not in between
+        and (node.op_type != "DequantizeLinear" or node.output[0] in network.outputs)
+    ]
+    return network
+
+
+def _on_integers(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> onnx.NodeProto:
+    """The operator on integers that ends with a quantization; other nodes as they are."""
+    core = made.get(node.input[0]) if node.op_type == "QuantizeLinear" else None
+    core = _without_relu(core, made)
+    if core is None or core.op_type not in _ON_INTEGERS:
+        return node
+    op, domain = _ON_INTEGERS[core.op_type]
+    grids = [list(made[name].input) for name in core.input]
+    bias = [grids.pop()[0]] if len(grids) > 2 else []
+    read = [name for grid in grids for name in grid]
+    middle = (bias or [""]) if op == "QGemm" else []
+    end = bias if op == "QLinearConv" else []
+    inputs = [*read, *middle, *node.input[1:], *end]
+    on_integers = onnx.helper.make_node(op, inputs, node.output, domain=domain)
+    on_integers.attribute.extend(core.attribute)
+    return on_integers
+
+
+def _without_relu(
+    core: onnx.NodeProto | None, made: Mapping[str, onnx.NodeProto]
+) -> onnx.NodeProto | None:
+    return made[core.input[0]] if core is not None and core.op_type == "Relu" else core
 
 
 def only_area_of_integers(model: onnx.ModelProto) -> Found:
@@ -134,18 +198,20 @@ def computed_in_integers(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> 
     constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     known: dict[str, Any] = {**constants, **feeds}
     for node in model.graph.node:
-        read = [known[name] for name in node.input]
-        if node.op_type == "DequantizeLinear":
-            known[node.output[0]] = _Grid(*read)
-        elif node.op_type == "QuantizeLinear":
-            known[node.output[0]] = _quantized(*read)
-        elif node.op_type == "Relu":
-            known[node.output[0]] = known[node.input[0]]  # the quantization saturates there
-        elif node.op_type == "MaxPool" and isinstance(read[0], np.ndarray):
-            known[node.output[0]] = _pooled(node, read[0])
-        else:
-            known[node.output[0]] = (node, read)
+        known[node.output[0]] = _result(node, [known[name] for name in node.input])
     return {k: v for k, v in known.items() if isinstance(v, np.ndarray) and k not in constants}
+
+
+def _result(node: onnx.NodeProto, read: Sequence[Any]) -> Any:
+    if node.op_type == "DequantizeLinear":
+        return _Grid(*read)
+    if node.op_type == "QuantizeLinear":
+        return _quantized(*read)
+    if node.op_type == "Relu":
+        return read[0]  # the quantization saturates there
+    if node.op_type in ("Clip", "Max"):
+        return np.clip(*read, *[None] * (3 - len(read)))
+    return _pooled(node, read[0]) if node.op_type == "MaxPool" else (node, read)
 
 
 def _quantized(value: Any, scale: Array, zero: Array) -> Array:
@@ -163,7 +229,8 @@ def _rescaled(sums: Array, factor: Array, zero: int) -> Array:
 
 
 def _convolved(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
-    x, w = read[0].centred, read[1].centred
+    x = read[0].centred
+    w = read[1].centred
     settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     group = settings["group"]
     rows, columns = w.shape[2:]
@@ -202,7 +269,8 @@ def _multiplied(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero:
 def _added(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
     """Each product is added with one rounding, as by the instruction of the processor."""
     a, b = read
-    first, second = F32(a.scale / scale), F32(b.scale / scale)
+    first = F32(a.scale / scale)
+    second = F32(b.scale / scale)
     # onnxruntime computes with the integers as they are, which a shift of all by 128 may change
     shift = 128 if a.raw.dtype == np.int8 else 0
     zeros = np.float64(first) * (a.zero + shift) + np.float64(F32(second * F32(b.zero + shift)))

@@ -17,10 +17,13 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 FOLLOWERS = ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")  # in a chain
-NARROW = ("NARROW_CONV", "NARROW_PRODUCT")  # convolutions of bfloat16
+# convolutions of bfloat16, and those that read it
+NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_FIRST")
+READ_NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_DEPTHWISE")
 CONVOLUTIONS = (
     *("CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "PRODUCT", "GROUPED"),
     *NARROW,
+    "NARROW_DEPTHWISE",
 )
 _NARROW_BYTES = 2
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -286,6 +289,10 @@ class Interpreter:
             assert step.kind in ("CONV", *NARROW) and max(step.kernel) == step.group == 1
             factor = self._read(step.third)
             assert factor.shape == (*x.shape[:2], 1, 1)
+            if step.kind in NARROW:  # rounds what it makes of weights
+                self._check_convolution(step, x)
+                made = [self._convolved(step, x[k : k + 1], factor[k]) for k in range(len(x))]
+                return np.concatenate(made)
             x = x * factor
         self._check_convolution(step, x)
         return self._convolved(step, x)
@@ -293,10 +300,10 @@ class Interpreter:
     def _check_convolution(self, step: CStep, x: Array) -> None:
         (storage, planar, first, channels) = self.program.buffers[step.source]
         is_narrow = self.program.storages[storage][4] == _NARROW_BYTES
-        assert is_narrow == (step.kind in NARROW)
+        assert is_narrow == (step.kind in READ_NARROW)
         out = self.program.buffers[step.out]
         assert self.program.storages[storage][1] >= _border(step)
-        assert bool(planar) == (step.kind == "FIRST")
+        assert bool(planar) == step.kind.endswith("FIRST")
         apart = out[0] != storage or out[2] >= first + channels or first >= out[2] + out[3]
         assert apart, "it writes over what it reads"
         if step.kind == "WINOGRAD":
@@ -305,11 +312,13 @@ class Interpreter:
             assert shape == [3, 3, stride, stride, 1, 1, 1]
         _check_group(step, channels // step.group, out[3] // step.group)
 
-    def _convolved(self, step: CStep, x: Array) -> Array:
+    def _convolved(self, step: CStep, x: Array, factor: Array | None = None) -> Array:
         channels = self.program.buffers[step.out][3]
         w = self.tensors[step.weights].astype(np.float64)
         if step.kind in NARROW:
             w = to_bfloat16(w)
+            w = w if factor is None else to_bfloat16(w * factor)
+            x = to_bfloat16(x)
         bias = (
             np.zeros(channels)
             if step.bias < 0
@@ -417,6 +426,8 @@ COMPUTED: dict[str, Callable[..., Array]] = {
     "FLATTEN": _flattened,
     "ACT": lambda run, step, x: x.copy(),
     "COPY": lambda run, step, x: x.copy(),
+    "NARROW_MAX_POOL": lambda run, step, x: _pooled(step, x),
+    "NARROW_GLOBAL_AVERAGE": lambda run, step, x: x.mean(axis=(2, 3), keepdims=True),
     "NARROW": lambda run, step, x: x.copy(),
     "WIDEN": lambda run, step, x: x.copy(),
     "ADD": _of_two,
@@ -478,7 +489,7 @@ def _windows(step: CStep, padded: Array) -> Array:
 
 def _pooled(step: CStep, x: Array) -> Array:
     assert max(step.pads) < max(step.kernel)
-    if step.kind == "MAX_POOL":
+    if step.kind.endswith("MAX_POOL"):
         return _windows(step, _padded(step, x, -np.inf)).max(axis=(4, 5))
     sums = _windows(step, _padded(step, x, 0.0)).sum(axis=(4, 5))
     counted = np.ones_like(x)
@@ -489,7 +500,7 @@ def _pooled(step: CStep, x: Array) -> Array:
 
 def _check_group(step: CStep, taken: int, made: int) -> None:
     """Whether a kind of convolution has groups of channels that it computes."""
-    if step.kind == "DEPTHWISE":
+    if step.kind.endswith("DEPTHWISE"):
         assert taken == made == 1
     elif step.kind == "GROUPED":
         assert step.group > 1 and (taken % 16 or made % 16)

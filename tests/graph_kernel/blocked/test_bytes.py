@@ -13,7 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from areas import session
-from byte_networks import ByteNetwork, computed_in_integers, only_area_of_integers
+from byte_networks import (
+    ByteNetwork,
+    computed_in_integers,
+    on_integers,
+    only_area_of_integers,
+)
 from kernels_run import call_of
 from networks import Found
 from standalone_programs import SANITIZERS, Standalone, widths
@@ -55,6 +60,30 @@ def signed() -> ByteNetwork:
     x = image(n, 20)
     y = n.byte_conv(x, 20, 20, (3, 3), axis=None, **SAME)
     n.outputs = [n.byte_conv(y, 20, 40, (1, 1), axis=None, has_bias=False)]
+    return n
+
+
+def asymmetric() -> ByteNetwork:
+    """Zero points of weights that are not in the middle."""
+    n = ByteNetwork(seed=11)
+    x = image(n, 3)
+    more = {"axis": None, "dtype": np.uint8, "zero_weights": 90}
+    x = n.byte_conv(x, 3, 40, (3, 3), strides=[2, 2], **more, **SAME)
+    x = n.byte_conv(x, 40, 70, (3, 3), **more, **SAME)
+    x = n.byte_conv(x, 70, 70, (3, 3), group=70, **more, **SAME)
+    n.outputs = [n.byte_conv(x, 70, 33, (1, 1), **more)]
+    return n
+
+
+def clipped() -> ByteNetwork:
+    """Bounds of integers after a quantization."""
+    n = ByteNetwork(seed=12)
+    x = n.byte_conv(image(n, 24), 24, 40, (3, 3), 128, **SAME)
+    x = n.clipped(x, 128, 200)
+    y = n.byte_conv(x, 40, 40, (3, 3), 110, group=40, **SAME)
+    y = n.clipped(y, 110, None)
+    z = n.clipped(n.total(n.byte_conv(y, 40, 40, (1, 1)), x), 90, 220)
+    n.outputs = [n.total(n.clipped(n.total(z, x), 80, 230), z)]
     return n
 
 
@@ -107,11 +136,16 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "depthwise uneven": partial(depthwise, 33, (3, 2), pads=[1, 0, 1, 1]),
     "depthwise dilated": partial(depthwise, 33, (3, 3), dilations=[2, 1], pads=[2, 1, 2, 1]),
     "signed": signed,
+    "asymmetric": asymmetric,
+    "clipped": clipped,
     "residual": residual,
     "pooled": pooled,
     "rows": rows,
     "matrix": partial(rows, is_gemm=True),
 }
+
+
+ON_INTEGERS = ("first", "asymmetric", "residual", "without bias", "rows")
 
 
 def feeds_of(network: ByteNetwork, sizes: tuple[int, int, int]) -> dict[str, np.ndarray]:
@@ -147,7 +181,9 @@ def test_steps_compute_the_integers(
                     off = int((a != b).sum())
                     assert a.dtype == b.dtype
                     # without the instruction, a sum of two rounds once more
-                    assert off <= (b.size // 100 if width == 0 and name == "residual" else 0)
+                    assert off <= (
+                        b.size // 100 if width == 0 and name in ("residual", "clipped") else 0
+                    )
                     assert b.size < 100 or len(np.unique(b)) > 20
 
 
@@ -188,11 +224,27 @@ def test_onnxruntime_computes_the_same_integers(
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("name", NETWORKS)
-def test_steps_stay_inside_their_memory(name: str, tmp_path: Path) -> None:
-    one = only_area_of_integers(NETWORKS[name]().model())
-    checked = Standalone([one.area], tmp_path, SANITIZERS)
-    for sizes in SIZES:
-        tensors = one.tensors(feeds_of(NETWORKS[name](), sizes))
-        for width in widths():
-            checked.run(one.area, tensors, width, MASKS[1])
+@pytest.mark.parametrize("name", ON_INTEGERS)
+def test_operators_on_integers(name: str, tmp_path: Path) -> None:
+    """They become the same steps as the groups that they stand for."""
+    groups = only_area_of_integers(NETWORKS[name]().model())
+    operators = only_area_of_integers(on_integers(NETWORKS[name]()).model())
+    assert len(operators.area.nodes) < len(groups.area.nodes) / 2
+    programs = Standalone([groups.area, operators.area], tmp_path, ["-O0"])
+    values = feeds_of(NETWORKS[name](), SIZES[1])
+    for a, b in zip(
+        programs.run(groups.area, groups.tensors(values), widths()[-1]),
+        programs.run(operators.area, operators.tensors(values), widths()[-1]),
+        strict=True,
+    ):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_steps_stay_inside_their_memory(found: dict[str, Found], tmp_path: Path) -> None:
+    checked = Standalone([one.area for one in found.values()], tmp_path, SANITIZERS)
+    for name, one in found.items():
+        for sizes in SIZES[:3]:
+            tensors = one.tensors(feeds_of(NETWORKS[name](), sizes))
+            for width in widths():
+                checked.run(one.area, tensors, width, MASKS[1])

@@ -75,6 +75,27 @@ def squeezed() -> Network:
     return n
 
 
+def mobile(channels: int, kernel: int, stride: int = 1, **attributes: list[int]) -> Network:
+    """Depthwise convolutions between others, from an image of three channels to its mean."""
+    n = Network(seed=11)
+    x = n.op("Relu", n.conv(n.input("N", 3, "H", "W"), 3, 8))
+    x = n.op("Clip", n.conv(x, 8, channels, 1), n.const(0.0), n.const(6.0))
+    y = n.conv(x, channels, channels, kernel, group=channels, strides=[stride] * 2, **attributes)
+    y = n.op("HardSwish", y)
+    y = n.op("Sigmoid", n.conv(y, channels, channels, 3, group=channels))
+    z = n.op("MaxPool", n.conv(y, channels, 40, 1), kernel_shape=[3, 3], pads=[1] * 4)
+    mean = n.op("GlobalAveragePool", n.op("Relu", n.conv(z, 40, 36)))
+    n.outputs = [n.conv(mean, 36, 10, 1), n.conv(z, 40, 16, 1)]
+    return n
+
+
+def first(kernel: int, stride: int, out: int, **attributes: list[int]) -> Network:
+    n = Network(seed=12)
+    x = n.conv(n.input("N", 3, "H", "W"), 3, out, kernel, strides=[stride] * 2, **attributes)
+    n.outputs = [n.op("Relu", x)]
+    return n
+
+
 def rows(channels: int = 48, out: int = 72) -> Network:
     n = Network(seed=10)
     x = n.input("N", "H", channels)
@@ -99,6 +120,15 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "mixed": apart,
     "squeezed": squeezed,
     "rows": rows,
+    "first": partial(first, 3, 1, 24),
+    "first of 7": partial(first, 7, 2, 64),
+    "first of 4": partial(first, 4, 4, 40, pads=[0, 0, 0, 0]),
+    "first of 5": partial(first, 5, 3, 33, dilations=[2, 1], pads=[4, 2, 4, 2]),
+    "mobile": partial(mobile, 40, 3),
+    "mobile of 5": partial(mobile, 24, 5, 2),
+    "mobile of 7": partial(mobile, 64, 7),
+    "mobile by 2": partial(mobile, 33, 3, 2),
+    "mobile by 3": partial(mobile, 33, 3, 3, dilations=[1, 2], pads=[1, 2, 1, 2]),
 }
 SIZES = ((1, 5, 5), (2, 7, 7), (1, 14, 15), (3, 9, 33))  # batch, rows, columns
 
@@ -132,7 +162,7 @@ def check_near(made: Array, right: Array, program: CProgram) -> None:
 def test_what_steps_compute(name: str, found: dict[str, Found], programs: Standalone) -> None:
     one = found[name]
     program = program_in(one.area)
-    assert {"NARROW_CONV", "NARROW_PRODUCT"} & set(program.kinds)
+    assert {"NARROW_CONV", "NARROW_PRODUCT", "NARROW_FIRST"} & set(program.kinds)
     for sizes in SIZES:
         tensors = one.tensors(NETWORKS[name]().feeds(dict(zip("NHW", sizes, strict=True))))
         right = Interpreter(program, tensors).run()
@@ -179,6 +209,15 @@ def test_images_between_products_are_narrow(found: dict[str, Found]) -> None:
     program = program_in(found["deep"].area)
     assert program.kinds == ["LOAD", "NARROW", *["NARROW_CONV"] * 5, "STORE"]
     assert [storage[4] for storage in program.storages] == [4, 2, 2, 2, 2, 2, 4]
+
+
+def test_depthwise_convolutions_and_pools_are_narrow(found: dict[str, Found]) -> None:
+    program = program_in(found["mobile"].area)
+    assert program.kinds == [
+        *("LOAD", "NARROW_FIRST", "NARROW_CONV", "NARROW_DEPTHWISE", "NARROW_DEPTHWISE"),
+        *("NARROW_CONV", "NARROW_MAX_POOL", "NARROW_CONV", "NARROW_GLOBAL_AVERAGE", "NARROW"),
+        *("NARROW_CONV", "STORE", "NARROW_CONV", "STORE"),
+    ]
 
 
 def test_rows_are_added_in_float32(found: dict[str, Found]) -> None:

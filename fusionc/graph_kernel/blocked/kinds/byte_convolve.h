@@ -1,9 +1,9 @@
 /* Convolutions and products of 8-bit integers with sums of 32 bits, which are exact.
  *
- * A pixel of an image has 64 channels of a block in 64 bytes, whatever the width of vectors. Weights
- * are signed, and lie as [16 channels out][block][row][column][4 channels in][channel out][channel
- * in], 1024 bytes for the 64 channels of a block. Each step's weights begin with the numbers that
- * sums begin with: bias less zero point times weights. */
+ * A pixel of an image has 64 channels of a block in 64 bytes, whatever the width of vectors.
+ * Weights are signed, and lie as [16 channels out][block][row][column][4 channels in][channel out]
+ * [channel in], 1024 bytes for the 64 channels of a block. Each step's weights begin with the
+ * numbers that sums begin with, without the bias: less the zero point times the sum of weights. */
 #ifdef GB_V
 #ifndef GB_BYTE_TYPES
 #define GB_BYTE_TYPES
@@ -157,19 +157,24 @@ GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count
 
 /* `count` pixels by 32 channels become bytes: the sum by the factor of its channel, rounded to the
  * nearest, to the even one of two, plus the zero point, saturated. */
-GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zero, uint8_t *y,
-                              ptrdiff_t count) {
+GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zero, int low,
+                              int high, uint8_t *y, ptrdiff_t count) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
   const __m512 f0 = _mm512_loadu_ps(factors), f1 = _mm512_loadu_ps(factors + 16);
-  const __m512i z = _mm512_set1_epi16((short)zero),
+  const __m512i z = _mm512_set1_epi16((short)zero), lows = _mm512_set1_epi8((char)low),
+                highs = _mm512_set1_epi8((char)high),
                 order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 #define GB_ROUNDED(k, f)                 \
   _mm512_cvtps_epi32(                    \
       _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f))
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
-    const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
-                  b = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(2, f0), GB_ROUNDED(3, f1)), z);
-    const __m512i made = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(a, b));
+    const int next = p + 1 < count ? 2 : 0;
+    const __m512i a = _mm512_adds_epi16(
+                      _mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
+                  b = _mm512_adds_epi16(
+                      _mm512_packs_epi32(GB_ROUNDED(next, f0), GB_ROUNDED(next + 1, f1)), z);
+    const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
+                  made = _mm512_permutexvar_epi32(order, bytes);
     /* four bytes of a0, a1, b0, b1 in turn of each lane; in order: a0 a1 b0 b1 */
     _mm256_storeu_si256((__m256i *)(void *)y, _mm512_castsi512_si256(made));
     if (p + 1 < count)
@@ -177,48 +182,112 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
   }
 #undef GB_ROUNDED
 #else
-  const float least = (float)-zero, most = (float)(255 - zero), magic = 12582912.0f;
-  for (ptrdiff_t p = 0; p < count; ++p, sums += 32, y += GB_BLOCK)
+  const float least = (float)(low - zero), most = (float)(high - zero), magic = 12582912.0f;
+  for (ptrdiff_t p = 0; p < count; ++p, sums += 32, y += GB_BLOCK) {
+    uint8_t made[32];
     for (int k = 0; k < 32; ++k) {
       float v = (float)sums[k] * factors[k];
       v = v < least ? least : v;
       v = (v > most ? most : v) + magic;
       int32_t bits;
       memcpy(&bits, &v, 4);
-      y[k] = (uint8_t)(bits - 0x4B400000 + zero);
+      made[k] = (uint8_t)(bits - 0x4B400000 + zero);
     }
+    memcpy(y, made, sizeof made);
+  }
 #endif
 }
 
-/* The sum of two bytes of two scales, as onnxruntime computes it. */
-GK_INLINE uint8_t GB(byte_sum)(uint8_t a, uint8_t b, const gb_step *s) {
-#if GB_FUSED
-  float v = __builtin_fmaf(s->factor, (float)a, __builtin_fmaf(s->factor2, (float)b, s->addend));
+/* Sums of 32 bytes of each of two scales, as onnxruntime computes them. y may be b. */
+GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, float first,
+                             float second, float addend, const gb_step *s) {
+#if GB_V == 16 && GB_HAS_INTRINSICS
+  const __m128i lows = _mm_set1_epi8((char)s->least), highs = _mm_set1_epi8((char)s->most);
+  const __m512 f = _mm512_set1_ps(first), g = _mm512_set1_ps(second), h = _mm512_set1_ps(addend);
+  for (int k = 0; k < 32; k += 16) {
+#define GB_FLOATS(p) \
+  _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))))
+    const __m512i sum = _mm512_cvtps_epi32(
+        _mm512_fmadd_ps(f, GB_FLOATS(a + k), _mm512_fmadd_ps(g, GB_FLOATS(b + k), h)));
+#undef GB_FLOATS
+    const __m128i made = _mm512_cvtusepi32_epi8(_mm512_max_epi32(sum, _mm512_setzero_si512()));
+    _mm_storeu_si128((__m128i *)(void *)(y + k), _mm_min_epu8(_mm_max_epu8(made, lows), highs));
+  }
 #else
-  float v = s->factor * (float)a + (s->factor2 * (float)b + s->addend);
+  const float least = (float)s->least, most = (float)s->most;
+  uint8_t made[32];
+  for (int k = 0; k < 32; ++k) {
+#if GB_FUSED
+    float v = __builtin_fmaf(first, (float)a[k], __builtin_fmaf(second, (float)b[k], addend));
+#else
+    float v = first * (float)a[k] + (second * (float)b[k] + addend);
 #endif
-  v = v < 0.0f ? 0.0f : v;
-  v = (v > 255.0f ? 255.0f : v) + 12582912.0f;
-  int32_t bits;
-  memcpy(&bits, &v, 4);
-  return (uint8_t)(bits - 0x4B400000);
+    v = v < least ? least : v;
+    v = (v > most ? most : v) + 12582912.0f;
+    int32_t bits;
+    memcpy(&bits, &v, 4);
+    made[k] = (uint8_t)(bits - 0x4B400000);
+  }
+  memcpy(y, made, sizeof made);
+#endif
 }
 
 GK_INLINE ptrdiff_t GB(byte_pitch)(const gb_call *c) {
   return c->is_flat ? c->in.row / c->in.pixel : c->out.width;
 }
 
+/* Takes the zero point of weights away: so many times the sums of windows. */
+GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero, ptrdiff_t count) {
+  for (ptrdiff_t p = 0; p < count; ++p, sums += 32) {
+    const int32_t taken = zero * windows[p * 32];
+    for (int k = 0; k < 32; ++k) sums[k] -= taken;
+  }
+}
+
+/* Positions from the one with the number `first` on become bytes: the pixels of each row, without
+ * what is between rows. `image` and `second` are at the channels of the pair. */
+static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, ptrdiff_t line,
+                             ptrdiff_t first, ptrdiff_t count, ptrdiff_t pair, uint8_t *image,
+                             const uint8_t *second) {
+  const gb_step *s = c->step;
+  const ptrdiff_t pitch = GB(byte_pitch)(c);
+  const float *factors = c->tensor + pair * 32, one = s->factor, other = s->factor2,
+              addend = s->addend;
+  ptrdiff_t row = line + first / pitch, column = first % pitch;
+  for (ptrdiff_t done = 0; done < count; ++row, column = 0) {
+    const ptrdiff_t left = c->out.width - column, rest = count - done;
+    const ptrdiff_t run = left < rest ? left : rest;
+    if (run > 0) {
+      uint8_t *y = image + 4 * (row * c->out.row + column * c->out.pixel);
+      if (second) { /* it may lie where the result does */
+        const uint8_t *x2 = second + 4 * (row * c->in2.row + column * c->in2.pixel);
+        uint8_t made[GB_POSITIONS * GB_BLOCK];
+        GB(requantize)(sums + done * 32, factors, s->zero_product, 0, 255, made, run);
+        for (ptrdiff_t k = 0; k < run * GB_BLOCK; k += GB_BLOCK)
+          GB(add_bytes)(s->is_swapped ? x2 + k : made + k, s->is_swapped ? made + k : x2 + k,
+                        y + k, one, other, addend, s);
+      } else {
+        GB(requantize)(sums + done * 32, factors, s->zero, s->least, s->most, y, run);
+      }
+    }
+    done += pitch - column < rest ? pitch - column : rest;
+  }
+}
+
 void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
-  const ptrdiff_t pairs = (c->out.channels + 31) / 32, pitch = GB(byte_pitch)(c);
+  const ptrdiff_t pitch = GB(byte_pitch)(c);
   const ptrdiff_t length = c->is_flat ? (c->out.height - 1) * pitch + c->out.width : pitch;
   const ptrdiff_t parts = (length + c->part - 1) / c->part; /* of a line */
   const ptrdiff_t panels =
       c->in.blocks * s->kernel[0] * (c->in.is_planar ? 1 : s->kernel[1]) * GB_PANEL;
-  const int32_t *start = (const int32_t *)c->weights;
-  const int8_t *weights = (const int8_t *)(start + pairs * 32);
-  int32_t sums[GB_POSITIONS * 32] __attribute__((aligned(64)));
-  int32_t begin[32] __attribute__((aligned(64)));
+  const int32_t *starts = (const int32_t *)c->weights, *bias = (const int32_t *)c->bias;
+  const int8_t *weights = (const int8_t *)(starts + (c->out.channels + 31) / 32 * 32 + GB_OUTS);
+  int32_t sums[2][GB_POSITIONS * 32] __attribute__((aligned(64)));
+  int32_t start[GB_BLOCK] __attribute__((aligned(64)));
+  /* of the bytes of each window, of which zero points of weights take so many times away */
+  int32_t windows[GB_POSITIONS * 32] __attribute__((aligned(64)));
+  const ptrdiff_t all = (c->out.channels + 31) / 32 * 32;
   gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
                     .x_block = 4 * c->in.plane,
                     .x_row = 4 * s->dilation[0] * c->in.row,
@@ -227,9 +296,7 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
                     .blocks = c->in.blocks,
                     .rows = s->kernel[0],
                     .columns = s->kernel[1],
-                    .quads = ((c->in.channels - 1) % GB_BLOCK) / 4 + 1,
-                    .start = begin,
-                    .sums = sums};
+                    .quads = ((c->in.channels - 1) % GB_BLOCK) / 4 + 1};
   if (c->in.is_planar) { /* four bytes of each pixel: the columns of a kernel lie side by side */
     t.columns = 1;
     t.quads = s->kernel[1];
@@ -248,49 +315,45 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
 #endif
 #endif
   (void)scratch;
-  for (GB(place) at = GB(place_of)(c, unit, pairs); unit < end; ++unit, GB(advance)(c, &at, pairs)) {
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
     const ptrdiff_t line = at.part / parts, first = at.part % parts * c->part;
     const ptrdiff_t count = length - first < c->part ? length - first : c->part;
-    const ptrdiff_t y0 = c->is_flat ? 0 : line;
-    const int outs = c->out.channels - at.block * 32 < 32 ? (int)(c->out.channels - at.block * 32) : 32;
-    for (int k = 0; k < 32; ++k)
-      begin[k] = start[at.block * 32 + k] + (c->bias ? ((const int32_t *)c->bias)[at.block * 32 + k] : 0);
-    t.w = weights + at.block * 2 * panels;
-    uint8_t *image = (uint8_t *)(c->out.data + at.image * c->out.image + at.block / 2 * c->out.plane) +
-                     at.block % 2 * 32;
+    const ptrdiff_t y0 = c->is_flat ? 0 : line, left = c->out.channels - at.block * GB_BLOCK;
+    const ptrdiff_t pairs = left > 32 ? 2 : 1,
+                    items = (count + GB_POSITIONS - 1) / GB_POSITIONS * pairs;
+    for (int k = 0; k < 32 * pairs; ++k)
+      start[k] = starts[at.block * GB_BLOCK + k] + (bias ? bias[at.block * GB_BLOCK + k] : 0);
+    uint8_t *image = (uint8_t *)(c->out.data + at.image * c->out.image + at.block * c->out.plane);
     const uint8_t *second = c->in2.data ? (const uint8_t *)(c->in2.data + at.image * c->in2.image +
-                                                            at.block / 2 * c->in2.plane) +
-                                              at.block % 2 * 32
+                                                            at.block * c->in2.plane)
                                         : NULL;
-    for (ptrdiff_t p = 0; p < count; p += GB_POSITIONS) {
-      const ptrdiff_t n = count - p < GB_POSITIONS ? count - p : GB_POSITIONS;
-      t.x = (const uint8_t *)(c->in.data + at.image * c->in.image +
-                              (y0 * s->stride[0] - s->pads[0]) * c->in.row +
-                              ((first + p) * s->stride[1] - s->pads[1]) * c->in.pixel);
-      sum(&t, n, outs);
-      /* the pixels of each row, without what is between rows */
-      for (ptrdiff_t done = 0; done < n;) {
-        const ptrdiff_t position = first + p + done, row = y0 + position / pitch,
-                        column = position % pitch;
-        const ptrdiff_t left = c->out.width - column, rest = n - done;
-        const ptrdiff_t run = left < rest ? left : rest;
-        if (run > 0) {
-          uint8_t *y = image + 4 * (row * c->out.row + column * c->out.pixel);
-          if (second) { /* it may lie where the result does */
-            const uint8_t *x2 = second + 4 * (row * c->in2.row + column * c->in2.pixel);
-            uint8_t made[GB_POSITIONS * GB_BLOCK];
-            GB(requantize)(sums + done * 32, c->tensor + at.block * 32, s->zero_product, made, run);
-            for (ptrdiff_t k = 0; k < run * GB_BLOCK; k += GB_BLOCK)
-              for (int v = 0; v < 32; ++v)
-                y[k + v] = s->is_swapped ? GB(byte_sum)(x2[k + v], made[k + v], s)
-                                         : GB(byte_sum)(made[k + v], x2[k + v], s);
-          } else {
-            GB(requantize)(sums + done * 32, c->tensor + at.block * 32, s->zero, y, run);
-          }
+    const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image +
+                                         (y0 * s->stride[0] - s->pads[0]) * c->in.row +
+                                         (first * s->stride[1] - s->pads[1]) * c->in.pixel);
+    /* a processor adds the products of the next positions while it finishes those before */
+    for (ptrdiff_t item = 0; item <= items; ++item) {
+      if (item < items) {
+        const ptrdiff_t p = item / pairs * GB_POSITIONS, pair = item % pairs;
+        const ptrdiff_t n = count - p < GB_POSITIONS ? count - p : GB_POSITIONS;
+        t.x = x + p * t.x_position;
+        if (s->zero_weights && pair == 0) {
+          t.w = weights + all / GB_OUTS * panels;
+          t.start = starts + all;
+          t.sums = windows;
+          sum(&t, n, GB_OUTS);
         }
-        const ptrdiff_t step = pitch - column;
-        done += step < rest ? step : rest;
+        t.w = weights + (at.block * 4 + pair * 2) * panels;
+        t.start = start + pair * 32;
+        t.sums = sums[item % 2];
+        sum(&t, n, left - pair * 32 < 32 ? (int)(left - pair * 32) : 32);
+        if (s->zero_weights) GB(take_windows)(t.sums, windows, s->zero_weights, n);
       }
+      if (item == 0) continue;
+      const ptrdiff_t p = (item - 1) / pairs * GB_POSITIONS, pair = (item - 1) % pairs;
+      GB(finish_bytes)(c, sums[(item - 1) % 2], y0, first + p,
+                       count - p < GB_POSITIONS ? count - p : GB_POSITIONS, at.block * 2 + pair,
+                       image + pair * 32, second ? second + pair * 32 : NULL);
     }
   }
 #if GB_V == 16 && GB_HAS_INTRINSICS
@@ -304,7 +367,7 @@ GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, pt
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (in + GB_BLOCK - 1) / GB_BLOCK;
   const ptrdiff_t panels = blocks * taps * GB_PANEL, outs = (out + 31) / 32 * 32;
   int32_t *start = (int32_t *)to;
-  int8_t *packed = (int8_t *)(start + outs);
+  int8_t *packed = (int8_t *)(start + outs + GB_OUTS);
   for (ptrdiff_t o = 0; o < out; ++o) {
     int32_t sum = 0;
     for (ptrdiff_t i = 0; i < in; ++i)
@@ -316,25 +379,30 @@ GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, pt
       }
     start[o] = -s->zero_in * sum;
   }
+  if (!s->zero_weights) return;
+  for (ptrdiff_t i = 0; i < in; ++i)
+    for (ptrdiff_t k = 0; k < taps; ++k)
+      packed[outs / GB_OUTS * panels + (i / GB_BLOCK * taps + k) * GB_PANEL +
+             i % GB_BLOCK / 4 * 64 + i % 4] = 1;
+  start[outs] = -s->zero_in * (int32_t)(in * taps);
 }
 
-void GB(pack_bytes)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+void GB(pack_bytes)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
-  GB(pack_panels)((const uint8_t *)w, to, s, in, out, in * taps, taps);
+  GB(pack_panels)((const uint8_t *)f, to, s, in, out, in * taps, taps);
 }
 
-void GB(pack_byte_matrix)(const float *w, float *to, const gb_step *s, ptrdiff_t in,
-                          ptrdiff_t out) {
-  GB(pack_panels)((const uint8_t *)w, to, s, in, out, 1, out);
+void GB(pack_byte_rows)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  GB(pack_panels)((const uint8_t *)f, to, s, in, out, 1, out);
 }
 
 /* Panels of four bytes for each column of a kernel. */
-void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdiff_t in,
-                          ptrdiff_t out) {
+void GB(pack_pixels)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t columns = s->kernel[1], taps = s->kernel[0] * columns;
-  const uint8_t *w = (const uint8_t *)from;
+  const uint8_t *w = (const uint8_t *)f;
   int32_t *start = (int32_t *)to;
-  int8_t *packed = (int8_t *)(start + (out + 31) / 32 * 32);
+  const ptrdiff_t outs = (out + 31) / 32 * 32;
+  int8_t *packed = (int8_t *)(start + outs + GB_OUTS);
   for (ptrdiff_t o = 0; o < out; ++o) {
     int32_t sum = 0;
     for (ptrdiff_t i = 0; i < in; ++i)
@@ -346,6 +414,11 @@ void GB(pack_first_bytes)(const float *from, float *to, const gb_step *s, ptrdif
       }
     start[o] = -s->zero_in * sum;
   }
+  if (!s->zero_weights) return;
+  for (ptrdiff_t i = 0; i < in; ++i)
+    for (ptrdiff_t k = 0; k < taps; ++k)
+      packed[(outs / GB_OUTS * s->kernel[0] + k / columns) * GB_PANEL + k % columns * 64 + i] = 1;
+  start[outs] = -s->zero_in * (int32_t)(in * taps);
 }
 
 #else
@@ -353,19 +426,20 @@ static ptrdiff_t gb_first_panels(const gb_width *width, const gb_step *s, ptrdif
                                  ptrdiff_t out) {
   (void)width;
   (void)in;
-  return gb_rounded(out, 32) + gb_rounded(out, 32) * s->kernel[0] * 16;
+  return gb_rounded(out, 32) + 16 + (gb_rounded(out, 32) + 32) * s->kernel[0] * 16;
 }
 
 static ptrdiff_t gb_byte_panels(const gb_width *width, const gb_step *s, ptrdiff_t in,
                                 ptrdiff_t out) {
   (void)width;
-  return gb_rounded(out, 32) +
-         gb_rounded(in, 64) * gb_rounded(out, 32) * s->kernel[0] * s->kernel[1] / 4;
+  const ptrdiff_t outs = gb_rounded(out, 32);
+  return outs + 16 +
+         gb_rounded(in, 64) * (outs + (s->zero_weights ? 32 : 0)) * s->kernel[0] * s->kernel[1] / 4;
 }
 
 /* Parts of the positions of a row, or of all rows if pixels of the image are side by side. */
 static void gb_divide_bytes(const gb_width *width, gb_call *c) {
-  enum { GB_PART_OF = 64, GB_KEPT = 1 << 20 };
+  enum { GB_PART_OF = 256, GB_KEPT = 1 << 20 };
   const gb_step *s = c->step;
   (void)width;
   c->is_flat = s->stride[0] == 1 && s->stride[1] == 1;
@@ -378,7 +452,7 @@ static void gb_divide_bytes(const gb_width *width, gb_call *c) {
   const ptrdiff_t read = c->in.image * 4 / (c->rows > 0 ? c->rows : 1) + 1;
   const ptrdiff_t most = GB_KEPT / read + 1;
   c->strip = most < c->rows ? most : c->rows;
-  c->units = c->out.batch * ((c->out.channels + 31) / 32) * c->rows;
+  c->units = c->out.batch * c->out.blocks * c->rows;
 }
 
 static double gb_byte_ns(const gb_width *width, const gb_call *c) {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.byte_time import sum_seconds
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
 FAMILY = "bytes"
 
@@ -18,6 +19,9 @@ class ByteConvolutionKind(StepKind):
     zero: int = 0  # the zero point of the result, which borders hold
     zero_in: int = 0  # that of the image
     flip: int = 0  # the bits that make signed weights of those of the model
+    zero_weights: int = 0  # the zero point of signed weights
+    least: int = 0  # the result lies between these
+    most: int = 255
     # of a sum with `second`: the steps of both as steps of the result, and what is added
     factor: float = 0.0
     factor2: float = 0.0
@@ -26,6 +30,9 @@ class ByteConvolutionKind(StepKind):
     is_swapped: bool = False  # `second` is the first operand of the sum
     is_convolution = True
     family = FAMILY
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return sum_seconds(of, is_first=False)
 
 
 def _functions(pack: str, size: str = "") -> StepFunctions:
@@ -50,7 +57,7 @@ class ByteConvStep(ByteConvolutionKind):
 class ByteProductStep(ByteConvolutionKind):
     """Weights are [in, out]."""
 
-    functions = _functions("pack_byte_matrix")
+    functions = _functions("pack_byte_rows")
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,12 @@ class ByteFirstStep(ByteConvolutionKind):
 
     functions = StepFunctions(
         task="byte_convolve",
-        pack="pack_first_bytes",
+        pack="pack_pixels",
         packed_floats="first_panels",
         size="windowed",
         divide="divide_bytes",
         nanoseconds="byte_ns",
     )
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return sum_seconds(of, is_first=True)

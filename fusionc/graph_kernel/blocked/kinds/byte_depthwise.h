@@ -29,6 +29,7 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
   __m512i sums[R][4];
   _Pragma("GCC unroll 8") for (int r = 0; r < R; ++r)
     _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) sums[r][g] = start[g];
+  const ptrdiff_t rest = s->zero_weights ? (s->kernel[0] + 3) / 4 * columns * 256 : 0;
   for (int i = 0; i < s->kernel[0]; i += 4, w += columns * 256) {
     const int rows = s->kernel[0] - i < 4 ? s->kernel[0] - i : 4;
     const uint8_t *from = x + i * row;
@@ -44,6 +45,9 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
         if (k >= 0 && k < columns)
           _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) sums[r][g] = _mm512_dpbusd_epi32(
               sums[r][g], q.v[g], _mm512_loadu_si512(w + k * 256 + g * 64));
+        if (rest && k >= 0 && k < columns)
+          _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) sums[r][g] = _mm512_dpbusd_epi32(
+              sums[r][g], q.v[g], _mm512_loadu_si512(w + rest + k * 256 + g * 64));
       }
     }
   }
@@ -54,8 +58,12 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
         _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][g]), factors[g]));
     _mm512_storeu_si512(
         y + r * GB_BLOCK,
-        _mm512_packus_epi16(_mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero),
-                            _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero)));
+        _mm512_min_epu8(
+            _mm512_max_epu8(
+                _mm512_packus_epi16(_mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero),
+                                    _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero)),
+                _mm512_set1_epi8((char)s->least)),
+            _mm512_set1_epi8((char)s->most)));
   }
 }
 
@@ -85,7 +93,7 @@ GK_INLINE int gb_channel_of(int g, int k) { return k / 4 * 16 + g * 4 + k % 4; }
 GB_DEPTHWISE_TARGET static void gb_byte_depthwise_by_quads(const gb_call *c, ptrdiff_t unit,
                                                            ptrdiff_t end) {
   const gb_step *s = c->step;
-  const ptrdiff_t size = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256;
+  const ptrdiff_t size = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256 * (s->zero_weights ? 2 : 1);
   const int32_t *starts = (const int32_t *)c->weights;
   const int8_t *weights = (const int8_t *)(starts + c->out.blocks * GB_BLOCK);
   ptrdiff_t block = -1;
@@ -114,9 +122,11 @@ GB_DEPTHWISE_TARGET static void gb_byte_depthwise_by_quads(const gb_call *c, ptr
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     const int8_t *w = weights + block * size;
     if (s->stride[0] == 1)
-      (s->kernel[1] == 3 ? gb_depthwise_1_3 : gb_depthwise_1_5)(c, x, w, start, factors, y, at.count);
+      (s->kernel[1] == 3 ? gb_depthwise_1_3
+                         : gb_depthwise_1_5)(c, x, w, start, factors, y, at.count);
     else
-      (s->kernel[1] == 3 ? gb_depthwise_2_3 : gb_depthwise_2_5)(c, x, w, start, factors, y, at.count);
+      (s->kernel[1] == 3 ? gb_depthwise_2_3
+                         : gb_depthwise_2_5)(c, x, w, start, factors, y, at.count);
   }
 }
 #endif
@@ -132,7 +142,7 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
 #endif
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
   const int32_t *starts = (const int32_t *)c->weights;
-  const int8_t *weights = (const int8_t *)(starts + c->out.blocks * GB_BLOCK);
+  const int16_t *weights = (const int16_t *)(starts + c->out.blocks * GB_BLOCK);
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
@@ -144,7 +154,7 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
     for (ptrdiff_t p = 0; p < at.count; ++p, y += GB_BLOCK) {
       int32_t sums[GB_BLOCK];
       memcpy(sums, start, sizeof sums);
-      const int8_t *w = weights + at.block * taps * GB_BLOCK;
+      const int16_t *w = weights + at.block * taps * GB_BLOCK;
       const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image +
                                            at.block * c->in.plane +
                                            (at.row * s->stride[0] - s->pads[0]) * c->in.row +
@@ -156,35 +166,40 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
           for (int k = 0; k < GB_BLOCK; ++k) sums[k] += tap[k] * w[k];
         }
       for (int half = 0; half < GB_BLOCK; half += 32)
-        GB(requantize)(sums + half, factors + half, s->zero, y + half, 1);
+        GB(requantize)(sums + half, factors + half, s->zero, s->least, s->most, y + half, 1);
     }
   }
 }
 
-void GB(pack_byte_depthwise)(const float *from, float *to, const gb_step *s, ptrdiff_t in,
-                             ptrdiff_t out) {
+void GB(pack_byte_lanes)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
-  const uint8_t *w = (const uint8_t *)from;
+  const uint8_t *w = (const uint8_t *)f;
   int32_t *start = (int32_t *)to;
   int8_t *packed = (int8_t *)(start + (out + GB_BLOCK - 1) / GB_BLOCK * GB_BLOCK);
   (void)in;
   for (ptrdiff_t o = 0; o < out; ++o) {
     int32_t sum = 0;
     for (ptrdiff_t k = 0; k < taps; ++k) {
-      const int8_t v = (int8_t)(w[o * taps + k] ^ s->flip);
+      const int v = (int8_t)(w[o * taps + k] ^ s->flip) - s->zero_weights;
       sum += v;
 #if GB_V == 16 && GB_HAS_INTRINSICS
       if (gb_is_by_quads(s)) {
         const ptrdiff_t i = k / s->kernel[1], j = k % s->kernel[1],
-                        size = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256;
+                        half = (s->kernel[0] + 3) / 4 * s->kernel[1] * 256,
+                        size = s->zero_weights ? 2 * half : half;
         const ptrdiff_t channel = o % GB_BLOCK, g = channel % 16 / 4,
                         lane = channel / 16 * 4 + channel % 4;
-        packed[o / GB_BLOCK * size + (i / 4 * s->kernel[1] + j) * 256 + g * 64 + lane * 4 + i % 4] =
-            v;
+        /* less a zero point, a weight may be the sum of two bytes */
+        const int most = v < -128 ? -128 : v > 127 ? 127 : v;
+        int8_t *at = packed + o / GB_BLOCK * size + (i / 4 * s->kernel[1] + j) * 256 + g * 64 +
+                     lane * 4 + i % 4;
+        *at = (int8_t)most;
+        if (s->zero_weights) at[half] = (int8_t)(v - most);
         continue;
       }
 #endif
-      packed[(o / GB_BLOCK * taps + k) * GB_BLOCK + o % GB_BLOCK] = v;
+      ((int16_t *)(void *)packed)[(o / GB_BLOCK * taps + k) * GB_BLOCK + o % GB_BLOCK] =
+          (int16_t)v;
     }
     start[o] = -s->zero_in * sum;
   }
@@ -194,7 +209,7 @@ static ptrdiff_t gb_byte_lanes(const gb_width *width, const gb_step *s, ptrdiff_
                                ptrdiff_t out) {
   (void)width;
   (void)in;
-  return gb_rounded(out, 64) * (1 + gb_rounded(s->kernel[0], 4) * s->kernel[1] / 4);
+  return gb_rounded(out, 64) * (1 + gb_rounded(s->kernel[0], 4) * s->kernel[1] / 2);
 }
 
 static double gb_byte_depthwise_ns(const gb_width *width, const gb_call *c) {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fusionc.graph_kernel.blocked.byte_time import depthwise_seconds
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY, ByteConvolutionKind
-from fusionc.graph_kernel.blocked.step_kind import StepFunctions
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions
 
 
 @dataclass(frozen=True)
@@ -14,10 +15,13 @@ class ByteDepthwiseStep(ByteConvolutionKind):
 
     functions = StepFunctions(
         task="byte_depthwise",
-        pack="pack_byte_depthwise",
+        pack="pack_byte_lanes",
         packed_floats="byte_lanes",
         size="windowed",
         nanoseconds="byte_depthwise_ns",
     )
     family = FAMILY
     keeps_channels = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return depthwise_seconds(of)

@@ -1,12 +1,15 @@
 /* What is done to each byte, and pools of bytes. */
 #ifdef GB_V
 void GB(byte_add)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const float first = c->step->factor, second = c->step->factor2, addend = c->step->addend;
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
-    const uint8_t *a = (const uint8_t *)GB(at)(&c->in, &at), *b = (const uint8_t *)GB(at)(&c->in2, &at);
+    const uint8_t *a = (const uint8_t *)GB(at)(&c->in, &at);
+    const uint8_t *b = (const uint8_t *)GB(at)(&c->in2, &at);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
-    for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) y[k] = GB(byte_sum)(a[k], b[k], c->step);
+    for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; k += 32)
+      GB(add_bytes)(a + k, b + k, y + k, first, second, addend, c->step);
   }
 }
 
@@ -20,6 +23,20 @@ void GB(byte_table)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
     const uint8_t *x = (const uint8_t *)GB(at)(&c->in, &at);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) y[k] = table[x[k]];
+  }
+}
+
+void GB(byte_clip)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const uint8_t least = (uint8_t)c->step->least, most = (uint8_t)c->step->most;
+  (void)scratch;
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const uint8_t *x = (const uint8_t *)GB(at)(&c->in, &at);
+    uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
+    for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) {
+      const uint8_t v = x[k] < least ? least : x[k];
+      y[k] = v > most ? most : v;
+    }
   }
 }
 
@@ -55,7 +72,8 @@ void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
   for (int v = 0; v < GB_BLOCK; ++v) factors[v] = s->factor / (s->factor2 * (float)pixels);
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
-    const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image + at.block * c->in.plane);
+    const uint8_t *x =
+        (const uint8_t *)(c->in.data + at.image * c->in.image + at.block * c->in.plane);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     int32_t sums[GB_BLOCK];
     for (int v = 0; v < GB_BLOCK; ++v) sums[v] = -s->zero_in * pixels;
@@ -64,7 +82,7 @@ void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
         for (int v = 0; v < GB_BLOCK; ++v)
           sums[v] += x[4 * (i * c->in.row + j * c->in.pixel) + v];
     for (int half = 0; half < GB_BLOCK; half += 32)
-      GB(requantize)(sums + half, factors + half, s->zero, y + half, 1);
+      GB(requantize)(sums + half, factors + half, s->zero, 0, 255, y + half, 1);
   }
 }
 #endif

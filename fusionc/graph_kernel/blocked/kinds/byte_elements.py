@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fusionc.graph_kernel.blocked.byte_time import byte_pass_seconds
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY
-from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,9 @@ class _ByteKind(StepKind):
     zero: int = 0  # the zero point of the result
     family = FAMILY
     keeps_channels = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return byte_pass_seconds(of)
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,8 @@ class ByteAddStep(_ByteKind):
     factor: float = 0.0
     factor2: float = 0.0
     addend: float = 0.0
+    least: int = 0  # the result lies between these
+    most: int = 255
     functions = StepFunctions(task="byte_add")
     keeps_pixels = True
 
@@ -31,6 +37,17 @@ class ByteTableStep(_ByteKind):
     """A function of one byte, whose 256 results `tensor` has."""
 
     functions = StepFunctions(task="byte_table")
+    keeps_pixels = True
+    writes_in_place = True
+
+
+@dataclass(frozen=True)
+class ByteClipStep(_ByteKind):
+    """Bytes between two bounds."""
+
+    least: int = 0
+    most: int = 255
+    functions = StepFunctions(task="byte_clip")
     keeps_pixels = True
     writes_in_place = True
 

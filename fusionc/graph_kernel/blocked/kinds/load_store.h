@@ -10,6 +10,16 @@ GK_INLINE uint8_t GB(quantized)(float x, float scale, int zero) {
   return (uint8_t)(bits - 0x4B400000 + zero);
 }
 
+/* At most four channels of a pixel as four bytes side by side. */
+static void GB(load_pixels)(const float *from, ptrdiff_t plane, ptrdiff_t channels, uint32_t *to,
+                            ptrdiff_t count, float scale, int zero) {
+  for (ptrdiff_t v = 0; v < channels; ++v, from += plane)
+    for (ptrdiff_t x = 0; x < count; ++x) {
+      const uint32_t byte = GB(quantized)(from[x], scale, zero);
+      to[x] = v ? to[x] | byte << 8 * v : byte;
+    }
+}
+
 /* Bytes of a tensor of bytes, or of one of float32, which are quantized. */
 static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
   const gb_image *to = &c->out;
@@ -28,7 +38,9 @@ static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
     const ptrdiff_t step = s->is_channels_last ? to->channels : 1;
     const uint8_t *bytes = (const uint8_t *)c->tensor + first;
     const float *floats = c->tensor + first;
-    if (s->is_channels_last)
+    if (to->is_planar && s->scale != 0.0f) {
+      GB(load_pixels)(floats, plane, channels, (uint32_t *)(void *)y, p.count, s->scale, s->zero);
+    } else if (s->is_channels_last)
       for (ptrdiff_t x = 0; x < p.count; ++x) {
         uint8_t *made = y + x * own;
         if (s->scale != 0.0f)

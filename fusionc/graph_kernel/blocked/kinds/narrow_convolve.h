@@ -18,6 +18,9 @@ typedef struct {
   const char *weights;
   const float *bias; /* NULL: none */
   float *sums;       /* [tile][block out][pixel][channel] */
+  /* weights that are read soon, from slower memory, and how many lines each step asks for; 0: none */
+  const char *ahead;
+  ptrdiff_t asked;
 } gb_narrow_sum;
 
 #define GB_LOAD_TILE(number, p, apart)                   \
@@ -35,7 +38,7 @@ typedef struct {
   __asm__ volatile("tdpbf16ps %%tmm" #weights ", %%tmm" #pixels ", %%tmm" #sums :)
 
 /* By tiles of the processor: 0 to 3 are sums, 4 and 5 pixels, 6 and 7 weights. */
-static void gb_sum_tiles(const gb_narrow_sum *t) {
+static void gb_sum_tiles(gb_narrow_sum *t) {
   const char *block = t->x, *w = t->weights;
   const ptrdiff_t second = t->x2 ? t->x2 - t->x : 0;
   if (t->bias) {
@@ -56,6 +59,8 @@ static void gb_sum_tiles(const gb_narrow_sum *t) {
     for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->row) {
       const char *x = row;
       for (ptrdiff_t j = 0; j < t->columns; ++j, x += t->column, w += 2 * 1024) {
+        for (const char *end = t->ahead + 64 * t->asked; t->ahead < end; t->ahead += 64)
+          __builtin_prefetch(t->ahead, 0, 2);
         GB_LOAD_TILE(6, w, 64);
         GB_LOAD_TILE(4, x, t->pixel);
         GB_ADD_PRODUCTS(6, 4, 0);
@@ -120,53 +125,111 @@ static void gb_sum_by_vectors(const gb_narrow_sum *t) {
                     t->sums + tile * 2 * GB_SUMS_OF_TILE + half * 8 * GB_V);
 }
 
-/* Pixels of two blocks of channels in an image, of floats or narrow numbers. */
+/* Pixels of two blocks of channels in an image. */
 typedef struct {
-  float *first, *second; /* of narrow numbers both are one block */
-  int is_narrow;
+  float *first, *second; /* of narrow numbers these are the halves of one block; NULL: none */
+  ptrdiff_t pixel;
 } gb_two_blocks;
 
 GK_INLINE gb_two_blocks gb_two_blocks_at(const gb_image *image, ptrdiff_t number, ptrdiff_t pair,
                                          ptrdiff_t row, ptrdiff_t column) {
-  gb_two_blocks at = {.is_narrow = image->bytes == 2};
-  at.first = image->data + number * image->image + (at.is_narrow ? 1 : 2) * pair * image->plane +
+  const int is_narrow = image->bytes == 2;
+  gb_two_blocks at = {.pixel = image->pixel};
+  if (!image->data) return at;
+  at.first = image->data + number * image->image + (is_narrow ? 1 : 2) * pair * image->plane +
              row * image->row + column * image->pixel;
-  at.second = at.first + (at.is_narrow ? GB_V / 2 : image->plane);
+  at.second = at.first + (is_narrow ? GB_V / 2 : image->plane);
   return at;
 }
 
-/* Adds n pixels of an image to sums. */
-static void gb_add_pixels(float *sums, const gb_image *image, ptrdiff_t number, ptrdiff_t pair,
-                          ptrdiff_t row, ptrdiff_t column, ptrdiff_t n, int is_two) {
-  const gb_two_blocks from = gb_two_blocks_at(image, number, pair, row, column);
-  for (ptrdiff_t k = 0, at = 0; k < n * GB_V; k += GB_V, at += image->pixel) {
-    *(GB(vec) *)(sums + k) +=
-        from.is_narrow ? gb_widened(from.first + at) : GB(load_loose)(from.first + at);
-    if (is_two)
-      *(GB(vec) *)(sums + GB_SUMS_OF_TILE + k) +=
-          from.is_narrow ? gb_widened(from.second + at) : GB(load_loose)(from.second + at);
+/* How sums become results: in which numbers results are, and what is added; whether a product's own
+ * activation is one that takes a few instructions; and the numbers that this takes. */
+typedef enum { GB_NOTHING, GB_FLOATS, GB_NARROWS } gb_numbers;
+typedef enum { GB_AS_IT_IS, GB_BOUNDED, GB_GATED } gb_ending;
+typedef struct {
+  gb_numbers out, added;
+  gb_ending ending;
+  GB(vec) a, b;                     /* of the activation */
+  gb_narrow_pixel lanes;            /* which channels there are, of narrow numbers */
+  GB(bits) lanes_first, lanes_second; /* and of floats */
+  int is_two;                       /* there is a second block of channels */
+} gb_narrow_end;
+
+GK_INLINE GB(vec) gb_ended(GB(vec) x, const gb_narrow_end *e, const gb_ending ending) {
+  if (ending == GB_BOUNDED) return GB_MIN(e->b, GB_MAX(e->a, x));
+  if (ending == GB_GATED) return x * GB(within)(GB_MADD(x, e->a, e->b), 0.0f, 1.0f);
+  return x;
+}
+
+GK_INLINE GB(vec) gb_added(GB(vec) x, const float *p, const gb_numbers added) {
+  if (added == GB_NOTHING) return x;
+  return x + (added == GB_NARROWS ? gb_widened(p) : GB(load_loose)(p));
+}
+
+/* n pixels side by side of results. */
+GK_INLINE void gb_end_pixels(const gb_narrow_end *e, const float *sums, gb_two_blocks y,
+                             gb_two_blocks r, ptrdiff_t n, const gb_numbers out,
+                             const gb_numbers added, const gb_ending ending) {
+  const int is_two = e->is_two;
+  for (ptrdiff_t k = 0; k < n; ++k, sums += GB_V, y.first += y.pixel, y.second += y.pixel) {
+    GB(vec) low = GB(load)(sums), high = GB(load)(sums + GB_SUMS_OF_TILE);
+    low = gb_ended(gb_added(low, r.first + k * r.pixel, added), e, ending);
+    if (is_two) high = gb_added(high, r.second + k * r.pixel, added);
+    high = gb_ended(high, e, ending);
+    if (out == GB_NARROWS) {
+      *(gb_narrow_pixel *)y.first = gb_narrowed_pair(low, high) & e->lanes;
+    } else {
+      *(GB(loose) *)y.first = (GB(loose))((GB(bits))low & e->lanes_first);
+      if (is_two) *(GB(loose) *)y.second = (GB(loose))((GB(bits))high & e->lanes_second);
+    }
   }
 }
 
-/* Writes n pixels. */
-static void gb_write_pixels(const gb_call *c, const float *sums, ptrdiff_t number, ptrdiff_t pair,
-                            ptrdiff_t row, ptrdiff_t column, ptrdiff_t n, int is_two) {
-  const gb_two_blocks to = gb_two_blocks_at(&c->out, number, pair, row, column);
+GK_INLINE void gb_end_by_ending(const gb_narrow_end *e, const float *sums, gb_two_blocks y,
+                                gb_two_blocks r, ptrdiff_t n, const gb_numbers out,
+                                const gb_numbers added) {
+  if (e->ending == GB_AS_IT_IS) gb_end_pixels(e, sums, y, r, n, out, added, GB_AS_IT_IS);
+  else if (e->ending == GB_BOUNDED) gb_end_pixels(e, sums, y, r, n, out, added, GB_BOUNDED);
+  else gb_end_pixels(e, sums, y, r, n, out, added, GB_GATED);
+}
+
+GK_INLINE void gb_end_by_added(const gb_narrow_end *e, const float *sums, gb_two_blocks y,
+                               gb_two_blocks r, ptrdiff_t n, const gb_numbers out) {
+  if (e->added == GB_NOTHING) gb_end_by_ending(e, sums, y, r, n, out, GB_NOTHING);
+  else if (e->added == GB_FLOATS) gb_end_by_ending(e, sums, y, r, n, out, GB_FLOATS);
+  else gb_end_by_ending(e, sums, y, r, n, out, GB_NARROWS);
+}
+
+static void gb_end_run(const gb_narrow_end *e, const float *sums, gb_two_blocks y,
+                       gb_two_blocks r, ptrdiff_t n) {
+  if (e->out == GB_NARROWS) gb_end_by_added(e, sums, y, r, n, GB_NARROWS);
+  else gb_end_by_added(e, sums, y, r, n, GB_FLOATS);
+}
+
+static gb_narrow_end gb_end_of(const gb_call *c, ptrdiff_t pair) {
+  const gb_step *s = c->step;
   const ptrdiff_t left = c->out.channels - pair * GB_PAIR;
-  if (to.is_narrow) {
-    const gb_narrow_pixel lanes = gb_narrow_lanes(left);
-    for (ptrdiff_t k = 0; k < n * GB_V; k += GB_V)
-      *(gb_narrow_pixel *)(to.first + k) =
-          gb_narrowed_pair(GB(load)(sums + k), GB(load)(sums + GB_SUMS_OF_TILE + k)) & lanes;
-    return;
-  }
-  for (int b = 0; b <= is_two; ++b) {
-    const int32_t *lanes = GB(lanes_of)(c, 2 * pair + b);
-    const GB(bits) kept = lanes ? *(const GB(bits) *)lanes : ~(GB(bits)){0};
-    float *y = b ? to.second : to.first;
-    for (ptrdiff_t k = 0; k < n * GB_V; k += GB_V, y += c->out.pixel)
-      *(GB(loose) *)y = (GB(loose))((GB(bits))GB(load)(sums + b * GB_SUMS_OF_TILE + k) & kept);
-  }
+  gb_narrow_end e = {
+      .out = c->out.bytes == 2 ? GB_NARROWS : GB_FLOATS,
+      .added = !c->in2.data          ? GB_NOTHING
+               : c->in2.bytes == 2 ? GB_NARROWS
+                                   : GB_FLOATS,
+      .lanes = gb_narrow_lanes(left),
+      .is_two = left > GB_V,
+  };
+  const int32_t *first = GB(lanes_of)(c, 2 * pair), *second = GB(lanes_of)(c, 2 * pair + 1);
+  e.lanes_first = first ? *(const GB(bits) *)first : ~(GB(bits)){0};
+  e.lanes_second = second ? *(const GB(bits) *)second : ~(GB(bits)){0};
+  if (!GB(is_finished)(s) || s->activation == GB_NONE) return e;
+  const int is_bounded = s->activation <= GB_CLIP;
+  e.ending = is_bounded ? GB_BOUNDED : GB_GATED;
+  e.a = GB(all)(s->activation == GB_RELU         ? 0.0f
+                : s->activation == GB_HARD_SWISH ? 1.0f / 6.0f
+                                                 : s->alpha);
+  e.b = GB(all)(s->activation == GB_RELU         ? INFINITY
+                : s->activation == GB_HARD_SWISH ? 0.5f
+                                                 : s->beta);
+  return e;
 }
 
 /* Where a tile of 16 pixels begins: it may be after the last column of a row. */
@@ -186,28 +249,30 @@ static gb_narrow_place gb_narrow_place_of(const gb_call *c, ptrdiff_t tile) {
                            width - first < GB_ROWS ? width - first : GB_ROWS};
 }
 
-typedef void gb_narrow_run(const gb_call *c, float *sums, ptrdiff_t number, ptrdiff_t pair,
-                           ptrdiff_t row, ptrdiff_t column, ptrdiff_t n, int is_two);
-
-static void gb_add_residual(const gb_call *c, float *sums, ptrdiff_t number, ptrdiff_t pair,
-                            ptrdiff_t row, ptrdiff_t column, ptrdiff_t n, int is_two) {
-  gb_add_pixels(sums, &c->in2, number, pair, row, column, n, is_two);
+/* Adds what is added before an activation of many instructions. */
+static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptrdiff_t n) {
+  for (ptrdiff_t k = 0; k < n; ++k, sums += GB_V) {
+    *(GB(vec) *)sums = gb_added(GB(load)(sums), r.first + k * r.pixel, e->added);
+    if (e->is_two)
+      *(GB(vec) *)(sums + GB_SUMS_OF_TILE) =
+          gb_added(GB(load)(sums + GB_SUMS_OF_TILE), r.second + k * r.pixel, e->added);
+  }
 }
 
-static void gb_write_run(const gb_call *c, float *sums, ptrdiff_t number, ptrdiff_t pair,
-                         ptrdiff_t row, ptrdiff_t column, ptrdiff_t n, int is_two) {
-  gb_write_pixels(c, sums, number, pair, row, column, n, is_two);
-}
-
-/* Does something to each run of pixels of a tile that lie in a row. */
-GK_INLINE void gb_for_runs(gb_narrow_run *run, const gb_call *c, gb_narrow_place at, float *sums,
-                           ptrdiff_t number, ptrdiff_t pair, int is_two) {
+/* Ends each run of pixels of a tile that lie in a row, or with `is_sum` adds to it alone. */
+GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_place at, float *sums,
+                           ptrdiff_t number, ptrdiff_t pair, const int is_sum) {
   const ptrdiff_t width = c->out.width, across = c->is_flat ? c->in.row / c->in.pixel : width;
   for (ptrdiff_t done = 0, n; done < at.count; done += n) {
     const ptrdiff_t end = at.column < width ? width : across;
     n = end - at.column < at.count - done ? end - at.column : at.count - done;
-    if (at.column < width)
-      run(c, sums + done * GB_V, number, pair, at.row, at.column, n, is_two);
+    if (at.column < width) {
+      const gb_two_blocks r = gb_two_blocks_at(&c->in2, number, pair, at.row, at.column);
+      if (is_sum) gb_add_run(e, sums + done * GB_V, r, n);
+      else
+        gb_end_run(e, sums + done * GB_V,
+                   gb_two_blocks_at(&c->out, number, pair, at.row, at.column), r, n);
+    }
     at.column += n;
     if (at.column == across) {
       at.column = 0;
@@ -217,16 +282,19 @@ GK_INLINE void gb_for_runs(gb_narrow_run *run, const gb_call *c, gb_narrow_place
 }
 
 /* The sums of a tile become results. */
-static void gb_finish_tile(const gb_call *c, gb_narrow_place at, float *sums, ptrdiff_t number,
-                           ptrdiff_t pair, int is_two) {
+static void gb_finish_tile(const gb_call *c, const gb_narrow_end *end, gb_narrow_place at,
+                           float *sums, ptrdiff_t number, ptrdiff_t pair) {
   const gb_step *s = c->step;
-  if (c->in2.data && !s->after) gb_for_runs(gb_add_residual, c, at, sums, number, pair, is_two);
-  if (s->activation) {
+  gb_narrow_end e = *end;
+  if (!GB(is_finished)(s)) {
+    if (e.added && !s->after) {
+      gb_for_runs(c, &e, at, sums, number, pair, 1);
+      e.added = GB_NOTHING;
+    }
     GB(activate)(sums, at.count * GB_V, s);
-    if (is_two) GB(activate)(sums + GB_SUMS_OF_TILE, at.count * GB_V, s);
+    if (e.is_two) GB(activate)(sums + GB_SUMS_OF_TILE, at.count * GB_V, s);
   }
-  if (c->in2.data && s->after) gb_for_runs(gb_add_residual, c, at, sums, number, pair, is_two);
-  gb_for_runs(gb_write_run, c, at, sums, number, pair, is_two);
+  gb_for_runs(c, &e, at, sums, number, pair, 0);
 }
 
 /* Tiles in an image. */
@@ -284,12 +352,20 @@ static void gb_load_shapes(const gb_tile_shapes *shapes) {
   else __asm__ volatile("tilerelease" :);
 }
 
-void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+/* Returns the shapes that tiles had. */
+static gb_tile_shapes gb_begin_tiles(void) {
   static const gb_tile_shapes shapes = {
       .palette = 1,
       .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
       .rows = {16, 16, 16, 16, 16, 16, 16, 16},
   };
+  gb_tile_shapes former;
+  __asm__ volatile("sttilecfg %0" : "=m"(former));
+  gb_load_shapes(&shapes);
+  return former;
+}
+
+void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   gb_tile_shapes former;
   const gb_step *s = c->step;
   const ptrdiff_t pairs_of_group = c->out.bytes == 2 ? c->out.blocks / s->group
@@ -300,10 +376,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
   float *sums = scratch;
   const char *multiplied = NULL;
-  if (c->has_tiles) {
-    __asm__ volatile("sttilecfg %0" : "=m"(former));
-    gb_load_shapes(&shapes);
-  }
+  if (c->has_tiles) former = gb_begin_tiles();
   gb_narrow_sum t = {
       .pixel = 4 * s->stride[1] * c->in.pixel,
       .block = 4 * c->in.plane,
@@ -318,8 +391,15 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
        ++unit, GB(advance)(c, &at, pairs)) {
     const ptrdiff_t pair = at.block, first = at.part * c->part,
                     last = first + c->part < tiles ? first + c->part : tiles;
-    const int is_two = c->out.channels - pair * GB_PAIR > GB_V;
+    const gb_narrow_end finish = gb_end_of(c, pair);
     t.weights = (const char *)c->weights + pair * weights;
+    if (at.part == at.top || t.ahead == NULL) {
+      /* while these are worked on the next weights come, in the first strip, where they are new */
+      const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
+      const ptrdiff_t times = ((bottom - at.top) * c->part + 1) / 2;
+      t.ahead = t.weights + weights;
+      t.asked = at.top == 0 && pair + 1 < pairs && times <= GB_ROWS ? (32 + times - 1) / times : 0;
+    }
     t.bias = c->bias ? c->bias + pair * GB_PAIR : NULL;
     if (c->in3.data) {
       if (at.image != image || at.block != block)
@@ -336,9 +416,9 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
       t.x2 = tile + 1 < last ? gb_tile_pixels(c, other, at.image, from) : NULL;
       if (c->has_tiles) gb_sum_tiles(&t);
       else gb_sum_by_vectors(&t);
-      gb_finish_tile(c, one, sums, at.image, pair, is_two);
+      gb_finish_tile(c, &finish, one, sums, at.image, pair);
       if (t.x2)
-        gb_finish_tile(c, other, sums + 2 * GB_SUMS_OF_TILE, at.image, pair, is_two);
+        gb_finish_tile(c, &finish, other, sums + 2 * GB_SUMS_OF_TILE, at.image, pair);
     }
   }
   if (c->has_tiles) gb_load_shapes(&former);
@@ -375,7 +455,8 @@ static ptrdiff_t gb_narrow_weights(const gb_width *width, const gb_step *s, ptrd
 
 /* Parts are some tiles of an image. Tiles go on in the next row where that makes them fewer. */
 static void gb_divide_narrow(const gb_width *width, gb_call *c) {
-  enum { GB_TILES_OF_PART = 8 };
+  /* of an image, for which weights are read once: what stays in the cache of a core with these */
+  enum { GB_TILES_OF_PART = 8, GB_NARROW_STRIP = 1 << 20 };
   const gb_step *s = c->step;
   const ptrdiff_t rows = width->vector, across = c->in.row / c->in.pixel;
   const ptrdiff_t by_row = c->out.height * ((c->out.width + rows - 1) / rows),
@@ -389,7 +470,7 @@ static void gb_divide_narrow(const gb_width *width, gb_call *c) {
   /* bytes of the image that a part reads */
   const ptrdiff_t read = c->in.channels / s->group * c->in.bytes * c->part * rows * s->stride[0] *
                          s->stride[1];
-  const ptrdiff_t fit = GB_STRIP / read + 1;
+  const ptrdiff_t fit = GB_NARROW_STRIP / read + 1;
   c->strip = fit < c->rows ? fit : c->rows;
   c->units = c->out.batch * pairs * c->rows;
 }

@@ -1,0 +1,92 @@
+"""Find the convolutions and products whose bfloat16 breaks the bound: they stay in float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.attempt.asked_model import AskedModel, ReferenceModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut, attempt
+from fusionc.attempt.verdict import losses_of
+from fusionc.disk.save import save
+from fusionc.verify.precision_loss import PrecisionLosses
+
+_MOST = 8  # products found one by one; then all after the last one stay in float32
+
+
+def keep_in_float32(
+    model: AskedModel,
+    done: ConversionAttempt,
+    losses: PrecisionLosses,
+    reference: ReferenceModel,
+    left_out: LeftOut,
+) -> None:
+    """Note which products of an attempt stay in float32 from now on, so that the others are within
+    the bound: `losses` are those of all.
+
+    Each is the first product with which those before it break the bound.
+    """
+    assert done.fused is not None
+    search = _Search(model, reference, left_out, list(done.fused.narrow))
+    while not losses.is_within and search.products:
+        last, costs = search.first_bad(losses)
+        left_out.wide[search.products.pop(last)] = str(costs)
+        if len(left_out.wide) == _MOST:
+            left_out.wide |= dict.fromkeys(search.products[last:], "")
+            return
+        losses = search.losses(len(search.products))
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """The losses with a product in bfloat16, and in float32."""
+
+    with_it: PrecisionLosses
+    without: PrecisionLosses
+
+    def __str__(self) -> str:
+        if self.with_it.fault or self.with_it.worst is None:
+            return self.with_it.fault
+        without = self.without.worst
+        return f"off by {self.with_it.worst} with it" + (
+            f", {without} without it" if without is not None else ""
+        )
+
+
+@dataclass
+class _Search:
+    model: AskedModel
+    reference: ReferenceModel
+    left_out: LeftOut
+    products: list[str]  # labels of the products that may be of bfloat16, in order
+    runs: int = 0
+
+    def first_bad(self, losses: PrecisionLosses) -> tuple[int, _Costs]:
+        """The place of a product with which those before it break the bound, which they do not
+        without it; `losses` are those of all products.
+        """
+        good, bad = 0, len(self.products)
+        costs = _Costs(losses, PrecisionLosses(losses.samples, (), losses.bound))
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            tried = self.losses(middle)
+            if tried.is_within:
+                good = middle
+                costs = _Costs(costs.with_it, tried)
+            else:
+                bad = middle
+                costs = _Costs(tried, costs.without)
+        return bad - 1, costs
+
+    def losses(self, count: int) -> PrecisionLosses:
+        """The losses with only the first products in bfloat16."""
+        self.runs += 1
+        options = self.model.plan.options
+        options.progress(f"which products lose too much in bfloat16: run {self.runs}")
+        wide = dict.fromkeys(self.products[count:], "") | self.left_out.wide
+        trial = LeftOut(dict(self.left_out.rewrites), set(self.left_out.passes), wide)
+        done = attempt(self.model.plan, self.model.rebuild(), trial)
+        kernels = self.model.plan.kernels.file
+        if kernels is None:  # no area saves time without these products
+            return PrecisionLosses(0, (), options.precision_error)
+        with save(done.proto, options.source.parent, options.destination) as saved:
+            return losses_of(saved.model, kernels, self.reference, self.model.plan)

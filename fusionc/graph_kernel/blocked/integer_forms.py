@@ -1,0 +1,129 @@
+"""Operators on integers as what they are made of: DequantizeLinear, an operator, QuantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.model.operators import MICROSOFT
+
+
+@dataclass
+class _Form:
+    """The operators that one is made of."""
+
+    node: onnx.NodeProto
+    constants: Mapping[str, np.ndarray]  # of the area
+    made: dict[str, np.ndarray] = field(default_factory=dict)  # constants of its own
+
+    def operand(self, place: int, axis: int | None = None) -> tuple[onnx.NodeProto, str]:
+        """The dequantization of the operand at a place, before its scale and its zero point."""
+        name, scale, zero = self.node.input[place : place + 3]
+        out = f"{self.node.output[0]}/{place}"
+        inputs = [name, scale, *filter(None, [zero])]
+        node = helper.make_node("DequantizeLinear", inputs, [out])
+        if axis is not None:
+            node.attribute.add(name="axis", type=onnx.AttributeProto.INT, i=axis)
+        return node, out
+
+    def bias(self, place: int) -> tuple[list[onnx.NodeProto], list[str]]:
+        """The dequantization of integers with the scale of the sums, if there are any."""
+        name = self.node.input[place] if place < len(self.node.input) else ""
+        if not name:
+            return [], []
+        scales = [self.constants.get(self.node.input[k]) for k in (1, 4)]
+        out = f"{self.node.output[0]}/bias"
+        if scales[0] is not None and scales[1] is not None:
+            self.made[f"{out}/scale"] = np.asarray(scales[0] * scales[1], np.float32)
+        node = helper.make_node("DequantizeLinear", [name, f"{out}/scale"], [out], axis=0)
+        return [node], [out]
+
+    def core(
+        self, op: str, read: list[str], place: int, without: tuple[str, ...] = ()
+    ) -> list[onnx.NodeProto]:
+        """The operator itself, and the quantization, whose scale is at a place."""
+        out = f"{self.node.output[0]}/float"
+        core = helper.make_node(op, read, [out])
+        core.attribute.extend(a for a in self.node.attribute if a.name not in without)
+        grid = [name for name in self.node.input[place : place + 2] if name]
+        return [core, helper.make_node("QuantizeLinear", [out, *grid], [self.node.output[0]])]
+
+
+def _convolution(form: _Form) -> list[onnx.NodeProto]:
+    x, read = form.operand(0)
+    w, weights = form.operand(3, axis=0)
+    nodes, bias = form.bias(8)
+    return [x, w, *nodes, *form.core("Conv", [read, weights, *bias], 6)]
+
+
+def _product(form: _Form) -> list[onnx.NodeProto]:
+    x, read = form.operand(0)
+    w, weights = form.operand(3, axis=1)
+    return [x, w, *form.core("MatMul", [read, weights], 6)]
+
+
+def _gemm(form: _Form) -> list[onnx.NodeProto]:
+    is_turned = bool(attribute(form.node, "transB", 0))
+    x, read = form.operand(0)
+    w, weights = form.operand(3, axis=0 if is_turned else 1)
+    nodes, bias = form.bias(6)
+    return [x, w, *nodes, *form.core("Gemm", [read, weights, *bias], 7)]
+
+
+def _sum(form: _Form) -> list[onnx.NodeProto]:
+    a, first = form.operand(0)
+    b, second = form.operand(3)
+    return [a, b, *form.core("Add", [first, second], 6)]
+
+
+def _average(form: _Form) -> list[onnx.NodeProto]:
+    x, read = form.operand(0)
+    return [x, *form.core("GlobalAveragePool", [read], 3, without=("channels_last",))]
+
+
+_FORMS: Mapping[
+    tuple[str, str], tuple[Callable[[_Form], list[onnx.NodeProto]], tuple[int, ...]]
+] = {
+    ("", "QLinearConv"): (_convolution, (3, 8)),
+    ("", "QLinearMatMul"): (_product, (3,)),
+    (MICROSOFT, "QGemm"): (_gemm, (3, 6)),
+    (MICROSOFT, "QLinearAdd"): (_sum, ()),
+    (MICROSOFT, "QLinearGlobalAveragePool"): (_average, ()),
+}
+# Operators on integers, and which of their operands are weights and biases.
+INTEGER_FORMS = {operator: weights for operator, (_, weights) in _FORMS.items()}
+
+
+def in_groups(area: Area) -> tuple[Area, list[int]]:
+    """The area with groups in place of operators on integers, and for each of its operators the
+    place of the one that it comes from.
+    """
+    nodes = list[onnx.NodeProto]()
+    places = list[int]()
+    made = dict[str, np.ndarray]()
+    for place, node in enumerate(area.nodes):
+        parts = list(_parts(node, area, made))
+        nodes += parts
+        places += [place] * len(parts)
+    if len(nodes) == len(area.nodes):
+        return area, places
+    return replace(area, nodes=tuple(nodes), constants={**area.constants, **made}), places
+
+
+def _parts(
+    node: onnx.NodeProto, area: Area, made: dict[str, np.ndarray]
+) -> Iterator[onnx.NodeProto]:
+    known = _FORMS.get((node.domain, node.op_type))
+    is_float = node.op_type == "QGemm" and len(node.input) < 8
+    if known is None or is_float or attribute(node, "channels_last", 0):
+        yield node
+        return
+    form = _Form(node, area.constants)
+    yield from known[0](form)
+    made.update(form.made)

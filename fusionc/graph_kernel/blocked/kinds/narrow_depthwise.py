@@ -1,0 +1,24 @@
+"""Depthwise convolutions of images of bfloat16, whose sums and weights are of float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
+from fusionc.graph_kernel.blocked.step_kind import StepFunctions
+
+
+@dataclass(frozen=True)
+class NarrowDepthwiseStep(ConvolutionKind):
+    """A convolution of each channel by itself. The image and the result are of bfloat16."""
+
+    functions = StepFunctions(
+        task="depthwise_narrow",
+        pack="pack_pairs",
+        packed_floats="pair_floats",
+        size="windowed",
+        nanoseconds="pairs_ns",
+    )
+    family = "narrow"
+    is_of_widest_vectors = True
+    keeps_channels = True

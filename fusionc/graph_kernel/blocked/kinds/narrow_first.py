@@ -1,0 +1,23 @@
+"""Convolutions of bfloat16 of few channels, which are read as they lie in their tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.kinds.narrow_convolve import NarrowConvolution
+from fusionc.graph_kernel.blocked.step_kind import StepFunctions
+
+
+@dataclass(frozen=True)
+class NarrowFirstStep(NarrowConvolution):
+    """The image is planar, of float32. Its windows become rows of a matrix of bfloat16."""
+
+    functions = StepFunctions(
+        task="convolve_first",
+        pack="pack_windows",
+        packed_floats="window_weights",
+        scratch="window_floats",
+        size="windowed",
+        divide="divide_windows",
+        nanoseconds="narrow_ns",
+    )

@@ -1,0 +1,49 @@
+/* Pools of images of bfloat16. */
+#ifdef GB_V
+#if GB_V == 16
+void GB(pool_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  (void)scratch;
+  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &p, c->out.blocks)) {
+    const float *image = c->in.data + p.image * c->in.image + p.block * c->in.plane;
+    float *y = GB(at)(&c->out, &p);
+    const ptrdiff_t top = p.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
+    const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
+    for (ptrdiff_t k = 0; k < p.count; ++k) {
+      const ptrdiff_t left = k * s->stride[1] - s->pads[1], right = left + s->kernel[1];
+      const ptrdiff_t from = left < 0 ? 0 : left, to = right > c->in.width ? c->in.width : right;
+      GB(vec) lower = GB(all)(-INFINITY), upper = lower;
+      for (ptrdiff_t i = first; i < last; ++i)
+        for (ptrdiff_t j = from; j < to; ++j) {
+          const GB(bits) both = *(const GB(bits) *)(image + i * c->in.row + j * GB_V);
+          lower = GB_MAX(lower, gb_lower_halves(both));
+          upper = GB_MAX(upper, gb_upper_halves(both));
+        }
+      /* they are numbers of bfloat16 already */
+      *(gb_narrow_pixel *)(y + k * GB_V) = gb_joined_pairs(lower, upper);
+    }
+  }
+}
+
+/* Units are vectors of channels of the result. */
+void GB(average_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    const ptrdiff_t image = unit / c->out.blocks, block = unit % c->out.blocks;
+    const float *x = c->in.data + image * c->in.image + block / 2 * c->in.plane +
+                     block % 2 * (GB_V / 2);
+    float *y = c->out.data + image * c->out.image + block * c->out.plane;
+    GB(vec) sum = {0};
+    /* sums of rows: their errors do not add up along the image */
+    for (ptrdiff_t i = 0; i < c->in.height; ++i, x += c->in.row) {
+      GB(vec) row = {0};
+      for (ptrdiff_t k = 0; k < c->in.width * GB_V; k += GB_V) row += gb_widened(x + k);
+      sum += row;
+    }
+    *(GB(vec) *)y = sum / (float)(c->in.height * c->in.width);
+    GB(activate)(y, GB_V, c->step);
+  }
+}
+#endif
+#endif

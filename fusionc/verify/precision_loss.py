@@ -1,0 +1,157 @@
+"""What a lower precision costs: how far outputs are from those of the reference, as a share of
+their largest value, and the cosine between both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import closes_runners
+from fusionc.verify.inputs.sample import Sample
+from fusionc.verify.model_file import ModelFile
+from fusionc.verify.reference import Reference
+
+LEAST_COSINE = 0.999
+_DRAWN = 4  # samples, without inputs of the caller
+
+
+@dataclass(frozen=True)
+class PrecisionLoss:
+    """The worst of all samples, for one output."""
+
+    output: str
+    distance: float = 0.0  # the largest, as a share of the largest value
+    cosine: float = 1.0
+
+    def worst(self, other: PrecisionLoss) -> PrecisionLoss:
+        """The worse numbers of both."""
+        return PrecisionLoss(
+            self.output, max(self.distance, other.distance), min(self.cosine, other.cosine)
+        )
+
+    def is_within(self, bound: float | None) -> bool:
+        """Whether it is at most the bound of the distance; of the cosine, without a bound."""
+        return self.cosine >= LEAST_COSINE if bound is None else self.distance <= bound
+
+    def __str__(self) -> str:
+        return f"{self.output} {self.distance:.2g} (cosine {self.cosine:.6f})"
+
+
+@dataclass(frozen=True)
+class PrecisionLosses:
+    """The losses of all outputs, and on how many samples they were measured."""
+
+    samples: int
+    outputs: tuple[PrecisionLoss, ...]
+    bound: float | None  # of the distance
+    fault: str = ""  # why the candidate does not run
+
+    @property
+    def is_within(self) -> bool:
+        return not self.fault and all(loss.is_within(self.bound) for loss in self.outputs)
+
+    @property
+    def worst(self) -> PrecisionLoss | None:
+        """The output that is farthest off."""
+        return max(self.outputs, key=lambda loss: (loss.distance, -loss.cosine), default=None)
+
+    def __str__(self) -> str:
+        if self.fault:
+            return self.fault
+        limit = f"cosine {LEAST_COSINE}" if self.bound is None else f"{self.bound:g}"
+        how = "within" if self.is_within else "beyond"
+        return (
+            f"{how} the bound ({limit}) on {self.samples} samples, largest difference over the "
+            f"largest value: {self.worst}"
+        )
+
+
+@closes_runners
+def precision_losses(
+    reference: Path,
+    candidate: Path,
+    kernels: Path,
+    bound: float | None,
+    *,
+    input_shape: Mapping[str, tuple[int, ...]] | None = None,
+    inputs: Path | None = None,
+    elements: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PrecisionLosses:
+    """How far a candidate with kernels is from the reference: on the caller's inputs, or else on
+    some that are drawn. Raises what Reference raises.
+    """
+    ours = Reference(reference, input_shape, inputs, elements=elements)
+    losses = dict[str, PrecisionLoss]()
+    count = 0
+    try:
+        theirs = ModelFile(candidate, kernels).runner()
+        for sample in _samples(ours):
+            progress(f"what bfloat16 costs on {sample.label}")
+            pairs = zip(sample.outputs, theirs.run(sample.feeds), strict=True)
+            for name, (right, made) in zip(theirs.outputs, pairs, strict=True):
+                loss = loss_of(name, right, made)
+                losses[name] = losses.get(name, loss).worst(loss)
+            count += 1
+    except RunError as error:
+        fault = f"onnxruntime cannot run the result with its kernels: {error}"
+        return PrecisionLosses(count, tuple(losses.values()), bound, fault)
+    return PrecisionLosses(count, tuple(losses.values()), bound)
+
+
+def _samples(ours: Reference) -> Iterator[Sample]:
+    if ours.given:
+        return ours.given.samples()
+    ordinary = (sample for sample in ours.drawn(nonfinite=False) if not sample.edge)
+    return islice(chain(ordinary), _DRAWN)
+
+
+def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:
+    """How far one value is from another. What is finite in one alone is infinitely far."""
+    ours, theirs = _numbers(right), _numbers(made)
+    if ours is None or theirs is None:
+        return PrecisionLoss(name)
+    if ours.shape != theirs.shape:
+        return PrecisionLoss(name, inf, -1.0)
+    finite = np.isfinite(ours)
+    if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+        return PrecisionLoss(name, inf, -1.0)
+    a, b = ours[finite], theirs[finite]
+    if not np.isfinite(b).all():
+        return PrecisionLoss(name, inf, -1.0)
+    largest = float(np.abs(a).max(initial=0.0))
+    distance = float(np.abs(a - b).max(initial=0.0))
+    return PrecisionLoss(name, _share(distance, largest), _cosine(a, b))
+
+
+def _share(distance: float, largest: float) -> float:
+    if not distance:
+        return 0.0
+    return distance / largest if largest else inf
+
+
+def _cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    if np.array_equal(a, b):
+        return 1.0
+    scale = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
+    one, other = a / scale, b / scale
+    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return min(1.0, float(one @ other) / lengths) if lengths else 0.0
+
+
+def _numbers(value: Any) -> NDArray[np.float64] | None:
+    """A tensor of numbers as one row; None for other values."""
+    if isinstance(value, Sequence) or not hasattr(value, "dtype"):
+        return None
+    array = np.asarray(value)
+    is_number = array.dtype.kind in "fiub" or array.dtype.name == "bfloat16"
+    return array.astype(np.float64).ravel() if is_number else None

@@ -1,0 +1,167 @@
+"""--precision_mode_v2=mixed_bfloat16 through the whole conversion: two verdicts, a bound, products
+that stay in float32 because they break it or because the user says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import fusionc
+from fusionc.errors import UsageError
+from fusionc.runtime import processor
+
+MODE = {"enable_graph_kernel": True, "precision_mode_v2": "mixed_bfloat16"}
+CHANNELS = 64
+OFFSET = 1000.0  # whose last digit in bfloat16 is 4
+needs_bfloat16 = pytest.mark.skipif(
+    not processor.has_bfloat16(), reason="the processor has no bfloat16"
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
+    rng = np.random.default_rng(0)
+    np.savez("in.npz", x=rng.standard_normal((1, CHANNELS, 28, 28)).astype(np.float32))
+
+
+def network(planted: str = "") -> onnx.ModelProto:
+    """Five convolutions in a row. A planted fault is in the third, whose result is the usual one
+    in float32: "digits", it takes the difference of large numbers; "overflow", it has a weight that
+    bfloat16 rounds to infinity.
+    """
+    rng = np.random.default_rng(1)
+    tensors = list[onnx.TensorProto]()
+    nodes = list[onnx.NodeProto]()
+    last = "x"
+    for number in range(5):
+        w = rng.standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32) / 24
+        b = np.zeros(CHANNELS, np.float32)
+        if planted == "digits" and number == 1:
+            b[:2] = OFFSET
+        if planted == "digits" and number == 2:
+            w[:, :2] = 0
+            w[:, 0, 1, 1], w[:, 1, 1, 1] = 1, -1
+        if planted == "overflow" and number == 2:
+            w[0, 0, 1, 1] = np.finfo(np.float32).max
+        if planted == "overflow" and number == 1:
+            w[0], b[0] = 0, 1.2e-38
+        tensors += [
+            numpy_helper.from_array(w, f"w{number}"),
+            numpy_helper.from_array(b, f"b{number}"),
+        ]
+        inputs = [last, f"w{number}", f"b{number}"]
+        nodes.append(
+            helper.make_node("Conv", inputs, [f"c{number}"], f"conv{number}", pads=[1] * 4)
+        )
+        nodes.append(helper.make_node("Relu", [f"c{number}"], [f"r{number}"], f"relu{number}"))
+        last = f"r{number}"
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, CHANNELS, 28, 28])
+        for name in ("x", last)
+    ]
+    graph = helper.make_graph(nodes, "network", ports[:1], ports[1:], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.checker.check_model(model)
+    return model
+
+
+def result(kernels: bool) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    if kernels:
+        fusionc.register_kernels(options, "out.onnx")
+    session = onnxruntime.InferenceSession("out.onnx", options, providers=["CPUExecutionProvider"])
+    made: np.ndarray = session.run(None, dict(np.load("in.npz")))[0]
+    return made
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_two_verdicts() -> None:
+    onnx.save(network(), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", inputs="in.npz", **MODE)
+    assert report.verification is not None
+    without, _, with_them = report.verification.partition("; with them, in bfloat16: ")
+    assert without.startswith("without generated kernels: equal")
+    assert with_them.startswith("within the bound (cosine 0.999) on 1 samples")
+    assert not any("float32" in notice for notice in report.notices)
+    plain, narrow = result(False), result(True)
+    distance = np.abs(plain - narrow).max() / np.abs(plain).max()
+    assert 1e-4 < distance < 0.02
+    assert {v.type.tensor_type.elem_type for v in onnx.load("out.onnx").graph.output} == {1}
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("planted", ["digits", "overflow"])
+def test_a_planted_layer_stays_in_float32(planted: str) -> None:
+    onnx.save(network(planted), "in.onnx")
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", inputs="in.npz", precision_error=0.02, **MODE
+    )
+    kept = [notice for notice in report.notices if "stays in float32" in notice]
+    assert len(kept) == 1 and ("conv2" in kept[0] or "r2" in kept[0])
+    assert report.verification is not None and "within the bound (0.02)" in report.verification
+    plain, narrow = result(False), result(True)
+    assert 1e-5 < np.abs(plain - narrow).max() / np.abs(plain).max() <= 0.02
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("line", ["OpType::Conv", "\n".join(f"conv{k}" for k in range(5))])
+def test_what_the_user_keeps(line: str) -> None:
+    onnx.save(network(), "in.onnx")
+    Path("keep.txt").write_text(f"{line}\n\nnothing\n")
+    report = fusionc.convert("in.onnx", output="out.onnx", keep_dtype="keep.txt", **MODE)
+    assert "--keep_dtype names what the model does not have: nothing" in report.notices
+    assert report.verification is not None and "bfloat16" not in report.verification
+    assert np.allclose(result(False), result(True), rtol=1e-3, atol=1e-5)
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_bound_that_no_product_keeps() -> None:
+    onnx.save(network(), "in.onnx")
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", inputs="in.npz", precision_error=1e-6, **MODE
+    )
+    assert sum("stays in float32" in notice for notice in report.notices) == 5
+    assert np.allclose(result(False), result(True), rtol=1e-3, atol=1e-5)
+
+
+def test_it_needs_kernels() -> None:
+    onnx.save(network(), "in.onnx")
+    with pytest.raises(UsageError, match="there are none") as error:
+        fusionc.convert("in.onnx", precision_mode_v2="mixed_bfloat16")
+    assert error.value.hint == "add --enable_graph_kernel"
+
+
+def test_other_modes() -> None:
+    with pytest.raises(UsageError, match="precision_mode_v2"):
+        fusionc.convert("in.onnx", enable_graph_kernel=True, precision_mode_v2="mixed_float16")
+
+
+def test_a_processor_without_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSIONC_KERNELS_WITHOUT", "bf16")
+    processor.has_bfloat16.cache_clear()
+    try:
+        onnx.save(network(), "in.onnx")
+        report = fusionc.convert("in.onnx", output="out.onnx", verify=False, **MODE)
+        assert any("changes nothing" in notice for notice in report.notices)
+    finally:
+        processor.has_bfloat16.cache_clear()
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_without_inputs() -> None:
+    onnx.save(network(), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", **MODE)
+    expected = "real ones with --inputs" if processor.has_bfloat16() else "changes nothing"
+    assert any(expected in notice for notice in report.notices)
