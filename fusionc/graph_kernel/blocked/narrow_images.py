@@ -31,7 +31,7 @@ from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
 from fusionc.graph_kernel.blocked.step_kind import NO_ACTIVATION, StepKind
 
 _BYTES = 2
-_LEAST_CHANNELS = 8  # of what a product reads; with fewer most of a block of 32 is empty
+_LEAST_CHANNELS = 8  # that a product reads; with fewer most of a block of 32 is empty
 _WIDEST_STRIDE = 8  # so many pixels are read beyond the last one
 _SUFFIX = "/bfloat16"
 

@@ -37,6 +37,7 @@ class NarrowConvolution(StepKind):
     is_of_widest_vectors = True
     is_convolution = True
     keeps_pixels = True
+    writes_rows = True
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         rows, columns = of.window.kernel
