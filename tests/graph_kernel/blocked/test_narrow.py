@@ -105,6 +105,19 @@ def stored(channels: int) -> Network:
     return n
 
 
+def joined(*channels: int) -> Network:
+    """A convolution of two images, one of which others read as well."""
+    n = Network(seed=14)
+    x = n.op("Relu", n.conv(n.input("N", 16, "H", "W"), 16, channels[0]))
+    y = n.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4)
+    y = n.op("Sigmoid", n.conv(y, channels[0], channels[1]))
+    both = n.op("Concat", x, y, axis=1)
+    n.outputs = [n.op("Relu", n.conv(both, sum(channels[:2]), 40))]
+    if len(channels) > 2:
+        n.outputs = [n.op("Tanh", both), *n.outputs]
+    return n
+
+
 def first(kernel: int, stride: int, out: int, **attributes: list[int]) -> Network:
     n = Network(seed=12)
     x = n.conv(n.input("N", 3, "H", "W"), 3, out, kernel, strides=[stride] * 2, **attributes)
@@ -137,6 +150,9 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "squeezed": squeezed,
     "rows": rows,
     "stored": partial(stored, 96),
+    "joined": partial(joined, 24, 24),
+    "joined whole": partial(joined, 32, 40),
+    "joined and more": partial(joined, 40, 17, 1),
     "stored apart": partial(stored, 48),
     "first": partial(first, 3, 1, 24),
     "first of 7": partial(first, 7, 2, 64),
@@ -236,6 +252,12 @@ def test_depthwise_convolutions_and_pools_are_narrow(found: dict[str, Found]) ->
         *("NARROW_CONV", "NARROW_MAX_POOL", "NARROW_CONV", "NARROW_GLOBAL_AVERAGE", "NARROW"),
         *("NARROW_CONV", "STORE", "NARROW_CONV", "STORE"),
     ]
+
+
+def test_joined_images_are_narrow(found: dict[str, Found]) -> None:
+    program = program_in(found["joined"].area)
+    assert "PICK" not in program.kinds and program.kinds.count("NARROW") == 1
+    assert program.steps[-2].own["joined"] == 24
 
 
 def test_rows_are_added_in_float32(found: dict[str, Found]) -> None:

@@ -442,14 +442,18 @@ GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks
 
 /* Of a product they are [in, out]. */
 void GB(pack_narrow)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
-  const ptrdiff_t blocks = (own + GB_PAIR - 1) / GB_PAIR;
+  /* channels of a block that the first of two images leaves empty */
+  const ptrdiff_t empty = (GB_PAIR - s->joined % GB_PAIR) % GB_PAIR;
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
+                  blocks = (in / s->group + GB_PAIR - 1) / GB_PAIR;
+  const ptrdiff_t own = in / s->group - (s->joined ? empty : 0);
   const int is_product = s->op == GB_NARROW_PRODUCT;
   const ptrdiff_t of_out = is_product ? 1 : own * taps, of_in = is_product ? out : taps;
   for (ptrdiff_t o = 0; o < out; ++o)
     for (ptrdiff_t i = 0; i < own; ++i)
       for (ptrdiff_t k = 0; k < taps; ++k)
-        *gb_narrow_packed(to, o / GB_PAIR, blocks, taps, k, o, i) =
+        *gb_narrow_packed(to, o / GB_PAIR, blocks, taps, k, o,
+                          s->joined && i >= s->joined ? i + empty : i) =
             gb_narrow_weight(w[o * of_out + i * of_in + k]);
 }
 #endif
