@@ -129,7 +129,7 @@ class _Narrowing:
         return any(name in join.parts for join in self._joins.values())
 
     def _may_be_joined(self, join: ImageJoin, joins: Sequence[ImageJoin]) -> bool:
-        """Whether two images may be joined in bfloat16, each of which then begins a block: only
+        """Whether two images may be joined in bfloat16, so that each begins a block: only
         convolutions of all channels read that.
         """
         readers = self._readers[join.out]
