@@ -47,7 +47,7 @@ class LeftOut:
             self.passes.add(commit.pass_name)
 
     def notices(self) -> list[str]:
-        """What to tell the user about passes that are left out, and products that stay in float32."""
+        """What to tell the user about passes left out and products that stay in float32."""
         more = [label for label, cost in self.wide.items() if not cost]
         return [
             *(
