@@ -9,8 +9,9 @@ the existing tensor", onnxruntime 1.32).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from fusionc.protos import fresh_name, graphs_in, own_names
 
@@ -26,14 +27,16 @@ def avoid_names_of_the_runtime(model: ModelProto) -> None:
         return
     taken = dict.fromkeys(own_names(graph), 1)
     renamed = {name: fresh_name(f"kept_{name}", taken) for name in names if name not in declared}
-    for tensor in graph.initializer:
-        tensor.name = renamed.get(tensor.name, tensor.name)
-    for value in graph.value_info:
-        value.name = renamed.get(value.name, value.name)
+    for named in (*graph.initializer, *graph.value_info):
+        named.name = renamed.get(named.name, named.name)
     for inner in graphs_in(graph):
-        for node in inner.node:
-            for place, name in enumerate(node.input):
-                if name in renamed:
-                    node.input[place] = renamed[name]
-        for value in inner.output:
-            value.name = renamed.get(value.name, value.name)
+        _rename_reads(inner, renamed)
+
+
+def _rename_reads(graph: GraphProto, renamed: Mapping[str, str]) -> None:
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name in renamed:
+                node.input[place] = renamed[name]
+    for value in graph.output:  # a branch may hand on a constant
+        value.name = renamed.get(value.name, value.name)

@@ -62,7 +62,7 @@ class Stepped:
 
     @property
     def limited(self) -> Mapping[str, Excused]:
-        """The steps of which there may be few."""
+        """The steps that must be few."""
         return self.steps if self.own_steps is None else self.own_steps
 
 
@@ -247,7 +247,8 @@ def _moved_place(
     theirs = [others[name] for name in twin.input[1:] if name in others]
     if len(ours) != 2 or len(theirs) != 2:
         return None
-    (scale, zero), (same, moved) = ours, theirs
+    scale, zero = ours
+    same, moved = theirs
     if zero.size != 1 or moved.size != 1 or not np.array_equal(scale, same):
         return None
     return _Place(twin.output[0], zero.dtype, int(zero.item()) - int(moved.item()))

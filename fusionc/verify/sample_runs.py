@@ -271,7 +271,8 @@ class SampleRuns:
             if outcome != "different" and self.search.has_ties:
                 at_ties = self._tie_differences(sample, sample.outputs, outputs)
                 if at_ties and not self.judge.are_steps(sample, outputs):
-                    outcome, differences = "different", at_ties
+                    outcome = "different"
+                    differences = at_ties
         if outcome == "same" and not sample.edge:
             self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":

@@ -216,7 +216,8 @@ def decision_of(tmp_path: Path, weights: str) -> str:
     """Of models that multiply two numbers, which are nearly the same, in another order, and let a
     softmax decide between them: ten of a hundred elements show it.
     """
-    c, d = np.float32(0.7), np.float32(1.1)
+    c = np.float32(0.7)
+    d = np.float32(1.1)
     bodies = ("p = Mul (x, c) l = Mul (p, d)", "s = Softmax (a)"), ("l = Mul (x, e)", weights)
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     for path, (logits, last) in zip(paths, bodies, strict=True):

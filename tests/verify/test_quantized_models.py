@@ -42,7 +42,9 @@ SIGNED = {
     "first": "q8 = QuantizeLinear (m, step, zero8) d = DequantizeLinear (q8, step, zero8)",
     "second": "t8 = QuantizeLinear (r, step2, low8) e = DequantizeLinear (t8, step2, low8)",
 }
-ONE, OTHER, STEP = np.float32(0.7), np.float32(1.1), np.float32(4 / 127)
+ONE = np.float32(0.7)
+OTHER = np.float32(1.1)
+STEP = np.float32(4 / 127)
 CONSTANTS: dict[str, NDArray[np.generic]] = {
     "unit": np.eye(WIDTH, dtype=np.float32),
     "one": ONE,
@@ -82,7 +84,8 @@ def inputs() -> NDArray[np.float32]:
     near = near.astype(np.float32)
     moved = near[np.rint(near * both / STEP) != np.rint(near * ONE * OTHER / STEP)]
     assert moved.size >= 2
-    x[3, 5], x[40, 7] = moved[0], moved[-1]
+    x[3, 5] = moved[0]
+    x[40, 7] = moved[-1]
     return x
 
 
