@@ -201,7 +201,8 @@ def with_initializers(path: Path, folder: Path) -> Path:
             value.t.name = node.output[0]
             model.graph.initializer.append(value.t)
             model.graph.node.remove(node)
-    onnx.save(raise_opset(model, max(_OPSET, model.opset_import[0].version)), target)
+    opset = next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    onnx.save(raise_opset(model, max(_OPSET, opset)), target)
     return target
 
 
