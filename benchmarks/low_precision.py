@@ -45,6 +45,7 @@ from pathlib import Path
 
 import journal
 import numpy as np
+import onnx
 import onnxruntime
 from content import INSTALLED, Source, picture
 from interleaved import KERNELS, OPENVINO, Times, in_fresh_processes
@@ -59,8 +60,10 @@ from sweep import hydrated
 import fusionc
 from fusionc.graph_kernel.library.location import library_of
 from fusionc.passes import PASSES
+from fusionc.requested.target_opset import raise_opset
 
 SLOWER = 1.02
+_OPSET = 17  # at least, of the trained models
 PATIENCE = 1200  # seconds for a conversion
 SHARED = {
     "resnet50": "resnet50-ts-s",
@@ -178,7 +181,29 @@ def subject(name: str, options: argparse.Namespace) -> Subject:
     if path is None:
         raise FileNotFoundError(f"{pattern} is not in {options.trained}: packages.py --install")
     INSTALLED[0] = options.trained
-    return Subject(name, path, [{key: source(shape)} for source in sources])
+    samples = [{key: source(shape)} for source in sources]
+    return Subject(name, with_initializers(path, options.build / "float32"), samples)
+
+
+def with_initializers(path: Path, folder: Path) -> Path:
+    """A model with its Constants as initializers, which tools of quantization look for, and with an
+    opset that has a scale for each channel.
+    """
+    target = folder / path.name
+    if target.is_file():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    model = onnx.load(path)
+    constants = [node for node in model.graph.node if node.op_type == "Constant"]
+    for node in constants:
+        (value,) = node.attribute
+        if value.name == "value":
+            value.t.name = node.output[0]
+            model.graph.initializer.append(value.t)
+            model.graph.node.remove(node)
+    opset = next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    onnx.save(raise_opset(model, max(_OPSET, opset)), target)
+    return target
 
 
 def outputs(model: Path, feeds: Feeds) -> list[np.ndarray]:
