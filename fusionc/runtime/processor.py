@@ -22,9 +22,13 @@ def linux_flags() -> frozenset[str]:
 
 @cache
 def has_bfloat16() -> bool:
-    """Whether kernels multiply numbers of bfloat16 here, with vectors or with tiles."""
-    masked = "bf16" in os.environ.get("FUSIONC_KERNELS_WITHOUT", "")
-    return not masked and "AVX512_BF16" in linux_flags()
+    """Whether kernels multiply numbers of bfloat16 here: with tiles, or with vectors where that
+    takes less time than float32, as gb_chosen of graph_kernel/c/blocked_instructions.h has it.
+    """
+    masked = os.environ.get("FUSIONC_KERNELS_WITHOUT", "")
+    has_tiles = "AMX_BF16" in linux_flags() and "amx" not in masked
+    has_vectors = "AVX512_BF16" in linux_flags() and "bf16" not in masked
+    return has_vectors and (has_tiles or "AuthenticAMD" in _CPUINFO.read_text())
 
 
 @cache

@@ -60,7 +60,7 @@ def test_what_would_change_the_result_is_refused(run: Any, fake_convert: Any, na
 @pytest.mark.parametrize(
     "word",
     [
-        "--precision_mode=must_keep_origin_dtype", "--precision_mode_v2=origin",
+        "--precision_mode=must_keep_origin_dtype",
         "--input_format=NCHW",
         "-input-format=ND", "--enable_compress_weight=false", "--insert_op_conf=",
         "--is_input_adjust_hw_layout=false,false",

@@ -27,7 +27,9 @@ from fusionc.graph_kernel.blocked.kinds.narrow_pool import (
     NarrowGlobalAverageStep,
     NarrowMaxPoolStep,
 )
+from fusionc.graph_kernel.blocked.kinds.narrow_transposed import NarrowTransposedStep
 from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
+from fusionc.graph_kernel.blocked.kinds.transposed import TransposedStep
 from fusionc.graph_kernel.blocked.step_kind import NO_ACTIVATION, StepKind
 
 _BYTES = 2
@@ -59,6 +61,8 @@ def _narrow_product(images: ImageArea, item: Operation) -> StepKind | None:
     """The kind of a convolution or product that multiplies bfloat16; None if none does."""
     if item.weights in images.area.wide:
         return None
+    if isinstance(item.kind, TransposedStep):
+        return NarrowTransposedStep() if _is_side_by_side(item) else None
     if isinstance(item.kind, FirstStep):
         return NarrowFirstStep() if item.window.dilation[1] == 1 else None
     if not isinstance(item.kind, ConvStep | ProductStep) or not _fits_blocks(images, item):
@@ -72,6 +76,13 @@ def _fits_blocks(images: ImageArea, item: Operation) -> bool:
     group = item.window.group
     are_blocks = group == 1 or channels // group % NARROW_BLOCK == out // group % NARROW_BLOCK == 0
     return are_blocks and channels >= _LEAST_CHANNELS and max(item.window.stride) <= _WIDEST_STRIDE
+
+
+def _is_side_by_side(item: Operation) -> bool:
+    """Whether the windows of a transposed convolution neither overlap nor leave gaps."""
+    window = item.window
+    is_plain = window.kernel == window.stride and not any(window.pads) and window.group == 1
+    return is_plain and not item.second and not item.third
 
 
 def _is_plain_depthwise(item: Operation) -> bool:

@@ -18,8 +18,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 FOLLOWERS = ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")  # in a chain
 # convolutions of bfloat16, and those that read it
-NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_FIRST")
-READ_NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_DEPTHWISE")
+NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_FIRST", "NARROW_TRANSPOSED")
+READ_NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_DEPTHWISE", "NARROW_TRANSPOSED")
 CONVOLUTIONS = (
     *("CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "PRODUCT", "GROUPED"),
     *NARROW,
@@ -326,7 +326,7 @@ class Interpreter:
             if step.bias < 0
             else self.tensors[step.bias].astype(np.float64).reshape(-1)
         )
-        if step.kind == "TRANSPOSED":
+        if step.kind.endswith("TRANSPOSED"):
             return _transposed(step, x, w, channels) + bias[None, :, None, None]
         if not x.size:  # rows of which there are none; numpy has no windows of them
             return np.zeros((x.shape[0], channels, *x.shape[2:]))

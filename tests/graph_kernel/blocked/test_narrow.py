@@ -118,6 +118,15 @@ def joined(*channels: int) -> Network:
     return n
 
 
+def enlarged(channels: int, out: int, rows: int, columns: int) -> Network:
+    n = Network(seed=15)
+    x = n.op("Relu", n.conv(n.input("N", channels, "H", "W"), channels, channels))
+    weights = n.random(channels, out, rows, columns)
+    y = n.op("ConvTranspose", x, weights, n.random(out), strides=[rows, columns])
+    n.outputs = [n.conv(n.op("Relu", y), out, 16)]
+    return n
+
+
 def first(kernel: int, stride: int, out: int, **attributes: list[int]) -> Network:
     n = Network(seed=12)
     x = n.conv(n.input("N", 3, "H", "W"), 3, out, kernel, strides=[stride] * 2, **attributes)
@@ -150,6 +159,8 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "squeezed": squeezed,
     "rows": rows,
     "stored": partial(stored, 96),
+    "enlarged": partial(enlarged, 48, 24, 2, 2),
+    "enlarged by 3": partial(enlarged, 16, 40, 1, 3),
     "joined": partial(joined, 24, 24),
     "joined whole": partial(joined, 32, 40),
     "joined and more": partial(joined, 40, 17, 1),
@@ -252,6 +263,11 @@ def test_depthwise_convolutions_and_pools_are_narrow(found: dict[str, Found]) ->
         *("NARROW_CONV", "NARROW_MAX_POOL", "NARROW_CONV", "NARROW_GLOBAL_AVERAGE", "NARROW"),
         *("NARROW_CONV", "STORE", "NARROW_CONV", "STORE"),
     ]
+
+
+def test_images_are_enlarged_in_bfloat16(found: dict[str, Found]) -> None:
+    kinds = program_in(found["enlarged"].area).kinds
+    assert kinds == ["LOAD", "NARROW", "NARROW_CONV", "NARROW_TRANSPOSED", "NARROW_CONV", "STORE"]
 
 
 def test_joined_images_are_narrow(found: dict[str, Found]) -> None:

@@ -104,8 +104,9 @@ static void gb_sum_pixels(const gb_narrow_sum *t, const char *block, float *sums
           const GB(vec) w0 = GB(load)((const float *)(const void *)(w + 64 * pair)),
                         w1 = GB(load)((const float *)(const void *)(w + 64 * pair + 1024));
           GB_FOR_PIXELS(r) {
-            const GB(vec) both =
-                GB(all)(*(const float *)(const void *)(x + r * t->pixel + 4 * pair));
+            /* as integers: a number that is none would change as a float */
+            const GB(vec) both = (GB(vec))(
+                (GB(bits)){0} + *(const int32_t *)(const void *)(x + r * t->pixel + 4 * pair));
             GB_ADD_PAIRS(s0[r], both, w0);
             GB_ADD_PAIRS(s1[r], both, w1);
           }

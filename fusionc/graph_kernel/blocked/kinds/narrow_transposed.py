@@ -1,0 +1,31 @@
+"""Transposed convolutions of bfloat16 whose windows lie side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.kinds.narrow_convolve import NarrowConvolution
+from fusionc.graph_kernel.blocked.kinds.transposed import TransposedStep
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions
+
+
+@dataclass(frozen=True)
+class NarrowTransposedStep(NarrowConvolution):
+    """A convolution with weights [in, out, rows, columns]; each element of the kernel makes each of
+    so many rows and columns.
+    """
+
+    functions = StepFunctions(
+        task="transposed_narrow",
+        pack="pack_taps",
+        packed_floats="narrow_weights",
+        scratch="narrow_floats",
+        size="transposed_size",
+        divide="divide_narrow_taps",
+        nanoseconds="narrow_taps_ns",
+    )
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        rows, columns = of.window.kernel
+        here, _ = super().seconds(of)
+        return here / (rows * columns), TransposedStep().seconds_there(of)
