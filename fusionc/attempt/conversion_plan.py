@@ -75,12 +75,8 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     enabled = switched(registry, switches.enabled, read.flags)
     if not options.pattern_fusion_pass:
         enabled -= {p.name for p in registry if p.is_pattern_fusion}
-    kept = KeptTypes() if options.keep_dtype is None else KeptTypes.in_file(options.keep_dtype)
-    is_narrow = options.precision_mode_v2 == MIXED_BFLOAT16
-    if is_narrow and not read.flags.is_on:
-        what = f"--precision_mode_v2={MIXED_BFLOAT16} is about kernels, and there are none"
-        raise UsageError(what, where="the options", hint="add --enable_graph_kernel")
-    notices += _precision_notices(options, is_narrow=is_narrow)
+    kept = _kept(options)
+    notices += _precision_notices(options, has_kernels=read.flags.is_on)
     if read.raw or read.flags.is_on or is_echoed():
         # few conversions need it, and it is large
         from fusionc.graph_kernel.fusion import fusion_of
@@ -92,13 +88,10 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
             registry,
             enabled,
             kernels,
-            is_narrow=is_narrow and has_bfloat16(),
+            is_narrow=options.precision_mode_v2 == MIXED_BFLOAT16 and has_bfloat16(),
             stays_wide=kept.keeps,
         )
-    if options.inputs is not None:
-        from fusionc.verify.inputs.given_values import GivenValues
-
-        GivenValues(options.inputs)  # raises if there are none
+    _require_inputs(options)
     requests = _requests(options)
     notices += [*requests.notices(options.verify_shape), *options.notices()]
     return ConversionPlan(
@@ -113,14 +106,32 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     )
 
 
-def _precision_notices(options: Options, *, is_narrow: bool) -> list[str]:
-    if not is_narrow:
+def _kept(options: Options) -> KeptTypes:
+    return KeptTypes() if options.keep_dtype is None else KeptTypes.in_file(options.keep_dtype)
+
+
+def _require_inputs(options: Options) -> None:
+    """Raises UsageError if there are none where the caller says that there are."""
+    if options.inputs is not None:
+        from fusionc.verify.inputs.given_values import GivenValues
+
+        GivenValues(options.inputs)
+
+
+def _precision_notices(options: Options, *, has_kernels: bool) -> list[str]:
+    """What the user should know of the precision. Raises UsageError for one of kernels without
+    these.
+    """
+    if options.precision_mode_v2 != MIXED_BFLOAT16:
         idle = {"--precision_error": options.precision_error, "--keep_dtype": options.keep_dtype}
         return [
             f"{name} has no effect without --precision_mode_v2={MIXED_BFLOAT16}"
             for name, value in idle.items()
             if value is not None
         ]
+    if not has_kernels:
+        what = f"--precision_mode_v2={MIXED_BFLOAT16} is about kernels, and there are none"
+        raise UsageError(what, where="the options", hint="add --enable_graph_kernel")
     if not has_bfloat16():
         return [
             f"--precision_mode_v2={MIXED_BFLOAT16} changes nothing: this processor has no "

@@ -5,7 +5,7 @@ computes.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -78,25 +78,39 @@ def verdict_on(
     verification = check()
     if verification.is_refused and _sizes_are_to_blame(plan):
         raise _unfit_error(plan, name_model(verification.summary, reference, plan))
-    with_kernels = verification.status == "equal" and kernels is not None
     losses = None
-    if with_kernels and kernels is not None and are_narrow:
-        losses = losses_of(candidate, kernels, reference, plan)
-    elif with_kernels:
-        verification = _check_kernels(partial(check, kernels=kernels), candidate)
-    summary = _summary(verification, finite, with_kernels=with_kernels and losses is None)
-    if losses is not None:
-        summary = f"without generated kernels: {summary}; with them, in bfloat16: {losses}"
+    with_kernels = False
+    if verification.status == "equal" and kernels is not None:
+        with_kernels = not are_narrow
+        losses = losses_of(candidate, kernels, reference, plan) if are_narrow else None
+        if with_kernels:
+            verification = _check_kernels(partial(check, kernels=kernels), candidate)
+    summary = _summary(verification, finite, with_kernels=with_kernels)
+    # the folder of the candidate is a temporary one
+    summary = summary.replace(f"cannot load {candidate}", "cannot load the result")
+    verdict = _verdict(verification, summary)
+    return verdict if losses is None else _with_losses(verdict, losses)
+
+
+def _verdict(verification: Verification, summary: str) -> Verdict:
     return Verdict(
-        is_right=verification.status != "different" and (losses is None or losses.is_within),
-        # the folder of the candidate is a temporary one
-        summary=summary.replace(f"cannot load {candidate}", "cannot load the result"),
+        is_right=verification.status != "different",
+        summary=summary,
         is_loadable=verification.is_loadable,
         is_verified=verification.status == "different"
         or (verification.status != "impossible" and verification.runs > 0),
         outputs=verification.outputs,
         notices=[fault.notice for fault in verification.optimizer_faults if not fault.runs],
         budget=verification.budget,
+    )
+
+
+def _with_losses(verdict: Verdict, losses: PrecisionLosses) -> Verdict:
+    """Both verdicts: without kernels, and with those of bfloat16."""
+    return replace(
+        verdict,
+        is_right=losses.is_within,
+        summary=f"without generated kernels: {verdict.summary}; with them, in bfloat16: {losses}",
         losses=losses,
     )
 

@@ -64,7 +64,8 @@ class _Search:
         """The place of a product with which those before it break the bound, which they do not
         without it; `losses` are those of all products.
         """
-        good, bad = 0, len(self.products)
+        good = 0
+        bad = len(self.products)
         costs = _Costs(losses, PrecisionLosses(losses.samples, (), losses.bound))
         while bad - good > 1:
             middle = (good + bad) // 2

@@ -117,7 +117,8 @@ def _samples(ours: Reference) -> Iterator[Sample]:
 
 def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:
     """How far one value is from another. What is finite in one alone is infinitely far."""
-    ours, theirs = _numbers(right), _numbers(made)
+    ours = _numbers(right)
+    theirs = _numbers(made)
     if ours is None or theirs is None:
         return PrecisionLoss(name)
     if ours.shape != theirs.shape:
@@ -125,7 +126,8 @@ def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:
     finite = np.isfinite(ours)
     if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
         return PrecisionLoss(name, inf, -1.0)
-    a, b = ours[finite], theirs[finite]
+    a = ours[finite]
+    b = theirs[finite]
     if not np.isfinite(b).all():
         return PrecisionLoss(name, inf, -1.0)
     largest = float(np.abs(a).max(initial=0.0))
@@ -143,7 +145,8 @@ def _cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     if np.array_equal(a, b):
         return 1.0
     scale = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
-    one, other = a / scale, b / scale
+    one = a / scale
+    other = b / scale
     lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
     return min(1.0, float(one @ other) / lengths) if lengths else 0.0
 

@@ -48,11 +48,13 @@ def network(planted: str = "") -> onnx.ModelProto:
             b[:2] = OFFSET
         if planted == "digits" and number == 2:
             w[:, :2] = 0
-            w[:, 0, 1, 1], w[:, 1, 1, 1] = 1, -1
+            w[:, 0, 1, 1] = 1
+            w[:, 1, 1, 1] = -1
         if planted == "overflow" and number == 2:
             w[0, 0, 1, 1] = np.finfo(np.float32).max
         if planted == "overflow" and number == 1:
-            w[0], b[0] = 0, 1.2e-38
+            w[0] = 0
+            b[0] = 1.2e-38
         tensors += [
             numpy_helper.from_array(w, f"w{number}"),
             numpy_helper.from_array(b, f"b{number}"),
@@ -92,7 +94,8 @@ def test_two_verdicts() -> None:
     assert without.startswith("without generated kernels: equal")
     assert with_them.startswith("within the bound (cosine 0.999) on 1 samples")
     assert not any("float32" in notice for notice in report.notices)
-    plain, narrow = result(False), result(True)
+    plain = result(False)
+    narrow = result(True)
     distance = np.abs(plain - narrow).max() / np.abs(plain).max()
     assert 1e-4 < distance < 0.02
     assert {v.type.tensor_type.elem_type for v in onnx.load("out.onnx").graph.output} == {1}
@@ -109,7 +112,8 @@ def test_a_planted_layer_stays_in_float32(planted: str) -> None:
     kept = [notice for notice in report.notices if "stays in float32" in notice]
     assert len(kept) == 1 and ("conv2" in kept[0] or "r2" in kept[0])
     assert report.verification is not None and "within the bound (0.02)" in report.verification
-    plain, narrow = result(False), result(True)
+    plain = result(False)
+    narrow = result(True)
     assert 1e-5 < np.abs(plain - narrow).max() / np.abs(plain).max() <= 0.02
 
 

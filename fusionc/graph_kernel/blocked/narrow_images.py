@@ -31,7 +31,7 @@ from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
 from fusionc.graph_kernel.blocked.step_kind import NO_ACTIVATION, StepKind
 
 _BYTES = 2
-_LEAST_CHANNELS = 8  # of what a product reads; with fewer most of a block of 32 is empty
+_LEAST_CHANNELS = 8  # that a product reads; with fewer most of a block of 32 is empty
 _WIDEST_STRIDE = 8  # so many pixels are read beyond the last one
 _SUFFIX = "/bfloat16"
 
@@ -106,7 +106,10 @@ class _Narrowing:
             self._makers[item.out] = item
             for name in dict.fromkeys((item.image, item.second, item.third)):
                 self._readers[name].append(item)
-        self._parts = _joined_or_cut(items)
+        joins = [item for item in items if isinstance(item, ImageJoin)]
+        self._joins = {join.out: join for join in joins if self._may_be_joined(join, joins)}
+        others = [item for item in items if item not in self._joins.values()]
+        self._apart = _joined_or_cut(others)  # values that are parts of others, or have parts
         self._stored = self._narrow_values()
         self._narrowed = set[str]()  # values of float32 with an image of bfloat16 next to them
 
@@ -119,7 +122,27 @@ class _Narrowing:
 
     def _may_be_narrow(self, name: str, maker: Operation) -> bool:
         can_write = is_narrow_product(maker) or _carrier(maker) is not None
-        return can_write and name not in self._parts and bool(self._readers[name])
+        is_read = bool(self._readers[name]) or self._is_joined(name)
+        return can_write and name not in self._apart and is_read
+
+    def _is_joined(self, name: str) -> bool:
+        return any(name in join.parts for join in self._joins.values())
+
+    def _may_be_joined(self, join: ImageJoin, joins: Sequence[ImageJoin]) -> bool:
+        """Whether two images may be joined in bfloat16, so that each begins a block: only
+        convolutions of all channels read that.
+        """
+        readers = self._readers[join.out]
+        cut = (item.image for item in self._items if isinstance(item, ImageCut))
+        is_part = any(join.out in other.parts for other in joins) or join.out in cut
+        are_two = len(join.parts) == 2 and len(set(join.parts)) == 2
+        return (
+            are_two
+            and not is_part
+            and not self._images.is_channels_last(join.out)
+            and bool(readers)
+            and all(_reads_joined(reader, join.out) for reader in readers)
+        )
 
     def _fits(self, name: str, stored: set[str]) -> bool:
         maker = self._makers[name]
@@ -140,8 +163,28 @@ class _Narrowing:
             self._note(name, name)
         ordered = list[Item]()
         for item in self._items:
-            ordered += self._with_narrow_image(item) if isinstance(item, Operation) else [item]
+            if isinstance(item, Operation):
+                ordered += self._with_narrow_image(item)
+            elif isinstance(item, ImageJoin) and item.out in self._joins:
+                ordered += self._narrow_join(item)
+            else:
+                ordered.append(item)
         return ordered
+
+    def _narrow_join(self, join: ImageJoin) -> list[Item]:
+        """The join of images of bfloat16, after the steps that narrow some of these."""
+        before = list[Item]()
+        parts = list[str]()
+        for part in join.parts:
+            parts.append(part if part in self._stored else part + _SUFFIX)
+            before += [] if part in self._stored else self._narrowing(part)
+        first, second = (self._images.image(part).channels for part in join.parts)
+        self._note(join.out, join.out)
+        whole = replace(
+            self._images.image(join.out), channels=-(-first // NARROW_BLOCK) * NARROW_BLOCK + second
+        )
+        self._images.images[join.out] = whole
+        return [*before, ImageJoin(join.out, tuple(parts))]
 
     def _with_narrow_image(self, item: Operation) -> list[Item]:
         """The operation, after the step that narrows what it reads, if there is none yet."""
@@ -150,20 +193,36 @@ class _Narrowing:
             return [replace(item, kind=NarrowGlobalAverageStep())]
         if item.out in self._stored and (kind := _carrier(item)) is not None:
             return [replace(item, kind=kind)]
+        if item.image in self._joins:
+            first = self._images.image(self._joins[item.image].parts[0]).channels
+            return [replace(item, kind=NarrowConvStep(joined=first))]
         if not is_narrow_product(item) or is_stored or item.is_planar:
             return [item]
-        narrow = item.image + _SUFFIX
-        before = list[Item]()
-        if narrow not in self._narrowed:
-            self._narrowed.add(narrow)
-            self._note(narrow, item.image)
-            before.append(Operation(NarrowStep(), narrow, item.image))
-        return [*before, replace(item, image=narrow)]
+        return [*self._narrowing(item.image), replace(item, image=item.image + _SUFFIX)]
+
+    def _narrowing(self, name: str) -> list[Item]:
+        """The step that makes an image of bfloat16, if there is none yet."""
+        narrow = name + _SUFFIX
+        if narrow in self._narrowed:
+            return []
+        self._narrowed.add(narrow)
+        self._note(narrow, name)
+        return [Operation(NarrowStep(), narrow, name)]
 
     def _note(self, name: str, of: str) -> None:
         self._images.images[name] = replace(self._images.images[of], element_bytes=_BYTES)
         if name != of:
             self._images.alike[name] = self._images.alike.get(of, of)
+
+
+def _reads_joined(reader: Operation, name: str) -> bool:
+    is_conv = isinstance(reader.kind, NarrowConvStep) and reader.window.group == 1
+    return (
+        is_conv
+        and reader.image == name
+        and name not in (reader.second, reader.third)
+        and (not reader.third)
+    )
 
 
 def _joined_or_cut(items: Sequence[Item]) -> frozenset[str]:

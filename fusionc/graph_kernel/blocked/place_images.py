@@ -24,6 +24,7 @@ from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.pick import PickStep
 from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
 from fusionc.graph_kernel.blocked.step_kind import (
+    BLOCK,
     KernelWindow,
     StepKind,
     are_blocks,
@@ -130,7 +131,7 @@ class Places:
             value = (part, False)
             channels = self.images.image(part).channels
             before = first % block  # channels of the first block that other parts write
-            is_picked = not are_blocks(first, channels, image.channels, block)
+            is_picked = block == BLOCK and not are_blocks(first, channels, image.channels)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
                 self.images.images[value[0]] = replace(
@@ -139,7 +140,8 @@ class Places:
                 kind: StepKind = PickStep(kept=before) if is_picked else CopyStep()
                 self.steps.append(Operation(kind, value[0], part))
             self._inside[value] = ImagePlace((join.out, False), first - before)
-            first += channels
+            # each part of a narrow image begins a block
+            first += channels if block == BLOCK else -(-channels // block) * block
 
     def _take_apart(self, cut: ImageCut) -> None:
         image = self.images.image(cut.image)

@@ -132,6 +132,7 @@ class StepKind:
 
     is_convolution: ClassVar[bool] = False  # reads weights and a border, adds `second` to its sums
     is_matrix: ClassVar[bool] = False  # may be a product of pixels with a matrix
+    writes_rows: ClassVar[bool] = False  # may write rows where later stores would
     is_copy: ClassVar[bool] = False  # moves channels, and computes nothing
     writes_in_place: ClassVar[bool] = False  # may write where its image lies
     takes_either: ClassVar[bool] = False  # its operands may change places

@@ -19,6 +19,7 @@ _TRAITS = (
     "second_is_pixel",
     "reads_tables",
     "is_matrix",
+    "writes_rows",
 )
 _FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")
 # functions for each width of vectors: the type, and the list of them by kind

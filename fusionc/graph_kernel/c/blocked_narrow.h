@@ -28,9 +28,9 @@ GK_INLINE gb_narrow_pixel gb_narrowed_pair(GB(vec) low, GB(vec) high) {
 /* Which channels of a block there are, all bits of each; a block has 32, of which `channels` are
  * there. What is not there is zero in images of narrow numbers: products read it. */
 GK_INLINE gb_narrow_pixel gb_narrow_lanes(ptrdiff_t channels) {
-  gb_narrow_pixel lanes;
-  for (int v = 0; v < GB_PAIR; ++v) lanes[v] = v < channels ? 0xffff : 0;
-  return lanes;
+  const gb_narrow_pixel places = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                  16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+  return (gb_narrow_pixel)(places < (uint16_t)(channels < GB_PAIR ? channels : GB_PAIR));
 }
 
 /* The same for weights, by any processor. */

@@ -22,7 +22,7 @@ typedef struct {
 
 typedef struct {
   short storage, planar; /* planar: channels one after the other, as onnxruntime has them */
-  int first, channels;   /* which channels of the storage; the first one begins a block of 64 bytes */
+  int first, channels;   /* which channels of the storage; the first one begins a block */
 } gb_buffer;
 
 typedef struct {

@@ -31,8 +31,9 @@ static int gb_whole_rows(const gb_program *p, int buffer) {
  * does. */
 static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
-  const int storage = gb_is_product(&p->steps[k]) ? gb_whole_rows(p, p->steps[k].out) : -1,
-            v = state->width->vector;
+  const gb_step *maker = &p->steps[k];
+  const int is_fit = gb_is_product(maker) || gb_kinds[maker->op].writes_rows;
+  const int storage = is_fit ? gb_whole_rows(p, maker->out) : -1, v = state->width->vector;
   if (storage < 0) return;
   int channels = 0;
   for (int j = k + 1; j < p->steps_count; ++j) {

@@ -42,6 +42,7 @@ typedef struct {
   char second_is_pixel; /* in2 is one pixel for each image */
   char reads_tables;    /* in2 and in3 are rows that may lie in tensors */
   char is_matrix;       /* may be a product of pixels with a matrix */
+  char writes_rows;     /* may write rows where later stores would */
   /* how many floats packed weights are */
   ptrdiff_t (*packed_floats)(const gb_width *, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   /* the size of the result, from that of the image */

@@ -295,6 +295,8 @@ class Interpreter:
                 return np.concatenate(made)
             x = x * factor
         self._check_convolution(step, x)
+        if joined := step.own.get("joined", 0):  # the second image begins a block
+            x = np.concatenate([x[:, :joined], x[:, -(-joined // 32) * 32 :]], axis=1)
         return self._convolved(step, x)
 
     def _check_convolution(self, step: CStep, x: Array) -> None:

@@ -25,7 +25,10 @@ from fusionc.graph_kernel.c.source import source
 from fusionc.graph_kernel.library.build_library import build
 
 WIDEST = 2  # the number of vectors of 16 floats
-TILES, VECTORS, NONE = "", "amx", "amx bf16"  # what the processor does without
+# what the processor does without
+TILES = ""
+VECTORS = "amx"
+NONE = "amx bf16"
 # the largest distance, as a share of the largest number of a result, and the root of the mean of its
 # squares, as a share of that of the result: sums are of float32, and where a product makes numbers
 # of bfloat16, one between two of these may be rounded to the other one
@@ -89,6 +92,32 @@ def mobile(channels: int, kernel: int, stride: int = 1, **attributes: list[int])
     return n
 
 
+def stored(channels: int) -> Network:
+    """Products whose rows are results, one alone and one in two parts."""
+    n = Network(seed=13)
+    x = n.op("Relu", n.product(n.input("N", "H", 64), 64, 64))
+    parts = n.product(x, 64, channels + 64)
+    sizes = n.const([channels, 64], np.int64)
+    n.outputs = [
+        n.product(x, 64, channels),
+        *n.op("Split", parts, sizes, axis=2, outputs=2),
+    ]
+    return n
+
+
+def joined(*channels: int) -> Network:
+    """A convolution of two images, one of which others read as well."""
+    n = Network(seed=14)
+    x = n.op("Relu", n.conv(n.input("N", 16, "H", "W"), 16, channels[0]))
+    y = n.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4)
+    y = n.op("Sigmoid", n.conv(y, channels[0], channels[1]))
+    both = n.op("Concat", x, y, axis=1)
+    n.outputs = [n.op("Relu", n.conv(both, sum(channels[:2]), 40))]
+    if len(channels) > 2:
+        n.outputs = [n.op("Tanh", both), *n.outputs]
+    return n
+
+
 def first(kernel: int, stride: int, out: int, **attributes: list[int]) -> Network:
     n = Network(seed=12)
     x = n.conv(n.input("N", 3, "H", "W"), 3, out, kernel, strides=[stride] * 2, **attributes)
@@ -120,6 +149,11 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "mixed": apart,
     "squeezed": squeezed,
     "rows": rows,
+    "stored": partial(stored, 96),
+    "joined": partial(joined, 24, 24),
+    "joined whole": partial(joined, 32, 40),
+    "joined and more": partial(joined, 40, 17, 1),
+    "stored apart": partial(stored, 48),
     "first": partial(first, 3, 1, 24),
     "first of 7": partial(first, 7, 2, 64),
     "first of 4": partial(first, 4, 4, 40, pads=[0, 0, 0, 0]),
@@ -218,6 +252,12 @@ def test_depthwise_convolutions_and_pools_are_narrow(found: dict[str, Found]) ->
         *("NARROW_CONV", "NARROW_MAX_POOL", "NARROW_CONV", "NARROW_GLOBAL_AVERAGE", "NARROW"),
         *("NARROW_CONV", "STORE", "NARROW_CONV", "STORE"),
     ]
+
+
+def test_joined_images_are_narrow(found: dict[str, Found]) -> None:
+    program = program_in(found["joined"].area)
+    assert "PICK" not in program.kinds and program.kinds.count("NARROW") == 1
+    assert program.steps[-2].own["joined"] == 24
 
 
 def test_rows_are_added_in_float32(found: dict[str, Found]) -> None:

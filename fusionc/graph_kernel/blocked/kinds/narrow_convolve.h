@@ -1,7 +1,7 @@
-/* Convolutions and products of bfloat16 with sums of float32, over tiles of 16 pixels by 16 channels
- * out. A tile reads 32 channels of 16 pixels, the same distance apart. Pixels of a row with the zeros
- * around it lie side by side, so that a tile may go on in the next row, where windows are one pixel
- * apart: what is made in between is not written.
+/* Convolutions and products of bfloat16 with sums of float32, over tiles of 16 pixels by 16
+ * channels out. A tile reads 32 channels of 16 pixels, the same distance apart. Pixels of a row
+ * with the zeros around it lie side by side, so that a tile may go on in the next row, where
+ * windows are one pixel apart: what is made in between is not written.
  *
  * Weights are [pair of blocks out][block in][row][column][block out of the pair][pair of channels
  * in][channel out][channel in of the pair]. */
@@ -18,7 +18,7 @@ typedef struct {
   const char *weights;
   const float *bias; /* NULL: none */
   float *sums;       /* [tile][block out][pixel][channel] */
-  /* weights that are read soon, from slower memory, and how many lines each step asks for; 0: none */
+  /* weights that are read soon, from slower memory, and how many lines each step asks for */
   const char *ahead;
   ptrdiff_t asked;
 } gb_narrow_sum;
@@ -142,6 +142,16 @@ GK_INLINE gb_two_blocks gb_two_blocks_at(const gb_image *image, ptrdiff_t number
   return at;
 }
 
+/* Where results belong: in the image, or as rows in the tensor of a later store. */
+GK_INLINE gb_two_blocks gb_result_at(const gb_call *c, ptrdiff_t number, ptrdiff_t pair,
+                                     ptrdiff_t row, ptrdiff_t column) {
+  if (!c->is_stored) return gb_two_blocks_at(&c->out, number, pair, row, column);
+  const gb_call *store = GB(store_of)(c, 2 * pair);
+  float *first =
+      store->tensor + column * store->in.channels + (2 * pair - store->first) * GB_V;
+  return (gb_two_blocks){first, first + GB_V, store->in.channels};
+}
+
 /* How sums become results: in which numbers results are, and what is added; whether a product's own
  * activation is one that takes a few instructions; and the numbers that this takes. */
 typedef enum { GB_NOTHING, GB_FLOATS, GB_NARROWS } gb_numbers;
@@ -260,8 +270,8 @@ static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptr
 }
 
 /* Ends each run of pixels of a tile that lie in a row, or with `is_sum` adds to it alone. */
-GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_place at, float *sums,
-                           ptrdiff_t number, ptrdiff_t pair, const int is_sum) {
+GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_place at,
+                           float *sums, ptrdiff_t number, ptrdiff_t pair, const int is_sum) {
   const ptrdiff_t width = c->out.width, across = c->is_flat ? c->in.row / c->in.pixel : width;
   for (ptrdiff_t done = 0, n; done < at.count; done += n) {
     const ptrdiff_t end = at.column < width ? width : across;
@@ -271,7 +281,7 @@ GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_p
       if (is_sum) gb_add_run(e, sums + done * GB_V, r, n);
       else
         gb_end_run(e, sums + done * GB_V,
-                   gb_two_blocks_at(&c->out, number, pair, at.row, at.column), r, n);
+                   gb_result_at(c, number, pair, at.row, at.column), r, n);
     }
     at.column += n;
     if (at.column == across) {
@@ -315,8 +325,6 @@ static const char *gb_tile_pixels(const gb_call *c, gb_narrow_place at, ptrdiff_
  */
 static const char *gb_multiply_narrow(const gb_call *c, ptrdiff_t image, const char *weights,
                                       float *to) {
-  const GB(bits) order = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
-  (void)order;
   for (ptrdiff_t b = 0; b < c->in.blocks; ++b)
     for (ptrdiff_t k = 0; k < 2 * GB_ROWS; ++k, weights += 64, to += GB_V) {
       const ptrdiff_t channel = b * GB_PAIR + k % GB_ROWS * 2;
@@ -434,14 +442,18 @@ GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks
 
 /* Of a product they are [in, out]. */
 void GB(pack_narrow)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
-  const ptrdiff_t blocks = (own + GB_PAIR - 1) / GB_PAIR;
+  /* channels of a block that the first of two images leaves empty */
+  const ptrdiff_t empty = (GB_PAIR - s->joined % GB_PAIR) % GB_PAIR;
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
+                  blocks = (in / s->group + GB_PAIR - 1) / GB_PAIR;
+  const ptrdiff_t own = in / s->group - (s->joined ? empty : 0);
   const int is_product = s->op == GB_NARROW_PRODUCT;
   const ptrdiff_t of_out = is_product ? 1 : own * taps, of_in = is_product ? out : taps;
   for (ptrdiff_t o = 0; o < out; ++o)
     for (ptrdiff_t i = 0; i < own; ++i)
       for (ptrdiff_t k = 0; k < taps; ++k)
-        *gb_narrow_packed(to, o / GB_PAIR, blocks, taps, k, o, i) =
+        *gb_narrow_packed(to, o / GB_PAIR, blocks, taps, k, o,
+                          s->joined && i >= s->joined ? i + empty : i) =
             gb_narrow_weight(w[o * of_out + i * of_in + k]);
 }
 #endif

@@ -37,6 +37,7 @@ class NarrowConvolution(StepKind):
     is_of_widest_vectors = True
     is_convolution = True
     keeps_pixels = True
+    writes_rows = True
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         rows, columns = of.window.kernel
@@ -51,6 +52,9 @@ class NarrowConvolution(StepKind):
 class NarrowConvStep(NarrowConvolution):
     """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
 
+    # channels of the first of two images that were joined, after which the other one begins a
+    # block; 0: there is one image
+    joined: int = 0
     functions = _functions(size="windowed")
 
 

@@ -1,6 +1,6 @@
-/* Depthwise convolutions of images of bfloat16. A pixel of a block is 16 pairs of channels: the lower
- * halves of all pairs are one vector of floats, the upper halves the other. Weights and biases lie
- * in the same order. */
+/* Depthwise convolutions of images of bfloat16. A pixel of a block is 16 pairs of channels: the
+ * lower halves of all pairs are one vector of floats, the upper halves the other. Weights and
+ * addends lie in the same order. */
 #ifdef GB_V
 #if GB_V == 16
 enum { GB_PIXELS_AT_ONCE = 8 };

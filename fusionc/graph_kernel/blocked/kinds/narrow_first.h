@@ -1,6 +1,6 @@
-/* Convolutions of bfloat16 of few channels, which are read as they lie in their tensor: the windows of
- * 16 pixels become a matrix. Each row of a window takes a multiple of four numbers, which are zero
- * after its last column. Parts are some tiles of an image, with all channels out. */
+/* Convolutions of bfloat16 of few channels, which are read as they lie in their tensor: the windows
+ * of 16 pixels become a matrix. Each row of a window takes a multiple of four numbers, which are
+ * zero after its last column. Parts are some tiles of an image, with all channels out. */
 #ifndef GB_WINDOWS
 #define GB_WINDOWS
 enum { GB_OF_ROW = 4, GB_TILE_NUMBERS = 32 };

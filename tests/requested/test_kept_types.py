@@ -1,0 +1,57 @@
+"""--keep_dtype: nodes by name and by type, and what is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness import parse
+
+from fusionc.errors import UsageError
+from fusionc.model.graph import Model
+from fusionc.requested.kept_types import KeptTypes
+from fusionc.shapes.inference import typed_model
+
+MODEL = """agraph (float[N,4] x) => (float[N,4] y) { a = Relu (x) b = Neg (a) y = Relu (b) }"""
+
+
+@pytest.fixture
+def model() -> Model:
+    proto = parse(MODEL)
+    for node, name in zip(proto.graph.node, ("first", "second", ""), strict=True):
+        node.name = name
+    return typed_model(proto, "", "onnxruntime-cpu")
+
+
+def kept_labels(text: str, model: Model, folder: Path) -> list[str]:
+    file = folder / "keep.txt"
+    file.write_text(text)
+    kept = KeptTypes.in_file(file)
+    kept.find(model.proto)
+    return [node.label() for node in model.main.nodes if kept.keeps(node)]
+
+
+def test_names_and_types(model: Model, tmp_path: Path) -> None:
+    assert kept_labels("second\n", model, tmp_path) == ["second"]
+    assert kept_labels("\n OpType::Relu \n", model, tmp_path) == ["first", "Relu:y"]
+    assert kept_labels("OpType::Neg\nfirst", model, tmp_path) == ["first", "second"]
+    assert kept_labels("", model, tmp_path) == []
+
+
+def test_what_is_made_of_them(model: Model, tmp_path: Path) -> None:
+    """A node that a pass made of some says so."""
+    node = next(iter(model.main.nodes))
+    node.proto.metadata_props.add(key="fusionc.pass", value="APass")
+    node.proto.metadata_props.add(key="fusionc.from", value="old,other")
+    assert kept_labels("other", model, tmp_path) == ["first"]
+
+
+def test_what_is_not_there(model: Model) -> None:
+    kept = KeptTypes(frozenset({"first", "third"}), frozenset({"Conv"}))
+    (notice,) = kept.find(model.proto)
+    assert notice == "--keep_dtype names what the model does not have: third, OpType::Conv"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        KeptTypes.in_file(tmp_path / "none.txt")
