@@ -48,6 +48,12 @@ _EMULATED = {
     "((GB(vec))gb_min_16(a, b))": _MADE_OF_16 % ("a", "b", "p[i] < q[i] ? p[i] : q[i]"),
     "((GB(vec))gb_permute_16(x, k))": _MADE_OF_16 % ("x", "x", "p[(k)[i] & 15]"),
 }
+# the same for steps of bytes, which only some programs have
+_EMULATED_OF_BYTES = {
+    "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512": "sse2",
+    "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma": "sse2",
+    "#define GB_HAS_INTRINSICS 1": "#define GB_HAS_INTRINSICS 0",
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ def _replaced(text: str, is_512_emulated: bool) -> str:
         text = text.replace(what, by)
     for what, by in _EMULATED.items() if is_512_emulated else ():
         assert what in text
+        text = text.replace(what, by)
+    for what, by in _EMULATED_OF_BYTES.items() if is_512_emulated else ():
         text = text.replace(what, by)
     return text
 

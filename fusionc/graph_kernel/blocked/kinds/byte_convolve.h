@@ -49,7 +49,7 @@ GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
   const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(v, 8), _mm256_srai_epi16(u, 8));
   return (GB(ints))_mm256_add_epi32(even, odd);
 }
-#elif GB_V == 16
+#elif GB_V == 16 && GB_HAS_INTRINSICS
 GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
   const __m512i low = _mm512_set1_epi16(255), v = (__m512i)x, u = (__m512i)w;
   const __m512i even = _mm512_madd_epi16(_mm512_and_si512(v, low),
