@@ -72,6 +72,8 @@ class GroupedConvIntegerPass(UBFusionPass):
     """
 
     numerics = "rounding"
+    # an infinite scale of the data is in each product then, and ∞ − ∞ is NaN
+    is_for_finite = True
     patterns = (
         Pattern("ScaledGroupedConvIntegerAdd", SCALED + bias, _scaled),
         Pattern("ScaledGroupedConvInteger", SCALED, _scaled),
