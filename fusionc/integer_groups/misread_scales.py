@@ -93,8 +93,8 @@ def _surroundings(node: Node, wiring: Wiring) -> Hashable | None:
 
 
 def _has_float_operand(node: Node, ways: Sequence[Sequence[Node]]) -> bool:
-    """Whether a node has an operand that is not dequantized, and onnxruntime does not fuse it. It
-    quantizes a constant bias of a Conv itself.
+    """Whether a node has an operand that is not dequantized, so that onnxruntime does not fuse it.
+    The bias of a Conv is not asked about: onnxruntime may quantize it itself.
     """
     needed = [value is not None for value in node.inputs[: 3 if node.op == "Gemm" else 2]]
     return len(needed) < 2 or any(n and not way for n, way in zip(needed, ways, strict=False))

@@ -20,7 +20,7 @@ from fusionc.shapes.inference import typed_model
 ON = [pass_ for pass_ in PASSES if pass_.default != "off"]
 HEAD = """agraph (uint8[2,4] x, float k, uint8[1,4,3,3] image) => ({type} y)
 <float s = {{0.1}}, uint8 z = {{3}}, float[2] rows = {{0.1, 0.3}}, uint8[2] zeros = {{3, 2}},
- uint8[4,4] W = {{1,9,2,8, 3,7,4,6, 5,5,6,4, 7,3,8,2}}, uint8[4,5] V, 
+ uint8[4,4] W = {{1,9,2,8, 3,7,4,6, 5,5,6,4, 7,3,8,2}}, uint8[4,5] V,
  uint8[4,4,1,1] F = {{1,9,2,8, 3,7,4,6, 5,5,6,4, 7,3,8,2}},
  float[4] t = {{0.1, 0.9, 0.3, 1.7}}, uint8[4] u = {{0, 2, 1, 3}}, uint8[1,4,4] T,
  float[4] c = {{1, 2, 3, 4}}, float[4] e = {{4, 3, 2, 1}}, float one = {{0.5}}, int32[4] ic = {{5, 6, 7, 8}},
@@ -57,13 +57,13 @@ WRONG = [
     K + "b = DequantizeLinear (ic, s) y = Gemm (p, q, b)",
     K + "r = Gemm (p, q) " + END,
     F1 + "r = Conv (i, q) " + END,
-    F1 + "r = Conv (i, q, c) " + END,
 ]
 # What it computes rightly, because something prevents the fusion; this must stay.
 PREVENTED = [
     K + "r = MatMul (p, q) y = Add (r, c)",
     K + "r = MatMul (p, q) " + END,
     F1 + "y = Conv (i, q)",
+    F1 + "r = Conv (i, q, c) " + END,
 ]
 # What is right in any surroundings.
 RIGHT = [
