@@ -55,6 +55,7 @@ from fusionc.graph_kernel.select.supported_operators import (
 )
 from fusionc.graph_kernel.select.time_estimate import Savings
 from fusionc.integer_groups.kept_groups import nodes_in_groups
+from fusionc.integer_groups.misread_scales import consumers_that_prevent_fusion
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS, qualified
 from fusionc.rewrite import Pass
@@ -169,8 +170,11 @@ class GraphKernelFusion:
         taken = _nodes_in_areas(blocked)
         supported = self._supported()
         expander = Expander(self.flags, self.stages.runs(EXPANDER), supported.of_node)
-        integers = dict.fromkeys(nodes_in_groups(graph), _IN_INTEGERS)
-        reasons = integers | dict.fromkeys(computed_at_load(graph), _AT_LOAD)
+        reasons = {
+            **dict.fromkeys(consumers_that_prevent_fusion(graph), _PREVENTS_FUSION),
+            **dict.fromkeys(nodes_in_groups(graph), _IN_INTEGERS),
+            **dict.fromkeys(computed_at_load(graph), _AT_LOAD),
+        }
         fused.outside.append(partial(_outside, graph, reasons, expander, supported))
         excluded = taken | set(reasons)
         if not self.flags.enable_stitch_fusion:  # else a kernel can hold a whole normalization
@@ -230,11 +234,11 @@ class GraphKernelFusion:
             kinds = (ALGORITHMS[name] for name in self._algorithms())
             least = KernelKind.NARROW if self.is_narrow else KernelKind.BLOCKED
             kind = reduce(or_, kinds, least)
-            in_integers = nodes_in_groups(graph)
+            kept = nodes_in_groups(graph) | consumers_that_prevent_fusion(graph)
             found = blocked_locations(
                 graph,
                 kind,
-                lambda node: node in in_integers or self._is_left_out(node),
+                lambda node: node in kept or self._is_left_out(node),
                 self.stays_wide,
             )
             found += integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
@@ -340,6 +344,7 @@ def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
 
 _AT_LOAD = "it only needs constants: onnxruntime computes it when it loads the model"
 _IN_INTEGERS = "it is part of a group that onnxruntime computes in integers"
+_PREVENTS_FUSION = "it may keep onnxruntime from a wrong computation in integers"
 
 
 def _outside(

@@ -25,7 +25,7 @@ from fusionc.operators.integer_operators import (
 )
 
 FAR = 8  # the maximal number of operators between the core and a quantization
-_MAX_CONSUMERS = 64  # a value with more consumers is not examined
+MAX_CONSUMERS = 64  # a value with more consumers is not examined
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -157,7 +157,7 @@ def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
 
 def _users_of_result(node: Node, wiring: Wiring) -> list[Node]:
     value = node.outputs[0] if node.outputs else None
-    if value is None or value.use_count > _MAX_CONSUMERS or wiring.is_output(value):
+    if value is None or value.use_count > MAX_CONSUMERS or wiring.is_output(value):
         return []
     return wiring.users(value)
 

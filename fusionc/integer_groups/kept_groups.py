@@ -158,7 +158,7 @@ def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node,
         if node.operator in QUANTIZE or (node.domain == "" and node.op in _UP_TO_QUANTIZER):
             cores.update(dict.fromkeys(_cores_upstream(node)))
         if node.operator in DEQUANTIZE or (node.domain == "" and node.op in PASSED):
-            cores.update(dict.fromkeys(_cores_downstream(node)))
+            cores.update(dict.fromkeys(cores_downstream(node)))
     return cores
 
 
@@ -175,7 +175,7 @@ def _cores_upstream(node: Node) -> Iterator[Node]:
                 reached.append(producer)
 
 
-def _cores_downstream(node: Node) -> Iterator[Node]:
+def cores_downstream(node: Node) -> Iterator[Node]:
     """The cores after a node, with only moves between."""
     reached = [node]
     for _ in range(FAR):

@@ -31,19 +31,23 @@ class Wiring:
 
     def maker(self, value: Edge) -> Node | None:
         """The producer of a value, or of its replacement."""
-        return self._replacements.get(value, value).producer
+        return self.current(value).producer
+
+    def current(self, value: Edge) -> Edge:
+        """A value, or its replacement."""
+        return self._replacements.get(value, value)
 
     def users(self, value: Edge) -> list[Node]:
         """The consumers of a value, or of its replacement."""
         old = dict.fromkeys(
             user for v in self._names(value) for user in v.outputs if user not in self._gone
         )
-        return [*old, *self._new_users.get(self._replacements.get(value, value), ())]
+        return [*old, *self._new_users.get(self.current(value), ())]
 
     def is_output(self, value: Edge) -> bool:
         """Whether a value, or its replacement, is a graph output."""
         return any(v.is_output for v in self._names(value))
 
     def _names(self, value: Edge) -> list[Edge]:
-        current = self._replacements.get(value, value)
+        current = self.current(value)
         return [current, *self._replaced_by.get(current, ())]
