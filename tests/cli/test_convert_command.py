@@ -40,6 +40,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html",
         "--on_mismatch=rollback", "--check_rewrites",
         "--ready", "--verify_budget=0.5",
+        "--precision_mode_v2=mixed_bfloat16", "--precision_error=0.02", "--keep_dtype=k.txt",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -78,6 +79,9 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "ready": True,
         "verify_budget": 0.5,
         "timeout": 1.5,
+        "precision_mode_v2": "mixed_bfloat16",
+        "precision_error": 0.02,
+        "keep_dtype": Path("k.txt"),
     }
 
 
@@ -119,6 +123,9 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "ready": False,
         "verify_budget": None,
         "timeout": None,
+        "precision_mode_v2": "origin",
+        "precision_error": None,
+        "keep_dtype": None,
     }
 
 
