@@ -27,13 +27,14 @@ from fusionc.model.operators import canonical_domain
 from fusionc.model.tensors import byte_size, to_array
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with, operators_with
-from fusionc.protos import is_external, is_small, tensors_of
+from fusionc.protos import graphs_in, is_external, is_small, tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Yardstick, compare, same_bits
 from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import LARGEST_COPY, ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
+from fusionc.verify.taken_branches import Conditions, take_branches, take_known_branches
 
 _QUANTIZES = operators_with(Trait.QUANTIZES, Trait.GRID_INSIDE)
 _EXACT = Yardstick("bitwise")
@@ -140,10 +141,11 @@ class GridSteps:
         Raises RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)
+        conditions = take_branches(model, folder, feeds)
         nodes = list(_grids(model))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
-        theirs = self._values(model, nodes, feeds, candidate_outputs)
+        theirs = self._values(model, nodes, conditions, feeds, candidate_outputs)
         grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
@@ -158,6 +160,7 @@ class GridSteps:
         self,
         reference: onnx.ModelProto,
         nodes: Sequence[onnx.NodeProto],
+        conditions: Conditions,
         feeds: Feeds,
         theirs: Sequence[Any],
     ) -> dict[str, Any]:
@@ -168,6 +171,7 @@ class GridSteps:
         an operator and its Quantize would end the operator's computation in integers.
         """
         model, folder = light_model(self.candidate.path)
+        take_known_branches(model, conditions)
         places = _places(reference, nodes, model, is_optimized=self.level != "disabled")
         outputs = [value.name for value in model.graph.output]
         more = dict.fromkeys(place.name for place in places.values() if place.name not in outputs)
@@ -187,9 +191,8 @@ class GridSteps:
 
 def quantizes(model: onnx.ModelProto) -> bool:
     """Whether a model quantizes what it computes."""
-    return any(
-        (canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in model.graph.node
-    )
+    nodes = chain.from_iterable(graph.node for graph in graphs_in(model.graph))
+    return any((canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in nodes)
 
 
 def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -30,6 +31,7 @@ from fusionc.verify.inner_values import inner_values, is_finite
 from fusionc.verify.model_file import LARGEST_COPY, light_model
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 from fusionc.verify.seeding import seeded_runner
+from fusionc.verify.taken_branches import take_branches
 
 _FLOATS = (np.float16, np.float32, np.float64)
 _WHERE_OPSET = 9  # the operator Where exists since then
@@ -91,10 +93,10 @@ class OrderDependence:
         """For each output, how far other orders move its elements: infinity if they make NaN, an
         infinity or another integer; None if nothing moves, or if the output is not a tensor.
 
-        `outputs` are what the reference computes on `feeds`. Reductions inside If, Loop and Scan
-        are not looked at: after these, inputs that are not finite may give anything. Sums of
-        products are not looked at either: after those with weights near the largest number,
-        anything may come.
+        `outputs` are what the reference computes on `feeds`. Reductions inside Loop and Scan, and
+        in an If inside these, are not looked at: after these, inputs that are not finite may give
+        anything. Sums of products are not looked at either: after those with weights near the
+        largest number, anything may come.
         """
         for known, reaches in self._last:
             # with onnxruntime's optimizers, the candidate runs on the same samples again
@@ -116,6 +118,8 @@ class OrderDependence:
         if model.ByteSize() > LARGEST_COPY:
             return nothing
         model = inlined(model)
+        with suppress(RunError):  # the branches stay then
+            take_branches(model, folder, feeds)
         unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):
             return [_anything(value) for value in outputs]

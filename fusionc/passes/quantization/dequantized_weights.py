@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.integer_groups.group_parts import FAR, grade, is_core
+from fusionc.integer_groups.packed_weights import takes_packed
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import Array
@@ -16,16 +17,12 @@ from fusionc.passes._shared.constants import COPIED, array_of, dims_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
-# The types of weights that onnxruntime multiplies by as they are (MatMulNBits).
-_KEPT_PACKED: tuple[int, ...] = (
-    TensorProto.INT8,
-    TensorProto.UINT8,
-    TensorProto.INT4,
-    TensorProto.UINT4,
-)
 _CAST = frozenset(
     {
-        *_KEPT_PACKED,
+        TensorProto.INT8,
+        TensorProto.UINT8,
+        TensorProto.INT4,
+        TensorProto.UINT4,
         TensorProto.FLOAT8E4M3FN,
         TensorProto.FLOAT8E4M3FNUZ,
         TensorProto.FLOAT8E5M2,
@@ -67,7 +64,7 @@ def _reason_of_user(user: Node, value: Edge) -> str:
         return "a subgraph reads the weights"
     if is_core(user) and grade(user, Wiring()):
         return f"onnxruntime computes {user.op} in integers"
-    if user.is_op("MatMul", "Gemm") and _takes_packed(user, value):
+    if takes_packed(user, Wiring()) and user.inputs[1] is value:
         return "onnxruntime multiplies by the packed weights"
     if user.op in ("Add", "Sum") and _holds_bias(value):
         return "onnxruntime adds the integers to a product"
@@ -78,23 +75,6 @@ def _holds_bias(value: Edge) -> bool:
     maker = value.producer
     integers = None if maker is None or maker.operator not in DEQUANTIZE else maker.inputs[0]
     return integers is not None and integers.elem_type == TensorProto.INT32
-
-
-def _takes_packed(product: Node, weights: Edge) -> bool:
-    """Whether onnxruntime makes a MatMulNBits of a product with dequantized weights."""
-    maker = weights.producer
-    packed = None if maker is None or maker.operator not in DEQUANTIZE else maker.inputs[0]
-    if packed is None or len(dims_of(packed)) != 2 or product.inputs[1] is not weights:
-        return False
-    if product.op == "Gemm" and not _is_plain(product):
-        return False
-    return packed.elem_type in _KEPT_PACKED and weights.use_count == 1
-
-
-def _is_plain(gemm: Node) -> bool:
-    """Whether a Gemm neither scales nor transposes."""
-    scales = (gemm.attr("alpha"), gemm.attr("beta"))
-    return scales == (1, 1) and not (gemm.attr("transA") or gemm.attr("transB"))
 
 
 def _spread(values: Edge, dims: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -1,0 +1,76 @@
+"""Put the branch that each If takes on one input into the main graph, where its values can be seen
+and replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from fusionc.protos import graphs_of
+from fusionc.runtime.runner import Feeds
+from fusionc.verify.inner_values import inner_values
+
+Conditions = Mapping[str, bool]
+_DEEPEST = 8  # an If in a branch of an If, and so on
+
+
+def take_branches(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Conditions:
+    """Replace each If of the main graph by the branch that it takes on `feeds`, and return the
+    conditions by their names. An If in a Loop, a Scan or a function stays. Raises RunError.
+    """
+    known = dict[str, bool]()
+    for _ in range(_DEEPEST):
+        wanted = {node.input[0] for node in model.graph.node if _is_if(node)} - set(known)
+        if not wanted:
+            break
+        values = inner_values(model, folder, sorted(wanted), feeds)
+        known |= {name: bool(np.asarray(value).all()) for name, value in values.items()}
+        take_known_branches(model, known)
+    return known
+
+
+def take_known_branches(model: onnx.ModelProto, conditions: Conditions) -> None:
+    """Replace each If of the main graph whose condition is known. It stays if its branch has a name
+    that the main graph has, too.
+    """
+    names = _names_in(model.graph)
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        nodes = list(model.graph.node)
+        del model.graph.node[:]
+        for node in nodes:
+            branch = _taken(node, conditions) if _is_if(node) else None
+            own = set[str]() if branch is None else _names_in(branch)
+            if branch is None or not names.isdisjoint(own) or branch.sparse_initializer:
+                model.graph.node.append(node)
+                continue
+            names |= own
+            is_changed = True
+            model.graph.initializer.extend(branch.initializer)
+            model.graph.node.extend(branch.node)
+            for value, result in zip(branch.output, node.output, strict=True):
+                model.graph.node.append(onnx.helper.make_node("Identity", [value.name], [result]))
+
+
+def _is_if(node: onnx.NodeProto) -> bool:
+    return node.op_type == "If" and not node.domain
+
+
+def _taken(node: onnx.NodeProto, conditions: Conditions) -> onnx.GraphProto | None:
+    """The branch that an If takes; None if its condition is not known."""
+    if node.input[0] not in conditions:
+        return None
+    name = "then_branch" if conditions[node.input[0]] else "else_branch"
+    branches = (graphs_of(attribute) for attribute in node.attribute if attribute.name == name)
+    return next((graph for graphs in branches for graph in graphs), None)
+
+
+def _names_in(graph: onnx.GraphProto) -> set[str]:
+    """The names of initializers and results, without those of graphs inside."""
+    names = {tensor.name for tensor in graph.initializer}
+    return names.union(*(node.output for node in graph.node)) - {""}
