@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, VerificationError
 from fusionc.runtime import processor
 
 MODE = {"enable_graph_kernel": True, "precision_mode_v2": "mixed_bfloat16"}
@@ -169,3 +169,30 @@ def test_without_inputs() -> None:
     report = fusionc.convert("in.onnx", output="out.onnx", **MODE)
     expected = "real ones with --inputs" if processor.has_bfloat16() else "changes nothing"
     assert any(expected in notice for notice in report.notices)
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_model_that_has_kernels_of_bfloat16() -> None:
+    """It is judged as the conversion that made the kernels was."""
+    onnx.save(network(), "in.onnx")
+    fusionc.convert("in.onnx", output="out.onnx", inputs="in.npz", **MODE)
+    report = fusionc.convert("out.onnx", output="again.onnx", inputs="in.npz")
+    assert report.verification is not None
+    assert "with them, in bfloat16: within the bound (cosine 0.999)" in report.verification
+    with pytest.raises(VerificationError, match="compute in bfloat16: beyond") as error:
+        fusionc.convert("out.onnx", output="more.onnx", inputs="in.npz", precision_error=1e-6)
+    assert error.value.where == "out.kernels.so" and "convert the original" in error.value.hint
+    assert not Path("more.onnx").exists()
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_kernels_whose_products_all_stay_in_float32_are_those_of_float32() -> None:
+    onnx.save(network(), "in.onnx")
+    Path("keep.txt").write_text("OpType::Conv")
+    fusionc.convert("in.onnx", output="out.onnx", keep_dtype="keep.txt", **MODE)
+    fusionc.convert("in.onnx", output="usual.onnx", enable_graph_kernel=True)
+    assert Path("out.onnx").read_bytes() == Path("usual.onnx").read_bytes()
+    report = fusionc.convert("out.onnx", output="again.onnx")
+    assert report.verification is not None and "bfloat16" not in report.verification
