@@ -17,6 +17,9 @@ from fusionc.errors import UsageError, VerificationError
 from fusionc.runtime import processor
 
 MODE = {"enable_graph_kernel": True, "precision_mode_v2": "mixed_bfloat16"}
+NO_EFFECT = (
+    "--precision_mode_v2=mixed_bfloat16 has no effect: no kernel multiplies numbers of float32"
+)
 CHANNELS = 64
 OFFSET = 1000.0  # whose last digit in bfloat16 is 4
 needs_bfloat16 = pytest.mark.skipif(
@@ -125,6 +128,8 @@ def test_what_the_user_keeps(line: str) -> None:
     Path("keep.txt").write_text(f"{line}\n\nnothing\n")
     report = fusionc.convert("in.onnx", output="out.onnx", keep_dtype="keep.txt", **MODE)
     assert "--keep_dtype names what the model does not have: nothing" in report.notices
+    (told,) = (notice for notice in report.notices if "bfloat16" in notice)
+    assert told == f"{NO_EFFECT} except those that --keep_dtype keeps"
     assert report.verification is not None and "bfloat16" not in report.verification
     assert np.allclose(result(False), result(True), rtol=1e-3, atol=1e-5)
 
@@ -137,6 +142,8 @@ def test_a_bound_that_no_product_keeps() -> None:
         "in.onnx", output="out.onnx", inputs="in.npz", precision_error=1e-6, **MODE
     )
     assert sum("stays in float32" in notice for notice in report.notices) == 5
+    no_effect = "--precision_mode_v2=mixed_bfloat16 has no effect: all products stay in float32"
+    assert no_effect in report.notices
     assert np.allclose(result(False), result(True), rtol=1e-3, atol=1e-5)
 
 
@@ -196,3 +203,30 @@ def test_kernels_whose_products_all_stay_in_float32_are_those_of_float32() -> No
     assert Path("out.onnx").read_bytes() == Path("usual.onnx").read_bytes()
     report = fusionc.convert("out.onnx", output="again.onnx")
     assert report.verification is not None and "bfloat16" not in report.verification
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_nothing_to_multiply_in_bfloat16() -> None:
+    """Each message about bfloat16 comes once, and none about what it costs."""
+    onnx.save(network(), "in.onnx")
+    for options in (
+        {"target": "onnx"},
+        {"optimization_switch": "BlockedConvolutionFusionPass:off"},
+    ):
+        report = fusionc.convert("in.onnx", output="out.onnx", **{**MODE, **options})
+        assert [notice for notice in report.notices if "bfloat16" in notice] == [NO_EFFECT]
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_the_cost_is_not_measured_without_verification() -> None:
+    onnx.save(network(), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", verify=False, **MODE)
+    (told,) = (notice for notice in report.notices if "bfloat16" in notice)
+    assert told == "what bfloat16 costs is not measured, because --no-verify is given"
+    again = fusionc.convert("out.onnx", output="again.onnx", **MODE)
+    assert [notice for notice in again.notices if "bfloat16" in notice] == [
+        "--precision_mode_v2=mixed_bfloat16 has no effect: the model has kernels already",
+        "what bfloat16 costs is measured on drawn inputs; give real ones with --inputs",
+    ]
