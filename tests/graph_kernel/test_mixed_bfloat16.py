@@ -151,7 +151,7 @@ def test_it_needs_kernels() -> None:
     onnx.save(network(), "in.onnx")
     with pytest.raises(UsageError, match="there are none") as error:
         fusionc.convert("in.onnx", precision_mode_v2="mixed_bfloat16")
-    assert error.value.hint == "add --enable_graph_kernel"
+    assert (error.value.hint, error.value.code) == ("add --enable_graph_kernel", "E10001")
 
 
 def test_other_modes() -> None:
