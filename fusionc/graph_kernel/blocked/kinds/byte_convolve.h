@@ -164,8 +164,8 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
   const __m512i z = _mm512_set1_epi16((short)zero), lows = _mm512_set1_epi8((char)low),
                 highs = _mm512_set1_epi8((char)high),
                 order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-#define GB_ROUNDED(k, f)                 \
-  GB_TO_INTEGERS(                    \
+#define GB_ROUNDED(k, f) \
+  GB_TO_INTEGERS(        \
       _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f))
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
     const int next = p + 1 < count ? 2 : 0;
