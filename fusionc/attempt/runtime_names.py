@@ -29,6 +29,10 @@ def avoid_names_of_the_runtime(model: ModelProto) -> None:
     renamed = {name: fresh_name(f"kept_{name}", taken) for name in names if name not in declared}
     for named in (*graph.initializer, *graph.value_info):
         named.name = renamed.get(named.name, named.name)
+    for annotation in graph.quantization_annotation:
+        annotation.tensor_name = renamed.get(annotation.tensor_name, annotation.tensor_name)
+        for parameter in annotation.quant_parameter_tensor_names:
+            parameter.value = renamed.get(parameter.value, parameter.value)
     for inner in graphs_in(graph):
         _rename_reads(inner, renamed)
 

@@ -16,6 +16,8 @@ class RefusedOption(NamedTuple):
     asks_for: str  # what the option would do
     instead: str  # the advice: what to do instead
     harmless: tuple[str, ...] = ()  # values that ask for fusionc's normal behaviour
+    offered: tuple[str, ...] = ()  # values that ask for what another option does
+    other_option: str = ""  # the advice for these values
 
 
 _SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
@@ -51,7 +53,13 @@ REFUSED = {
         "weights of a Caffe model",
         "an ONNX model names the files of its weights itself; leave the option out",
     ),
-    "precision_mode": RefusedOption("another precision", _PRECISION, ("must_keep_origin_dtype",)),
+    "precision_mode": RefusedOption(
+        "another precision",
+        _PRECISION,
+        harmless=("must_keep_origin_dtype",),
+        offered=("allow_mix_precision_bf16", "mixed_bfloat16"),
+        other_option="give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel",
+    ),
     "customize_dtypes": RefusedOption("other types for single operators", _PRECISION),
     "input_fp16_nodes": RefusedOption("inputs of type float16", _PRECISION),
     "is_input_adjust_hw_layout": RefusedOption(

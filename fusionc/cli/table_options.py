@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
@@ -19,16 +20,26 @@ from fusionc.options.option_kinds import Kind
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
 
-def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    try:
-        seconds = 0.0 if text is None else float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 1e9:
-        raise click.BadParameter(
-            f"{text!r} is not a number of seconds from 0 to 1e9.", context, parameter
-        )
-    return None if text is None else seconds
+_Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
+
+
+def _number_of(kind: Kind, form: str) -> _Callback:
+    """A callback that makes a number of the text, if the kind accepts it. `form` follows "is not"
+    in the error.
+    """
+
+    def convert(
+        context: click.Context, parameter: click.Parameter, text: str | None
+    ) -> float | None:
+        if text is None:
+            return None
+        with suppress(ValueError):
+            number = float(text)
+            if kind.accepts(number):
+                return number
+        raise click.BadParameter(f"{text!r} is not {form}.", context, parameter)
+
+    return convert
 
 
 def _negate(_ctx: click.Context, _parameter: click.Parameter, is_given: bool) -> bool:
@@ -57,7 +68,8 @@ _DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
     kinds.FLAG: {"is_flag": True},
     kinds.NEGATED_FLAG: {"is_flag": True, "callback": _negate},
     kinds.OPSET: {"type": click.IntRange(min=1)},
-    kinds.SECONDS: {"callback": _seconds},
+    kinds.SECONDS: {"callback": _number_of(kinds.SECONDS, "a number of seconds from 0 to 1e9")},
+    kinds.SHARE: {"callback": _number_of(kinds.SHARE, "a number above 0 and at most 1")},
     kinds.AMOUNT: {"type": click.FloatRange(min=0)},
     kinds.SIZES: {"callback": parse_sizes},
     kinds.SHAPES: {"callback": parse_run_shape},

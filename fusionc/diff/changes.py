@@ -10,6 +10,7 @@ from typing import Literal
 from fusionc.diff.model_nodes import nodes_of_graphs
 from fusionc.diff.pairs import Digests, Pairs, attributes_of, pair_nodes
 from fusionc.diff.ports import body_changes, is_other, port_changes
+from fusionc.model.disjoint_sets import DisjointSets
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import short_name
 from fusionc.protos.node_origin import Origin, origin_of
@@ -96,37 +97,16 @@ def _names(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
     return tuple(NodeName(node.label(), short_name(node.op, node.domain)) for node in nodes)
 
 
-class _Union:
-    """Disjoint sets of nodes that can be joined."""
-
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self._parent = {node: node for node in nodes}
-
-    def root(self, node: Node) -> Node:
-        while self._parent[node] is not node:
-            self._parent[node] = node = self._parent[self._parent[node]]
-        return node
-
-    def join(self, one: Node, other: Node) -> None:
-        self._parent[self.root(other)] = self.root(one)
-
-    def sets(self) -> Iterator[list[Node]]:
-        by_root: dict[Node, list[Node]] = {}
-        for node in self._parent:
-            by_root.setdefault(self.root(node), []).append(node)
-        yield from by_root.values()
-
-
 def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
     """Groups of nodes in which passes have replaced nodes of the first model by nodes of the second
     one, according to the metadata. A node with the same metadata in both models is unchanged.
     """
     sources = _sources(old, new)
-    union = _Union([*chain.from_iterable(sources.values()), *sources])
+    sets = DisjointSets[Node]()
     for node, originals in sources.items():
-        for source in originals:
-            union.join(node, source)
-    return [_group_of(nodes, sources.keys()) for nodes in union.sets()]
+        sets.join(node, *originals)
+    joined = dict.fromkeys([*chain.from_iterable(sources.values()), *sources])
+    return [_group_of(nodes, sources.keys()) for nodes in sets.sets(joined)]
 
 
 def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]:
@@ -165,27 +145,29 @@ def _regions(old: Sequence[Node], new: Sequence[Node], pairs: Pairs) -> list[_Gr
     """Groups of nodes without a partner. Adjacent nodes are in one group, unless the value between
     them exists in both models or is a constant.
     """
-    union = _Union([*old, *new])
-    _join_neighbours(union, set(old), pairs.values)
-    _join_neighbours(union, set(new), pairs.values_back)
+    sets = DisjointSets[Node]()
+    _join_neighbours(sets, set(old), pairs.values)
+    _join_neighbours(sets, set(new), pairs.values_back)
     before = set(old)
     for node in new:
         for value in node.outputs:
             partner = None if value is None else pairs.values_back.get(value)
             if partner is not None and partner.producer in before:
-                union.join(node, partner.producer)
+                sets.join(node, partner.producer)
     return [
         _Group([n for n in nodes if n in before], [n for n in nodes if n not in before])
-        for nodes in union.sets()
+        for nodes in sets.sets([*old, *new])
     ]
 
 
-def _join_neighbours(union: _Union, nodes: set[Node], partners: dict[Edge, Edge]) -> None:
+def _join_neighbours(
+    sets: DisjointSets[Node], nodes: set[Node], partners: dict[Edge, Edge]
+) -> None:
     """Join each of these nodes with the producers of its inputs, except across a cut."""
     for node in nodes:
         for value in filter(None, node.inputs):
             if value.producer in nodes and not _is_cut(value, partners):
-                union.join(node, value.producer)
+                sets.join(node, value.producer)
 
 
 def _merge_removed(groups: Sequence[_Group]) -> list[_Group]:

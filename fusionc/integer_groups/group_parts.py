@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Node
@@ -26,6 +27,8 @@ from fusionc.operators.integer_operators import (
 
 FAR = 8  # the maximal number of operators between the core and a quantization
 MAX_CONSUMERS = 64  # a value with more consumers is not examined
+# onnxruntime computes in integers only what is dequantized to float32
+_OTHER_FLOATS = frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -117,7 +120,8 @@ def _dequantizer_of(value: Edge | None, wiring: Wiring) -> Node | None:
             return None
         value = producer.inputs[0]
         if producer.operator in DEQUANTIZE:
-            return producer
+            result = producer.outputs[0]
+            return None if result is None or result.elem_type in _OTHER_FLOATS else producer
         if producer.domain != "" or producer.op not in PASSED:
             return None
     return None

@@ -101,9 +101,7 @@ def _has_float_operand(node: Node, ways: Sequence[Sequence[Node]]) -> bool:
 
 
 def _way_to_integers(value: Edge | None, wiring: Wiring) -> tuple[Node, ...]:
-    """The nodes from a value up to the DequantizeLinear from which it comes. Empty if there is no
-    such node.
-    """
+    """The nodes from a value up to the DequantizeLinear from which it comes; none without one."""
     way: list[Node] = []
     while value is not None and len(way) < FAR:
         node = wiring.maker(value)

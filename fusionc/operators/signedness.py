@@ -27,6 +27,7 @@ _HALF = 128  # half of the range of 8-bit integers
 UNSIGNED = int(TensorProto.UINT8)
 SIGNED = int(TensorProto.INT8)
 OPPOSITE = {UNSIGNED: SIGNED, SIGNED: UNSIGNED}
+MOST_PRODUCTS = ((1 << 31) - 1) // 255**2  # of 8-bit integers, whose sum fits into 32 bits
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,11 @@ def _is_bool(value: object) -> bool:
 
 
 def _is_limit(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= 1e9
+    return isinstance(value, int | float) and not _is_bool(value) and 0 <= value <= 1e9
 
 
 def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and 0 < value <= 1
+    return isinstance(value, int | float) and not _is_bool(value) and 0 < value <= 1
 
 
 def _is_positive(value: object) -> bool:

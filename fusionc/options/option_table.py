@@ -223,7 +223,7 @@ class Options:
         "With --precision_mode_v2: how far an output may be off with kernels on the given inputs, "
         "as a share of its largest value. Default: any distance with a cosine of at least 0.999. "
         "Convolutions and products whose bfloat16 breaks that stay in float32.",
-        give="a number between 0 and 1, or None",
+        give="a number above 0 and at most 1, or None",
     )
     keep_dtype: Path | None = option(
         kinds.FILE,

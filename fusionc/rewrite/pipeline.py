@@ -229,16 +229,19 @@ class _PatternRun:
 
     def _require_exactness(self, match: Match, new: Replacement) -> None:
         """Refuse a rewrite that may round a value whose last bit decides a later result. Refuse a
-        rewrite that would remove an operator from a group that the runtime computes in integers, or
-        let the runtime compute one wrongly or round an operand to integers.
+        rewrite that would remove an operator from a group that the runtime computes in integers,
+        let the runtime compute one wrongly, or let it round an operand to integers.
         """
         reason = ""
         if self.pass_.numerics != "bitwise" and not self.pattern.is_exact:
             reason = reason_to_be_exact(match.nodes, match.outputs)
         if not reason and not self.pass_.changes_whole_groups:
             reason = reason_to_keep_group(match.nodes, new.nodes, new.pairs)
-        for reason_of in (reason_to_prevent_fusion, reason_to_shield_weights):
-            reason = reason or reason_of(match.nodes, new.nodes, new.pairs)
+        reason = (
+            reason
+            or reason_to_prevent_fusion(match.nodes, new.nodes, new.pairs)
+            or reason_to_shield_weights(match.nodes, new.nodes, new.pairs)
+        )
         if reason:
             refuse(reason)
 

@@ -274,7 +274,8 @@ def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list
     read = dict[str, None]()
     for node in nodes:
         outputs = list(filter(None, node.output))
-        if (node.domain, node.op_type) not in _GRID_INSIDE and set(outputs) <= known:
+        operator = canonical_domain(node.domain), node.op_type
+        if operator not in _GRID_INSIDE and set(outputs) <= known:
             grids.append(outputs)
         elif node.input[0] in known:
             read[node.input[0]] = None

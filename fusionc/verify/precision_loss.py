@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def _samples(ours: Reference) -> Iterator[Sample]:
     if ours.given:
         return ours.given.samples()
     ordinary = (sample for sample in ours.drawn(nonfinite=False) if not sample.edge)
-    return islice(chain(ordinary), _DRAWN)
+    return islice(ordinary, _DRAWN)
 
 
 def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:

@@ -57,6 +57,18 @@ def test_what_would_change_the_result_is_refused(run: Any, fake_convert: Any, na
     assert hint == f"  to do: {REFUSED[name].instead}"
 
 
+@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "mixed_bfloat16"])
+def test_what_another_option_does_is_refused_with_its_name(
+    run: Any, fake_convert: Any, mode: str
+) -> None:
+    result = run("convert", "--model=in.onnx", f"--precision_mode={mode}")
+    assert (result.exit_code, fake_convert.calls) == (2, [])
+    what, where, hint = result.stderr.splitlines()
+    assert what.endswith("asks for another precision, which another option of fusionc offers")
+    assert where == f"  where: --precision_mode={mode}"
+    assert hint == "  to do: give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel"
+
+
 @pytest.mark.parametrize(
     "word",
     [

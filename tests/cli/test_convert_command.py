@@ -39,7 +39,8 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--timeout=1.5",
         "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html",
         "--on_mismatch=rollback", "--check_rewrites",
-        "--ready", "--verify_budget=0.5",
+        "--ready", "--verify_budget=0.5", "--precision_mode_v2=mixed_bfloat16",
+        "--precision_error=1e-2", "--keep_dtype=keep.txt",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -78,6 +79,9 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "ready": True,
         "verify_budget": 0.5,
         "timeout": 1.5,
+        "precision_mode_v2": "mixed_bfloat16",
+        "precision_error": 0.01,
+        "keep_dtype": Path("keep.txt"),
     }
 
 
@@ -119,7 +123,26 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "ready": False,
         "verify_budget": None,
         "timeout": None,
+        "precision_mode_v2": "origin",
+        "precision_error": None,
+        "keep_dtype": None,
     }
+
+
+@pytest.mark.parametrize(("text", "share"), [("0.01", 0.01), ("1e-2", 0.01), ("1", 1.0)])
+def test_a_share_becomes_a_number(run: Any, fake_convert: Any, text: str, share: float) -> None:
+    assert run("convert", "--model=in.onnx", "--precision_error", text).exit_code == 0
+    (call,) = fake_convert.calls
+    assert call["precision_error"] == share and isinstance(call["precision_error"], float)
+
+
+@pytest.mark.parametrize("command", ["convert", "tune", "bisect"])
+@pytest.mark.parametrize("text", ["0", "2", "-1", "abc", "nan", ""])
+def test_what_is_no_share_is_refused(run: Any, fake_convert: Any, command: str, text: str) -> None:
+    result = run(command, "--model=in.onnx", f"--precision_error={text}")
+    assert (result.exit_code, fake_convert.calls) == (2, [])
+    complaint = f"'--precision_error': {text!r} is not a number above 0 and at most 1."
+    assert complaint in " ".join(result.stderr.split())
 
 
 def test_success_in_a_pipe(run: Any, fake_convert: Any) -> None:

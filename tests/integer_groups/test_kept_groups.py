@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
@@ -158,3 +159,18 @@ def test_no_area_has_a_part_of_a_group(in_a_folder_of_its_own: None) -> None:
         fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True, target="onnx")
         result = onnx.load("out.onnx")
         assert sum(node.domain == "fusionc.gk" for node in result.graph.node) == calls
+
+
+def test_a_group_of_float16_is_not_computed_in_integers(tmp_path: Path) -> None:
+    model = parse(
+        """agraph (uint8[4,16] r) => (uint8[4,12] y)
+        <float s = {0.02}, uint8 z = {128}, int8[16,12] V, int8 zero = {0}>
+        { R = DequantizeLinear (r, s, z) v = DequantizeLinear (V, s, zero) x = MatMul (R, v)
+          y = QuantizeLinear (x, s, z) }""",
+        21,
+    )
+    half = onnx.numpy_helper.from_array(np.array(0.02, np.float16), "s")
+    model.graph.initializer[0].CopyFrom(half)
+    (core,) = typed_model(model, "").main.by_operator[("", "MatMul")]
+    assert grade(core, Wiring()) == 0
+    assert at_load(model, tmp_path)["MatMul"] == 1

@@ -81,6 +81,14 @@ ASKED = {
         "4",
     ],
     "switches": ["--optimization_switch", "IdentityPass:on;EinsumPass:off"],
+    "precision": [
+        "--precision_mode_v2",
+        "mixed_bfloat16",
+        "--precision_error",
+        "0.02",
+        "--keep_dtype",
+        "kept.txt",
+    ],
     "flags": ["--graph_kernel_flags=--opt_level=2 --disable_pass=IdentityPass"],
 }
 # What is not about the model or whether it is right, and what a tuning does itself.
@@ -101,6 +109,7 @@ def options_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         "one.so",
         "two.so",
         "samples",
+        "kept.txt",
         SWITCHES,
         "first.json",
     ):

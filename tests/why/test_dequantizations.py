@@ -48,18 +48,13 @@ def test_those_of_a_group_are_told_apart_from_that_of_the_output(tmp_path: Path)
 
 def test_a_result_that_is_not_quantized_is_the_reason(tmp_path: Path) -> None:
     answers = stays(conv("y = Softmax (c)"), tmp_path)
-    wanted = "Conv ‹conv›: its result goes to Softmax and is not quantized"
-    assert {name: one.reason for name, one in answers.items()} == {
-        "data": wanted,
-        "weights": wanted,
-    }
+    wanted = "Conv ‹conv›: its weights are not all dequantized"
+    assert {name: one.reason for name, one in answers.items()} == {"data": wanted}
 
 
-def test_weights_alone(tmp_path: Path) -> None:
+def test_weights_alone_are_dequantized_at_load(tmp_path: Path) -> None:
     answers = stays(conv("e = Add (c, d) y = Softmax (e)", "x"), tmp_path)
-    assert answers["weights"].reason == (
-        "Conv ‹conv›: only its weights are dequantized, its data are floats"
-    )
+    assert [*answers] == ["data"]
     assert answers["data"].reason == "Add ‹Add:e›: its operands are not all dequantized"
 
 
@@ -72,8 +67,8 @@ def test_an_operator_without_a_form_in_integers(tmp_path: Path) -> None:
 
 def test_one_node(tmp_path: Path) -> None:
     onnx.save(conv("y = Softmax (c)"), tmp_path / "m.onnx")
-    answer = why(tmp_path / "m.onnx", DEQUANTIZATION, node="weights")
-    assert [one.node for one in answer.dequantizations] == ["weights"]
+    answer = why(tmp_path / "m.onnx", DEQUANTIZATION, node="data")
+    assert [one.node for one in answer.dequantizations] == ["data"]
 
 
 def test_what_a_pass_has_against_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from fusionc.graph_kernel.blocked.image_area import (
+    SIGN,
     Image,
     ImageArea,
     ImageCut,
@@ -22,6 +23,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
     Part,
     UnfitOperator,
+    unsigned,
 )
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import (
@@ -46,8 +48,6 @@ _BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _BLOCK = 64  # bytes of a block of channels
 _MOST_PLANAR = 4  # channels that lie together in four bytes
 _MOST_COLUMNS = 16  # of a kernel that reads such pixels
-_LARGEST = 2.0**31
-_SIGN = 128
 _NEAR = 1e-5  # the share by which the scale of a bias may differ from that of the sums
 
 
@@ -76,6 +76,7 @@ class _Grid:
 
     scale: np.ndarray
     zero: int
+    axis: int  # along which the scales lie, if there are several
 
     @property
     def step(self) -> np.float32:
@@ -157,24 +158,14 @@ def _is_bytes(images: ImageArea, name: str) -> bool:
 def _grid(images: ImageArea, node: onnx.NodeProto) -> _Grid:
     """The scale and zero point of a DequantizeLinear or QuantizeLinear."""
     scale = images.area.constants.get(node.input[1])
-    zero = _zero_point(images, node)
+    zero = images.zero_point(node)
     if scale is None or zero is None or scale.dtype != _F32:
         raise UnfitOperator("a scale or a zero point is not known before the model runs")
-    zeros = set(np.ravel(zero).tolist())
-    if len(zeros) != 1 or attribute(node, "block_size", 0):
+    if np.unique(zero).size != 1 or attribute(node, "block_size", 0):
         raise UnfitOperator("it has several zero points")
     if np.dtype(zero.dtype) not in (np.uint8, np.int8, np.int32):
         raise UnfitOperator("its integers do not have 8 bits")
-    number = int(zeros.pop())
-    return _Grid(scale, number + _SIGN if zero.dtype == np.int8 else number)
-
-
-def _zero_point(images: ImageArea, node: onnx.NodeProto) -> np.ndarray | None:
-    if len(node.input) > 2:
-        return images.area.constants.get(node.input[2])
-    value = images.area.values.get(node.input[0])
-    is_signed = value is not None and value.dtype == TensorProto.INT8
-    return np.array(0, np.int8 if is_signed else np.uint8)
+    return _Grid(scale, unsigned(zero.ravel()[:1]), attribute(node, "axis", 1))
 
 
 def _dequantized(images: ImageArea, node: onnx.NodeProto) -> None:
@@ -226,18 +217,26 @@ def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple
     if value.dtype not in _BYTES:
         raise UnfitOperator("its weights do not have 8 bits")
     sizes = tuple(size for size in value.shape if isinstance(size, int))
-    return name, grid, sizes, _SIGN if value.dtype == TensorProto.UINT8 else 0
+    made = 0 if node.op_type == "Conv" or attribute(node, "transB", 0) else 1
+    if grid.scale.size > 1 and grid.axis % len(sizes) != made:
+        raise UnfitOperator("its weights have scales along another axis")
+    return name, grid, sizes, SIGN if value.dtype == TensorProto.UINT8 else 0
 
 
-def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray) -> str:
-    """The integers of a bias, whose scales are those of the sums."""
+def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels: int) -> str:
+    """The integers of a bias, one for each channel, whose scales are those of the sums."""
     if len(node.input) < 3 or not node.input[2]:
         return ""
     name, grid = _operand(images, node, 2)
-    if grid.zero or not np.allclose(grid.scale, scales, rtol=_NEAR, atol=0.0):
+    if grid.zero or grid.scale.size not in (1, scales.size):
         raise UnfitOperator("its bias has another scale")
-    if images.area.values[name].dtype != TensorProto.INT32:
+    if not np.allclose(grid.scale.ravel(), scales, rtol=_NEAR, atol=0.0):
+        raise UnfitOperator("its bias has another scale")
+    value = images.area.values[name]
+    if value.dtype != TensorProto.INT32:
         raise UnfitOperator("its bias does not have 32 bits")
+    if value.shape not in ((channels,), (1, channels)):
+        raise UnfitOperator("its bias is not one number for each channel")
     return name
 
 
@@ -255,7 +254,7 @@ def _sums(
     of_result = _grid(images, quantize)
     scales = of_image.step * of_weights.scale.ravel()
     if scales.size not in (1, channels):
-        raise UnfitOperator("its weights have scales along another axis")
+        raise UnfitOperator("its weights have another number of scales")
     factors = np.zeros(-(-channels // _BLOCK) * _BLOCK, _F32)
     factors[:channels] = scales / of_result.step
     kind = replace(
@@ -263,14 +262,14 @@ def _sums(
         zero=of_result.zero,
         zero_in=of_image.zero,
         flip=flip,
-        zero_weights=of_weights.zero - _SIGN,
+        zero_weights=of_weights.zero - SIGN,
     )
     return Operation(
         kind,
         quantize.output[0],
         x,
         weights=w,
-        bias=_bias(images, core, scales),
+        bias=_bias(images, core, scales, channels),
         window=window,
         numbers=tuple(factors.tolist()),
         is_planar=isinstance(kind, ByteFirstStep),
@@ -367,21 +366,18 @@ def _clipped(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """Clip, Max or Min of bytes and constants."""
     x = node.input[0]
     out = node.output[0]
-    names = {"Clip": ("min", "max"), "Max": ("min",), "Min": ("", "max")}.get(node.op_type)
-    if names is None or len(node.input) > 1 + len(names):
+    places = _BOUNDS.get(node.op_type)
+    if places is None or len(node.input) > 1 + len(places):
         raise UnfitOperator("no step computes it of bytes")
-    places = {name: node.input[k] for k, name in enumerate(names, 1) if k < len(node.input)}
-    if node.op_type == "Min":
-        places = {"max": node.input[1]}
     shift = images.flip(x)
     bounds = [0, 255]
-    for k, name in enumerate(("min", "max")):
-        if not places.get(name):
+    for place, name in zip(places, node.input[1:], strict=False):
+        if not name:
             continue
-        number = images.number(places[name])
+        number = images.number(name)
         if number is None:
             raise UnfitOperator("a bound is not a number that is known before the model runs")
-        bounds[k] = int(number) + shift
+        bounds[place] = int(number) + shift
     images.note(out, images.image(x))
     return Operation(ByteClipStep(images.zero_points.get(out, 0), *bounds), out, x)
 
@@ -410,3 +406,5 @@ _CORES: Mapping[str, _Maker] = {
     "GlobalAveragePool": _average,
 }
 _ACTIVATIONS = ("Relu", "Clip")
+# by operator on bytes, which of the bounds its inputs after the first one are: 0 the lower one
+_BOUNDS: Mapping[str, tuple[int, ...]] = {"Clip": (0, 1), "Max": (0,), "Min": (1,)}

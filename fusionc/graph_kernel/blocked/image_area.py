@@ -27,6 +27,7 @@ _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
 Numbers = float | tuple[float, ...]  # for all channels, or for each
 _BYTES = (TensorProto.UINT8, TensorProto.INT8)
+SIGN = 128  # the bit that makes unsigned bytes of signed ones, with the same order
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
@@ -152,6 +153,16 @@ class NormPart(Part):
 AnyPart = TypeVar("AnyPart", bound=Part)
 
 
+def unsigned(zero: np.ndarray) -> int:
+    """A zero point of one element as that of unsigned bytes, if it is of signed ones."""
+    return int(zero.item()) + (SIGN if zero.dtype == np.int8 else 0)
+
+
+def _integers(node: onnx.NodeProto) -> str:
+    """The integers of a DequantizeLinear or QuantizeLinear."""
+    return str(node.input[0] if node.op_type == "DequantizeLinear" else node.output[0])
+
+
 @dataclass
 class ImageArea:
     """An area while its program is made.
@@ -209,21 +220,29 @@ class ImageArea:
         """The zero points of images of bytes, as unsigned numbers."""
         zeros = dict[str, int]()
         for node in self.area.nodes:
-            names = {"DequantizeLinear": node.input[:1], "QuantizeLinear": node.output}
-            for name in names.get(node.op_type, ()):
-                zero = self.area.constants.get(node.input[2]) if len(node.input) > 2 else None
-                if (
-                    zero is not None
-                    and zero.size == 1
-                    and zeros.setdefault(name, int(zero.item()) - int(np.iinfo(zero.dtype).min))
-                    != int(zero.item()) - int(np.iinfo(zero.dtype).min)
-                ):
-                    raise UnfitOperator("bytes have two zero points")
+            if node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
+                continue
+            zero = self.zero_point(node)
+            if zero is None or zero.size != 1:
+                continue
+            number = unsigned(zero)
+            if zeros.setdefault(_integers(node), number) != number:
+                raise UnfitOperator("bytes have two zero points")
         return zeros
+
+    def zero_point(self, node: onnx.NodeProto) -> np.ndarray | None:
+        """The zero point of a DequantizeLinear or QuantizeLinear, which is 0 in the type of its
+        integers where none is written; None if it is not a constant.
+        """
+        if len(node.input) > 2 and node.input[2]:
+            return self.area.constants.get(node.input[2])
+        value = self.area.values.get(_integers(node))
+        is_signed = value is not None and value.dtype == TensorProto.INT8
+        return np.zeros((), np.int8 if is_signed else np.uint8)
 
     def flip(self, name: str) -> int:
         """The bits that make unsigned bytes of those of a value."""
-        return 128 if self.area.values[name].dtype == TensorProto.INT8 else 0
+        return SIGN if self.area.values[name].dtype == TensorProto.INT8 else 0
 
     def part(self, name: str, kind: type[AnyPart]) -> AnyPart | None:
         """What is known of a part; None in a fragment that it comes into. Raises UnfitOperator for

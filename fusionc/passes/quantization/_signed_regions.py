@@ -9,7 +9,7 @@ runs in integers if both are of one type are one component: all of them change, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ from fusionc.integer_groups.group_parts import (
     way_to_quantizer,
 )
 from fusionc.integer_groups.wiring import Wiring
+from fusionc.model.disjoint_sets import DisjointSets
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import Array
 from fusionc.operators.integer_operators import (
@@ -96,26 +97,6 @@ class SignedRegion:
         return [value for value in made if self.obstacle or value not in inner]
 
 
-class _Sets:
-    """Disjoint sets of values."""
-
-    def __init__(self) -> None:
-        self._above: dict[Edge, Edge] = {}
-
-    def root(self, value: Edge) -> Edge:
-        """The value that stands for the set."""
-        while (above := self._above.get(value, value)) is not value:
-            self._above[value] = self._above.get(above, above)
-            value = above
-        return value
-
-    def join(self, values: Iterable[Edge]) -> None:
-        """Make one set of those that hold these."""
-        roots = [self.root(value) for value in values]
-        for root in roots[1:]:
-            self._above[root] = roots[0]
-
-
 def regions_to_change(graph: Graph) -> list[SignedRegion]:
     """The regions that are fast with the other signedness, in the order of the graph.
 
@@ -178,9 +159,9 @@ def zero_point(node: Node, place: int) -> Array | None:
 def _regions_of(graph: Graph) -> dict[Edge, SignedRegion]:
     """All regions of a graph, by the value that stands for each."""
     values = dict.fromkeys(_values_of(graph))
-    sets = _Sets()
+    sets = DisjointSets[Edge]()
     for node in graph.nodes:
-        sets.join(value for value in _values_of_one_type(node) if value in values)
+        sets.join(*(value for value in _values_of_one_type(node) if value in values))
     regions: dict[Edge, SignedRegion] = {}
     for value in values:
         region = regions.setdefault(sets.root(value), SignedRegion())
@@ -415,10 +396,10 @@ def _votes_of_product(product: Node, dequantized: Edge) -> Iterator[_Vote]:
 def _components_of(graph: Graph, regions: dict[Edge, SignedRegion]) -> list[list[SignedRegion]]:
     """The regions that operators between them want of one type."""
     by_value = {value: root for root, region in regions.items() for value in region.values}
-    sets = _Sets()
+    sets = DisjointSets[Edge]()
     for node in graph.nodes:
         alike = [by_value[value] for value in _data_of_one_type(node) if value in by_value]
-        sets.join(alike)
+        sets.join(*alike)
     components: dict[Edge, list[SignedRegion]] = {}
     for root, region in regions.items():
         components.setdefault(sets.root(root), []).append(region)

@@ -10,7 +10,7 @@ from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
 from fusionc.operators.integer_operators import INTEGERS
-from fusionc.operators.signedness import OPPOSITE, SIGNED, UNSIGNED, opposite
+from fusionc.operators.signedness import MOST_PRODUCTS, OPPOSITE, SIGNED, UNSIGNED, opposite
 from fusionc.passes._shared.constants import SHARED, array_of, dims_of, would_double
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import (
@@ -28,7 +28,6 @@ from fusionc.rewrite import (
 )
 from fusionc.runtime.processor import has_vnni
 
-_LARGEST_SUM = ((1 << 31) - 1) // 255**2  # products of 8 bits that fit into 32 bits
 _LEAST = float(np.finfo(np.float32).tiny)  # of a scale
 _LARGEST = 2.0**100
 _DEEP = 512  # products in a sum; with fewer, scaling the sums takes as long as the products gain
@@ -43,7 +42,7 @@ def _require_deep(m: Match) -> None:
         refuse("the convolution has groups")
     if all(size == 1 for size in dims[2:]):
         refuse("the window has one element")
-    if not _DEEP <= math.prod(dims[1:]) <= _LARGEST_SUM:
+    if not _DEEP <= math.prod(dims[1:]) <= MOST_PRODUCTS:
         refuse("too few products in a sum, or more than 32 bits hold")
     if would_double(m.W, math.prod(dims)):
         refuse(SHARED)

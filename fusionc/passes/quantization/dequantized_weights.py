@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from onnx import TensorProto
@@ -77,14 +78,14 @@ def _holds_bias(value: Edge) -> bool:
     return integers is not None and integers.elem_type == TensorProto.INT32
 
 
-def _spread(values: Edge, dims: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def _spread(values: Edge, dims: tuple[int, ...], axis: int, *, has_blocks: bool) -> tuple[int, ...]:
     """The shape in which scales or zero points of a quantization broadcast into weights of these
-    dimensions, with an axis for the blocks if there are several dimensions.
+    dimensions, with an axis more for the elements of a block if there are blocks.
     """
     shape = dims_of(values)
     if math.prod(shape) == 1:
         return ()
-    if len(shape) == 1:
+    if not has_blocks:
         return tuple(size if at == axis else 1 for at, size in enumerate(dims))
     return (*shape[: axis + 1], 1, *shape[axis + 1 :])
 
@@ -128,16 +129,17 @@ def _weights_of(m: Match, scale: Edge, zero: Edge | None) -> _Weights:
     dims = dims_of(m.W)
     axis = int(m.dequantize.attr("axis", 1)) % max(len(dims), 1)
     parts = dims
-    if len(dims_of(scale)) > 1:
-        blocks = dims_of(scale)[axis]
-        if not blocks or dims[axis] % blocks:
+    size = int(m.dequantize.attr("block_size", 0))
+    if size:
+        if dims[axis] % size:
             refuse("the blocks do not divide their axis")
-        parts = (*dims[:axis], blocks, dims[axis] // blocks, *dims[axis + 1 :])
-    factors = array_of(scale).reshape(_spread(scale, dims, axis))
+        parts = (*dims[:axis], dims[axis] // size, size, *dims[axis + 1 :])
+    spread = partial(_spread, dims=dims, axis=axis, has_blocks=size > 0)
+    factors = array_of(scale).reshape(spread(scale))
     point = None if zero is None else array_of(zero).astype(np.float32)
     if zero is None or point is None or not point.any():
         return _Weights(array_of(m.W), parts, factors, None)
-    return _Weights(array_of(m.W), parts, factors, point.reshape(_spread(zero, dims, axis)))
+    return _Weights(array_of(m.W), parts, factors, point.reshape(spread(zero)))
 
 
 class DequantizedWeightsPass(UBFusionPass):

@@ -6,6 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.tensors import Array
+from fusionc.operators.signedness import OPPOSITE
 from fusionc.passes._shared.constants import array_of, dims_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._scaled_conv_integer import (
@@ -19,7 +20,6 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
 _LARGEST = 255  # difference of an integer of 8 bits and a zero point
 _EXACT = 1 << 24  # integers up to this size are float32 numbers
-_BYTES = (TensorProto.UINT8, TensorProto.INT8)
 
 
 def _require_groups(m: Match) -> None:
@@ -27,7 +27,7 @@ def _require_groups(m: Match) -> None:
     require_onnxruntime(m)
     if m.conv.attr("group", 1) == 1:
         refuse("the convolution has one group")
-    if m.q.elem_type not in _BYTES:
+    if m.q.elem_type not in OPPOSITE:
         refuse("the element type is unknown")
     if math.prod(dims_of(m.W)[1:]) * _LARGEST**2 >= _EXACT:
         refuse("the sum may need more than 24 bits")

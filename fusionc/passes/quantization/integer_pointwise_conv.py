@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.integer_groups.group_parts import grade
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.operators.integer_operators import INTEGERS
+from fusionc.operators.signedness import MOST_PRODUCTS, OPPOSITE, SIGNED, UNSIGNED
 from fusionc.passes._shared.constants import SHARED, array_of, dims_of, would_double
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._scaled_conv_integer import (
@@ -37,9 +37,7 @@ from fusionc.rewrite import (
 )
 from fusionc.runtime.processor import has_vnni
 
-_BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _FEW = 64  # channels with which the transpositions take longer than the product gains
-_LARGEST_SUM = ((1 << 31) - 1) // 255**2  # products of 8 bits that fit into 32 bits
 _TO_THE_END = (1 << 31) - 1
 
 
@@ -55,11 +53,11 @@ def _require_pointwise(m: Match) -> None:
 
 def _require_weights(m: Match) -> None:
     """Refuses weights, or data, that the product does not take."""
-    if dims_of(m.W)[1] > _LARGEST_SUM:
+    if dims_of(m.W)[1] > MOST_PRODUCTS:
         refuse("the sum may need more than 32 bits")
-    if m.W.elem_type not in _BYTES or m.q.elem_type not in _BYTES:
+    if m.W.elem_type not in OPPOSITE or m.q.elem_type not in OPPOSITE:
         refuse("the elements are not known to be integers of 8 bits")
-    if m.q.elem_type == TensorProto.INT8 and m.W.elem_type == TensorProto.UINT8:
+    if m.q.elem_type == SIGNED and m.W.elem_type == UNSIGNED:
         refuse("no kernel for signed elements and unsigned weights")
     if would_double(m.W, array_of(m.W).size):
         refuse(SHARED)

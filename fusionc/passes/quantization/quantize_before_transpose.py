@@ -71,6 +71,8 @@ class QuantizeBeforeTransposePass(UBFusionPass):
              convolutions in a row the Transposes cancel
     """
 
+    # with NaN the smallest and the largest element depend on the order of the elements
+    is_for_finite = True
     patterns = (
         Pattern("DynamicQuantizeOfTranspose", find=_matches, operators=("DynamicQuantizeLinear",)),
         Pattern(

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto
 
+from fusionc.operators.signedness import OPPOSITE
 from fusionc.passes._shared.constants import dims_of
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.target import require_onnxruntime
@@ -20,8 +20,6 @@ from fusionc.rewrite import (
     rest,
     var,
 )
-
-_BYTES = (TensorProto.UINT8, TensorProto.INT8)
 
 
 class QuantizedMeanPass(UBFusionPass):
@@ -63,7 +61,7 @@ class QuantizedMeanPass(UBFusionPass):
             refuse("the mean is not over all axes from 2 on")
         if any(np.prod(dims_of(scale)) != 1 for scale in (m.s, m.t)):
             refuse("more than one scale")
-        if m.q.elem_type not in _BYTES or m.quantize.outputs[0].elem_type != m.q.elem_type:
+        if m.q.elem_type not in OPPOSITE or m.quantize.outputs[0].elem_type != m.q.elem_type:
             refuse("the integers are not of one type of 8 bits")
         pooled = new.GlobalAveragePool(image)
         if not m.mean.attr("keepdims"):

@@ -23,7 +23,12 @@ from kernels_run import call_of
 from networks import Found
 from standalone_programs import SANITIZERS, Standalone, widths
 
+from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
 from fusionc.graph_kernel.library.build_library import build
+from fusionc.graph_kernel.select.blocked_clusters import integer_locations
+from fusionc.integer_groups import kept_groups
+from fusionc.shapes.inference import typed_model
 
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 SAME = {"pads": [1, 1, 1, 1]}
@@ -135,6 +140,11 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "depthwise wide apart": partial(depthwise, 20, (5, 5), strides=[2, 2], pads=[2] * 4),
     "depthwise uneven": partial(depthwise, 33, (3, 2), pads=[1, 0, 1, 1]),
     "depthwise dilated": partial(depthwise, 33, (3, 3), dilations=[2, 1], pads=[2, 1, 2, 1]),
+    "depthwise of weights up to 255": partial(
+        depthwise, 72, (3, 3), dtype=np.uint8, zero_weights=0, **SAME
+    ),
+    "saturated": partial(convolved, 32, 32, (1, 1), shrink=1e-10),
+    "depthwise saturated": partial(depthwise, 72, (3, 3), shrink=1e-10, **SAME),
     "signed": signed,
     "asymmetric": asymmetric,
     "clipped": clipped,
@@ -184,7 +194,7 @@ def test_steps_compute_the_integers(
                     assert off <= (
                         b.size // 100 if width == 0 and name in ("residual", "clipped") else 0
                     )
-                    assert b.size < 100 or len(np.unique(b)) > 20
+                    assert b.size < 100 or len(np.unique(b)) > 20 or "saturated" in name
 
 
 def _last_dequantizations(network: ByteNetwork) -> list[object]:
@@ -238,6 +248,84 @@ def test_operators_on_integers(name: str, tmp_path: Path) -> None:
         strict=True,
     ):
         assert np.array_equal(a, b)
+
+
+def of_other_scales() -> ByteNetwork:
+    """As many scales of weights as channels, but of those that are read."""
+    n = ByteNetwork(seed=7)
+    x = n.byte_conv(image(n, 32), 32, 32, (3, 3))
+    n.outputs = [n.byte_conv(x, 32, 32, (3, 3))]
+    for node in n.nodes:
+        for axis in node.attribute if node.op_type == "DequantizeLinear" else ():
+            axis.i = int(n.weights[node.input[0]].ndim == 4)
+    return n
+
+
+def of_three_bounds() -> ByteNetwork:
+    n = ByteNetwork(seed=8)
+    x = n.clipped(n.byte_conv(image(n, 32), 32, 32, (3, 3)), 90, 200)
+    (clip,) = (node for node in n.nodes if node.op_type == "Clip")
+    clip.op_type = "Min"
+    n.outputs = [n.byte_conv(x, 32, 32, (3, 3))]
+    return n
+
+
+def of_two_zero_points() -> ByteNetwork:
+    """Bytes that stand for two numbers: the borders of their image can be one of them."""
+    n = ByteNetwork(seed=9)
+    x = n.byte_conv(image(n, 32), 32, 32, (3, 3))
+    (dequantize,) = (node for node in n.nodes if node.output[0] == x)
+    y = n.op("DequantizeLinear", *dequantize.input[:2])
+    n.scales[y] = n.scales[x]
+    n.outputs = [n.byte_conv(value, 32, 32, (3, 3), **SAME) for value in (x, y)]
+    return n
+
+
+def of_broadcast_bias(*shape: int) -> ByteNetwork:
+    n = ByteNetwork(seed=10)
+    x = n.quantized(n.input(64, 96), 0.02, 130)
+    w, _ = n.integers(96, 130, axis=None)
+    own = n.const(np.float32(0.02 * n.weights[n.nodes[-1].input[1]]))
+    bias = n.op("DequantizeLinear", n.const(n.rng.integers(-9, 9, shape), np.int32), own)
+    n.outputs = [n.quantized(n.op("Gemm", x, w, bias), 0.1, 120)]
+    return n
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        pytest.param(of_other_scales(), id="scales along another axis"),
+        pytest.param(of_broadcast_bias(1), id="one number as bias"),
+        pytest.param(of_broadcast_bias(64, 1), id="a bias for each row"),
+        pytest.param(of_broadcast_bias(64, 130), id="a bias for each element"),
+    ],
+)
+def test_what_no_step_computes(network: ByteNetwork) -> None:
+    graph = typed_model(network.model(), "").main
+    assert integer_locations(graph, KernelKind.BLOCKED) == []
+
+
+def test_all_operators_on_integers_have_a_form() -> None:
+    assert set(INTEGER_FORMS) == kept_groups.ON_INTEGERS
+
+
+def test_an_area_has_one_zero_point_for_bytes() -> None:
+    graph = typed_model(of_two_zero_points().model(), "").main
+    for location in integer_locations(graph, KernelKind.BLOCKED):
+        made = [node.outputs[0] for node in location.nodes if node.is_op("QuantizeLinear")]
+        read = [node.inputs[0] for node in location.nodes if node.is_op("DequantizeLinear")]
+        assert all(read.count(value) < 2 for value in made)
+
+
+def test_a_min_of_three_stays() -> None:
+    graph = typed_model(of_three_bounds().model(), "").main
+    locations = integer_locations(graph, KernelKind.BLOCKED)
+    assert not any(node.is_op("Min") for location in locations for node in location.nodes)
+
+
+def test_a_bias_for_each_column() -> None:
+    graph = typed_model(of_broadcast_bias(130).model(), "").main
+    assert len(integer_locations(graph, KernelKind.BLOCKED)) == 1
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

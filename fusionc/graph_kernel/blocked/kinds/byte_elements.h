@@ -13,19 +13,6 @@ void GB(byte_add)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
   }
 }
 
-/* A function of one byte: `tensor` has its 256 results. */
-void GB(byte_table)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  uint8_t table[256];
-  (void)scratch;
-  for (int k = 0; k < 256; ++k) table[k] = (uint8_t)c->tensor[k];
-  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
-       ++unit, GB(advance)(c, &at, c->out.blocks)) {
-    const uint8_t *x = (const uint8_t *)GB(at)(&c->in, &at);
-    uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
-    for (ptrdiff_t k = 0; k < at.count * GB_BLOCK; ++k) y[k] = table[x[k]];
-  }
-}
-
 void GB(byte_clip)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const uint8_t least = (uint8_t)c->step->least, most = (uint8_t)c->step->most;
   (void)scratch;

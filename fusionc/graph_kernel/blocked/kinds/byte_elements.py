@@ -33,15 +33,6 @@ class ByteAddStep(_ByteKind):
 
 
 @dataclass(frozen=True)
-class ByteTableStep(_ByteKind):
-    """A function of one byte, whose 256 results `tensor` has."""
-
-    functions = StepFunctions(task="byte_table")
-    keeps_pixels = True
-    writes_in_place = True
-
-
-@dataclass(frozen=True)
 class ByteClipStep(_ByteKind):
     """Bytes between two bounds."""
 

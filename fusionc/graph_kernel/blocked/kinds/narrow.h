@@ -1,4 +1,4 @@
-/* The way of images between float32 and bfloat16. Units are rows, or pixels, of a block of the
+/* The way of images from float32 to bfloat16. Units are rows, or pixels, of a block of the
  * result. */
 #ifdef GB_V
 #if GB_V == 16
@@ -14,19 +14,11 @@ static void gb_narrow_pixels(const gb_call *c, const GB(place) *p) {
   }
 }
 
-void GB(convert)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end;
-       ++unit, GB(advance)(c, &p, c->out.blocks)) {
-    if (c->step->op == GB_NARROW) {
-      gb_narrow_pixels(c, &p);
-      continue;
-    }
-    const float *x = c->in.data + p.image * c->in.image + p.block / 2 * c->in.plane +
-                     p.row * c->in.row + p.first * GB_V + p.block % 2 * (GB_V / 2);
-    float *y = GB(at)(&c->out, &p);
-    for (ptrdiff_t k = 0; k < p.count * GB_V; k += GB_V) *(GB(vec) *)(y + k) = gb_widened(x + k);
-  }
+       ++unit, GB(advance)(c, &p, c->out.blocks))
+    gb_narrow_pixels(c, &p);
 }
 #endif
 #endif

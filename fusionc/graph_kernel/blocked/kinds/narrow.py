@@ -1,4 +1,4 @@
-"""The way of images between float32 and bfloat16."""
+"""The way of images from float32 to bfloat16."""
 
 from __future__ import annotations
 
@@ -11,21 +11,13 @@ _BYTES = 6  # of a number that is read and written
 
 
 @dataclass(frozen=True)
-class _Conversion(StepKind):
-    functions = StepFunctions(task="convert")
+class NarrowStep(StepKind):
+    """An image of float32 becomes one of bfloat16."""
+
+    functions = StepFunctions(task="narrow")
     family = "narrow"
     is_of_widest_vectors = True
     keeps_pixels = True
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         return _BYTES * of.out.pixels * of.out.channels / COPIED, 0.0
-
-
-@dataclass(frozen=True)
-class NarrowStep(_Conversion):
-    """An image of float32 becomes one of bfloat16."""
-
-
-@dataclass(frozen=True)
-class WidenStep(_Conversion):
-    """An image of bfloat16 becomes one of float32."""
