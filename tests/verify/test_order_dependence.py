@@ -276,8 +276,11 @@ def test_before_where_exists_another_order_is_the_same(tmp_path: Path) -> None:
 def test_where_a_nan_lies_decides_a_dynamic_quantization(
     tmp_path: Path, status: str, other: str
 ) -> None:
-    head = "agraph (float[N,41] x) => (uint8[?,?] y, float scale) <float f = {1.05}>"
-    given = "t = Transpose (x) q, s, z = DynamicQuantizeLinear (t) y = Transpose (q)"
+    head = "agraph (float[1,4,5,6] x) => (uint8[?,?,?,?] y, float scale) <float f = {1.05}>"
+    given = (
+        "t = Transpose <perm = [0, 3, 1, 2]> (x) q, s, z = DynamicQuantizeLinear (t) "
+        "y = Transpose <perm = [0, 2, 3, 1]> (q)"
+    )
     for name, text in (("a", given), ("b", other)):
         onnx.save(parse(f"{head} {{ {text} scale = Identity (s) }}"), tmp_path / f"{name}.onnx")
     found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
