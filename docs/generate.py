@@ -113,9 +113,14 @@ def cli_page() -> str:
         "",
     ]
     lines += ["| option | asks for | what to do instead |", "|---|---|---|"]
-    for name, (asks_for, instead, harmless) in REFUSED.items():
-        values = f" (but for {', '.join(f'`{value}`' for value in harmless)})" if harmless else ""
-        lines.append(f"| `--{name}`{values} | {asks_for} | {instead} |")
+    for name, option in REFUSED.items():
+        harmless = ", ".join(f"`{value}`" for value in option.harmless)
+        values = f" (except {harmless})" if harmless else ""
+        instead = option.instead
+        if option.offered:
+            offered = ", ".join(f"`{value}`" for value in option.offered)
+            instead += f"; for {offered}: {option.other_option}"
+        lines.append(f"| `--{name}`{values} | {option.asks_for} | {instead} |")
     lines += [
         "",
         "These are accepted, have no effect, and are named in a notice:",

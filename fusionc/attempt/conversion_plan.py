@@ -131,14 +131,13 @@ def _precision_notices(options: Options, *, has_kernels: bool) -> list[str]:
         ]
     if not has_kernels:
         what = f"--precision_mode_v2={MIXED_BFLOAT16} is about kernels, and there are none"
-        raise UsageError(what, where="the options", hint="add --enable_graph_kernel")
+        hint = "add --enable_graph_kernel"
+        raise UsageError(what, where="the options", hint=hint, code="E10001")
     if not has_bfloat16():
         return [
             f"--precision_mode_v2={MIXED_BFLOAT16} changes nothing: this processor has no "
             "instructions for bfloat16"
         ]
-    if options.inputs is None and options.verify:
-        return ["what bfloat16 costs is measured on drawn inputs; give real ones with --inputs"]
     return []
 
 

@@ -14,12 +14,13 @@ from onnx import ModelProto
 
 from fusionc.attempt.asked_model import AskedModel, ReferenceModel
 from fusionc.attempt.attempt import ConversionAttempt, LeftOut, attempt
-from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.conversion_plan import ConversionPlan, plan_of
 from fusionc.attempt.running import running
 from fusionc.conversion.onlookers import Onlookers, onlookers_of
 from fusionc.conversion.save_if_right import save_if_right
 from fusionc.custom.idle_passes import idle_passes
 from fusionc.options import Options
+from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
 from fusionc.report.model_info import bytes_on_disk, operator_counts
@@ -27,6 +28,7 @@ from fusionc.report.rewrite_text import tell_of_left_out
 from fusionc.report.stage_times import timed
 from fusionc.requested.target_opset import opset_advice
 from fusionc.runtime.process import start
+from fusionc.runtime.processor import has_bfloat16
 
 
 def convert(options: Options) -> Report:
@@ -82,6 +84,7 @@ def _convert(
         finally:
             if done is not None:
                 messages = _tell_of_attempt(model, done, report, plog)
+                messages += _tell_of_bfloat16(model.plan, done, left_out)
     return [*notices, *messages]
 
 
@@ -124,6 +127,38 @@ def _dump(options: Options) -> GraphDump | None:
     if options.dump_graph is None:
         return None
     return GraphDump(options.dump_graph, [options.source, options.destination])
+
+
+def _tell_of_bfloat16(
+    plan: ConversionPlan, done: ConversionAttempt, left_out: LeftOut
+) -> list[str]:
+    """Messages for the user: why no kernel computes in bfloat16 although --precision_mode_v2 asks
+    for it, and how well the cost of bfloat16 is known.
+    """
+    options = plan.options
+    notices = list[str]()
+    has_new = done.is_narrow and plan.kernels.file is not None
+    if options.precision_mode_v2 == MIXED_BFLOAT16 and has_bfloat16() and not has_new:
+        reason = _why_not_bfloat16(plan, left_out)
+        notices.append(f"--precision_mode_v2={MIXED_BFLOAT16} has no effect: {reason}")
+    if not has_new and not plan.kernels.inherits_bfloat16:
+        return notices
+    if not options.verify:
+        notices.append("what bfloat16 costs is not measured, because --no-verify is given")
+    elif options.inputs is None:
+        notices.append(
+            "what bfloat16 costs is measured on drawn inputs; give real ones with --inputs"
+        )
+    return notices
+
+
+def _why_not_bfloat16(plan: ConversionPlan, left_out: LeftOut) -> str:
+    if plan.kernels.inherited is not None:
+        return "the model has kernels already"
+    if left_out.wide:
+        return "all products stay in float32"
+    kept = " except those that --keep_dtype keeps" if plan.options.keep_dtype is not None else ""
+    return f"no kernel multiplies numbers of float32{kept}"
 
 
 def _tell_of_attempt(

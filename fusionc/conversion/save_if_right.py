@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from fusionc.attempt.asked_model import AskedModel, ReferenceModel
 from fusionc.attempt.attempt import ConversionAttempt, LeftOut
+from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.attempt.loadable import DEPLOYED, fault_of_result
 from fusionc.disk.publish import Companion, Library, Saved
 from fusionc.disk.save import save
+from fusionc.errors import VerificationError
 from fusionc.graph_kernel.library.location import published
 from fusionc.ready_form.session_file import (
     is_session_file,
@@ -159,6 +161,8 @@ def _verdict(
         report.outputs = verdict.outputs
         report.budget = verdict.budget
         if verdict.losses is not None and not verdict.losses.is_within:
+            if plan.kernels.inherits_bfloat16:
+                raise _loss_error(plan, verdict)
             from fusionc.bisect.lost_precision import keep_in_float32  # few conversions need it
 
             keep_in_float32(model, done, verdict.losses, reference, left_out)
@@ -167,3 +171,16 @@ def _verdict(
 
             blame(model, done, verdict, reference, left_out)
     return verdict
+
+
+def _loss_error(plan: ConversionPlan, verdict: Verdict) -> VerificationError:
+    """The error for inherited kernels that lose too much: none of their products can be kept in
+    float32 any more.
+    """
+    return VerificationError(
+        f"the kernels next to the model compute in bfloat16: {verdict.losses}",
+        where=str(plan.kernels.inherited),
+        hint="nothing was written; convert the original model again, or move this library away: "
+        "the model's areas run without it, in float32",
+        code="E13028",
+    )

@@ -9,6 +9,9 @@ from enum import Flag
 import numpy as np
 import onnx
 
+# the doc_string of functions whose kernels compute in bfloat16: later conversions read it
+NARROW_DOC = "Its kernel multiplies numbers of bfloat16 on processors that have it."
+
 
 @dataclass(frozen=True)
 class AreaValue:

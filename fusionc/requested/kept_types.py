@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from fusionc.errors import UsageError, said
+from fusionc.errors import FusioncError, UsageError
 from fusionc.model.graph import Node
 from fusionc.protos.node_origin import origin_of
 
@@ -27,12 +27,10 @@ class KeptTypes:
 
     @classmethod
     def in_file(cls, path: Path) -> KeptTypes:
-        """Those of a file with a name, or OpType::Type, in each line. Raises UsageError."""
-        try:
-            lines = [line.strip() for line in path.read_text().splitlines()]
-        except (OSError, UnicodeDecodeError) as error:
-            what = f"the file cannot be read: {said(error)}"
-            raise UsageError(what, where=f"{_OPTION}={path}", hint="give a file of text") from error
+        """Those of a file with a name, or OpType::Type, in each line. Raises FusioncError if it
+        cannot be read.
+        """
+        lines = [line.strip() for line in _text_of(path).splitlines()]
         written = [line for line in lines if line]
         types = {line.removeprefix(_TYPE) for line in written if line.startswith(_TYPE)}
         names = {line for line in written if not line.startswith(_TYPE)}
@@ -51,6 +49,27 @@ class KeptTypes:
         origin = origin_of(node.proto)
         labels = {node.label(), *(origin.sources if origin else ())}
         return node.op in self.types or not labels.isdisjoint(self.names | self._labels)
+
+
+def _text_of(path: Path) -> str:
+    if not path.is_file():
+        problem = "is not a file" if path.exists() else "does not exist"
+        if path.is_dir():
+            problem = "is a folder"
+        raise _file_error(f"the file of {_OPTION} {problem}", path, "E10410")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise _file_error(f"the file of {_OPTION} is not text in UTF-8", path, "E10001") from error
+    except OSError as error:
+        what = f"the file of {_OPTION} cannot be read: {error.strerror}"
+        hint = "check its permissions"
+        raise FusioncError(what, where=str(path), hint=hint, code="E13003") from error
+
+
+def _file_error(what: str, path: Path, code: str) -> UsageError:
+    hint = f"give a text file with the name of a node, or {_TYPE}Type, in each line"
+    return UsageError(what, where=str(path), hint=hint, code=code)
 
 
 def _label(node: onnx.NodeProto) -> str:

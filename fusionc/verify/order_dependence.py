@@ -216,13 +216,16 @@ def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[
 
 
 def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change]:
-    """The results that another order changes, of each reduction and product of the main graph, and
-    that another processor changes, of each Cast, with these inputs. Raises RunError.
+    """The results that another order changes, of each reduction, dynamic quantization and product
+    of the main graph, and that another processor changes, of each Cast, with these inputs. Raises
+    RunError.
     """
     reductions = list(filter(_is_reduction, model.graph.node))
     products = _products(model.graph)
     casts = list(filter(_is_cast_to_integers, model.graph.node))
-    reads = (n for node in (*reductions, *casts) for n in (*node.input, *node.output) if n)
+    quantizations = list(filter(_is_dynamic_quantization, model.graph.node))
+    readers = (*reductions, *casts, *quantizations)
+    reads = (n for node in readers for n in (*node.input, *node.output) if n)
     wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
     if not wanted:
         return []
@@ -231,6 +234,7 @@ def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change
         *map(partial(_reduction_changes, values), reductions),
         *map(partial(_product_changes, values), products, products.values()),
         *map(partial(_cast_changes, values), casts),
+        *map(partial(_quantization_changes, values), quantizations),
     ]
     return list(chain.from_iterable(changes))
 
@@ -268,6 +272,15 @@ def _cast_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_
     beyond = (wide <= float(limits.min) - 1) | (wide >= float(limits.max) + 1)
     if beyond.any():
         yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
+
+
+def _quantization_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
+    """All results if there is a NaN: onnxruntime loses it, or what it read before, as the smallest
+    or largest element; which one depends on its place.
+    """
+    if np.isnan(values[node.input[0]]).any():
+        for name in filter(None, node.output):
+            yield _Change(name, values[name], np.full(np.shape(values[name]), np.inf))
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
@@ -329,6 +342,10 @@ def _anything(value: Any) -> Reach | None:
 
 def _is_reduction(node: onnx.NodeProto) -> bool:
     return not canonical_domain(node.domain) and node.op_type in REDUCTIONS
+
+
+def _is_dynamic_quantization(node: onnx.NodeProto) -> bool:
+    return node.op_type == "DynamicQuantizeLinear" and not canonical_domain(node.domain)
 
 
 def _is_cast_to_integers(node: onnx.NodeProto) -> bool:
@@ -394,4 +411,7 @@ def _has_reductions(node: onnx.NodeProto) -> bool:
         for body in graphs_of(attribute)
         for inner in body.node
     )
-    return any(_is_reduction(inner) or _has_reductions(inner) for inner in inside)
+    return any(
+        _is_reduction(inner) or _is_dynamic_quantization(inner) or _has_reductions(inner)
+        for inner in inside
+    )

@@ -13,10 +13,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, VerificationError
 from fusionc.runtime import processor
 
 MODE = {"enable_graph_kernel": True, "precision_mode_v2": "mixed_bfloat16"}
+NO_EFFECT = (
+    "--precision_mode_v2=mixed_bfloat16 has no effect: no kernel multiplies numbers of float32"
+)
 CHANNELS = 64
 OFFSET = 1000.0  # whose last digit in bfloat16 is 4
 needs_bfloat16 = pytest.mark.skipif(
@@ -125,6 +128,8 @@ def test_what_the_user_keeps(line: str) -> None:
     Path("keep.txt").write_text(f"{line}\n\nnothing\n")
     report = fusionc.convert("in.onnx", output="out.onnx", keep_dtype="keep.txt", **MODE)
     assert "--keep_dtype names what the model does not have: nothing" in report.notices
+    (told,) = (notice for notice in report.notices if "bfloat16" in notice)
+    assert told == f"{NO_EFFECT} except those that --keep_dtype keeps"
     assert report.verification is not None and "bfloat16" not in report.verification
     assert np.allclose(result(False), result(True), rtol=1e-3, atol=1e-5)
 
@@ -137,6 +142,8 @@ def test_a_bound_that_no_product_keeps() -> None:
         "in.onnx", output="out.onnx", inputs="in.npz", precision_error=1e-6, **MODE
     )
     assert sum("stays in float32" in notice for notice in report.notices) == 5
+    no_effect = "--precision_mode_v2=mixed_bfloat16 has no effect: all products stay in float32"
+    assert no_effect in report.notices
     assert np.allclose(result(False), result(True), rtol=1e-3, atol=1e-5)
 
 
@@ -144,7 +151,7 @@ def test_it_needs_kernels() -> None:
     onnx.save(network(), "in.onnx")
     with pytest.raises(UsageError, match="there are none") as error:
         fusionc.convert("in.onnx", precision_mode_v2="mixed_bfloat16")
-    assert error.value.hint == "add --enable_graph_kernel"
+    assert (error.value.hint, error.value.code) == ("add --enable_graph_kernel", "E10001")
 
 
 def test_other_modes() -> None:
@@ -169,3 +176,57 @@ def test_without_inputs() -> None:
     report = fusionc.convert("in.onnx", output="out.onnx", **MODE)
     expected = "real ones with --inputs" if processor.has_bfloat16() else "changes nothing"
     assert any(expected in notice for notice in report.notices)
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_model_that_has_kernels_of_bfloat16() -> None:
+    """It is judged as the conversion that made the kernels was."""
+    onnx.save(network(), "in.onnx")
+    fusionc.convert("in.onnx", output="out.onnx", inputs="in.npz", **MODE)
+    report = fusionc.convert("out.onnx", output="again.onnx", inputs="in.npz")
+    assert report.verification is not None
+    assert "with them, in bfloat16: within the bound (cosine 0.999)" in report.verification
+    with pytest.raises(VerificationError, match="compute in bfloat16: beyond") as error:
+        fusionc.convert("out.onnx", output="more.onnx", inputs="in.npz", precision_error=1e-6)
+    assert error.value.where == "out.kernels.so" and "convert the original" in error.value.hint
+    assert not Path("more.onnx").exists()
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_kernels_whose_products_all_stay_in_float32_are_those_of_float32() -> None:
+    onnx.save(network(), "in.onnx")
+    Path("keep.txt").write_text("OpType::Conv")
+    fusionc.convert("in.onnx", output="out.onnx", keep_dtype="keep.txt", **MODE)
+    fusionc.convert("in.onnx", output="usual.onnx", enable_graph_kernel=True)
+    assert Path("out.onnx").read_bytes() == Path("usual.onnx").read_bytes()
+    report = fusionc.convert("out.onnx", output="again.onnx")
+    assert report.verification is not None and "bfloat16" not in report.verification
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_nothing_to_multiply_in_bfloat16() -> None:
+    """Each message about bfloat16 comes once, and none about what it costs."""
+    onnx.save(network(), "in.onnx")
+    for options in (
+        {"target": "onnx"},
+        {"optimization_switch": "BlockedConvolutionFusionPass:off"},
+    ):
+        report = fusionc.convert("in.onnx", output="out.onnx", **{**MODE, **options})
+        assert [notice for notice in report.notices if "bfloat16" in notice] == [NO_EFFECT]
+
+
+@needs_bfloat16
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_the_cost_is_not_measured_without_verification() -> None:
+    onnx.save(network(), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", verify=False, **MODE)
+    (told,) = (notice for notice in report.notices if "bfloat16" in notice)
+    assert told == "what bfloat16 costs is not measured, because --no-verify is given"
+    again = fusionc.convert("out.onnx", output="again.onnx", **MODE)
+    assert [notice for notice in again.notices if "bfloat16" in notice] == [
+        "--precision_mode_v2=mixed_bfloat16 has no effect: the model has kernels already",
+        "what bfloat16 costs is measured on drawn inputs; give real ones with --inputs",
+    ]

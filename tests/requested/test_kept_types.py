@@ -53,5 +53,20 @@ def test_what_is_not_there(model: Model) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="the file of --keep_dtype does not exist") as error:
         KeptTypes.in_file(tmp_path / "none.txt")
+    assert (error.value.code, error.value.where) == ("E10410", str(tmp_path / "none.txt"))
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the file of --keep_dtype is a folder") as error:
+        KeptTypes.in_file(tmp_path)
+    assert error.value.code == "E10410"
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "keep.txt"
+    file.write_bytes(b"conv\xff\n")
+    with pytest.raises(UsageError, match="is not text in UTF-8") as error:
+        KeptTypes.in_file(file)
+    assert error.value.code == "E10001"

@@ -263,3 +263,22 @@ def test_before_where_exists_another_order_is_the_same(tmp_path: Path) -> None:
     assert found.status == "equal" and found.runs >= 4, found
     onnx.save(parse(text.replace("Neg (p)", "Abs (p)"), 8), tmp_path / "b.onnx")
     assert verify(tmp_path / "a.onnx", tmp_path / "b.onnx").status == "different"
+
+
+@pytest.mark.parametrize(
+    ("status", "other"),
+    [
+        ("equal", "y, s, z = DynamicQuantizeLinear (x)"),
+        ("different", "v = Abs (x) y, s, z = DynamicQuantizeLinear (v)"),
+        ("different", "p = Mul (x, f) y, s, z = DynamicQuantizeLinear (p)"),
+    ],
+)
+def test_where_a_nan_lies_decides_a_dynamic_quantization(
+    tmp_path: Path, status: str, other: str
+) -> None:
+    head = "agraph (float[N,41] x) => (uint8[?,?] y, float scale) <float f = {1.05}>"
+    given = "t = Transpose (x) q, s, z = DynamicQuantizeLinear (t) y = Transpose (q)"
+    for name, text in (("a", given), ("b", other)):
+        onnx.save(parse(f"{head} {{ {text} scale = Identity (s) }}"), tmp_path / f"{name}.onnx")
+    found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    assert found.status == status, found.summary

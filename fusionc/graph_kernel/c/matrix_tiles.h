@@ -11,6 +11,10 @@
 #endif
 
 #if GB_HAS_INTRINSICS
+/* Integers next to 16 floats. Far numbers become 65536, which packing to bytes saturates: beyond
+ * 32 bits the instruction would give the smallest integer. */
+#define GB_TO_INTEGERS(x) _mm512_cvtps_epi32(_mm512_min_ps(x, _mm512_set1_ps(65536.0f)))
+
 /* How tiles were configured before: other code of the thread may use them, too. */
 typedef struct {
   unsigned char config[64];

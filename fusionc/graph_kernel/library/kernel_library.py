@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import onnx
 
 from fusionc.errors import FusioncError
+from fusionc.graph_kernel.area import NARROW_DOC
 from fusionc.graph_kernel.library.cache import known, reason_against_keeping, snapshot
 from fusionc.model.operators import KERNELS
 from fusionc.runtime.process import request
+from fusionc.runtime.processor import has_bfloat16
 from fusionc.runtime.run_errors import RunError
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class KernelLibrary:
     tell: Callable[[str], None] = lambda _: None
     file: Path | None = None
     inherited: Path | None = None
+    inherits_bfloat16: bool = False  # whether inherited kernels multiply numbers of bfloat16 here
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -66,6 +69,9 @@ class KernelLibrary:
             ]
         self.file = file
         self.inherited = library
+        self.inherits_bfloat16 = has_bfloat16() and any(
+            function.doc_string == NARROW_DOC for function in areas
+        )
         return []
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:

@@ -194,8 +194,11 @@ def _location(
 ) -> AreaLocation | None:
     if not any(map(_convolves, nodes)) or (len(nodes) < 2 and not is_product(nodes[0].op)):
         return None
-    are_narrow = KernelKind.NARROW in kind
-    wide = [node for node in nodes if are_narrow and _convolves(node) and stays_wide(node)]
+    products = list(filter(_convolves, nodes))
+    wide = list(filter(stays_wide, products)) if KernelKind.NARROW in kind else []
+    if len(wide) == len(products):
+        kind &= ~KernelKind.OF_BFLOAT16
+        wide = []
     area = _area_of(nodes, kind, [v for node in wide if (v := node.inputs[_MATRIX]) is not None])
     return None if area is None else AreaLocation(area, tuple(nodes), *_ends(nodes))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from fusionc.graph_kernel.area import Area, AreaValue, KernelKind
+from fusionc.graph_kernel.area import NARROW_DOC, Area, AreaValue, KernelKind
 from fusionc.graph_kernel.c.source import generator
 from fusionc.graph_kernel.select.area_values import area_value_of, edges_of, named
 from fusionc.model.graph import Edge, Node
@@ -100,6 +100,8 @@ def function_of(area: Area) -> onnx.FunctionProto:
     function = onnx.FunctionProto(
         domain=KERNELS, name=area.name, input=area.inputs, output=area.outputs
     )
+    if KernelKind.NARROW in area.kind:
+        function.doc_string = NARROW_DOC
     function.opset_import.add(domain="", version=area.opset)
     if any(node.domain == MICROSOFT for node in area.nodes):
         function.opset_import.add(domain=MICROSOFT, version=1)

@@ -73,8 +73,10 @@ class ByteNetwork(Network):
         dtype: Any = np.int8,
         activation: str = "",
         zero_weights: int = 128,
+        shrink: float = 1.0,
         **attributes: Any,
     ) -> str:
+        """A convolution whose result is quantized; with a small `shrink` all of it saturates."""
         w, scales = self.integers(
             out, channels // group, *kernel, axis=axis, dtype=dtype, zero=zero_weights
         )
@@ -82,7 +84,7 @@ class ByteNetwork(Network):
         y = self.op("Conv", x, w, *bias, group=group, kernel_shape=kernel, **attributes)
         y = self.op(activation, y) if activation else y
         spread = np.sqrt(channels // group * kernel[0] * kernel[1]) * 70 * 0.006
-        return self.quantized(y, self.scales[x] * spread * 0.7, zero)
+        return self.quantized(y, self.scales[x] * spread * 0.7 * shrink, zero)
 
     def byte_product(self, x: str, channels: int, out: int, *, is_gemm: bool = False) -> str:
         w, scales = self.integers(channels, out, axis=1)

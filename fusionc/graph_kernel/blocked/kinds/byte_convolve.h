@@ -164,8 +164,8 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
   const __m512i z = _mm512_set1_epi16((short)zero), lows = _mm512_set1_epi8((char)low),
                 highs = _mm512_set1_epi8((char)high),
                 order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-#define GB_ROUNDED(k, f)                 \
-  _mm512_cvtps_epi32(                    \
+#define GB_ROUNDED(k, f) \
+  GB_TO_INTEGERS(        \
       _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f))
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
     const int next = p + 1 < count ? 2 : 0;
@@ -207,7 +207,7 @@ GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, flo
   for (int k = 0; k < 32; k += 16) {
 #define GB_FLOATS(p) \
   _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))))
-    const __m512i sum = _mm512_cvtps_epi32(
+    const __m512i sum = GB_TO_INTEGERS(
         _mm512_fmadd_ps(f, GB_FLOATS(a + k), _mm512_fmadd_ps(g, GB_FLOATS(b + k), h)));
 #undef GB_FLOATS
     const __m128i made = _mm512_cvtusepi32_epi8(_mm512_max_epi32(sum, _mm512_setzero_si512()));

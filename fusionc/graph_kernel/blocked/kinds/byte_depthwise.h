@@ -55,7 +55,7 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
   _Pragma("GCC unroll 8") for (int r = 0; r < R; ++r) {
     __m512i v[4];
     _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) v[g] =
-        _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][g]), factors[g]));
+        GB_TO_INTEGERS(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][g]), factors[g]));
     _mm512_storeu_si512(
         y + r * GB_BLOCK,
         _mm512_min_epu8(
@@ -82,9 +82,10 @@ GB_DEPTHWISE_ROW(gb_depthwise_2_3, 2, 3)
 GB_DEPTHWISE_ROW(gb_depthwise_1_5, 1, 5)
 GB_DEPTHWISE_ROW(gb_depthwise_2_5, 2, 5)
 
+/* Less a zero point of -128, a weight may be 255, which is no sum of two bytes. */
 GK_INLINE int gb_is_by_quads(const gb_step *s) {
-  return (gb_instructions() & GB_HAS_VNNI_512) && s->stride[0] == s->stride[1] &&
-         s->stride[0] <= 2 && (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
+  return (gb_instructions() & GB_HAS_VNNI_512) && s->zero_weights > -128 &&
+         s->stride[0] == s->stride[1] && s->stride[0] <= 2 && (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
 }
 
 /* The channel of a block that lane k of vector g has. */
