@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from harness import parse
 
 import fusionc
+from fusionc.attempt.verdict import _check_kernels
+from fusionc.model.operators import KERNELS
 from fusionc.verify import Verification
+from fusionc.verify.result import Difference, OptimizerFault
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
@@ -66,6 +70,39 @@ def test_a_result_that_does_not_run_at_the_default_level_has_a_notice_of_its_own
         "onnxruntime cannot run the result at level all, nor the model itself: set SessionOptions."
         'add_session_config_entry("optimization.disable_specified_optimizers", "EliminateIdentity")'
     )
+
+
+@pytest.mark.parametrize(
+    ("levels", "faulty", "compared"),
+    [
+        (("disabled", "all"), [], ["itself"]),
+        (("disabled", "extended", "all"), ["extended"], ["itself"]),
+        (("disabled", "all"), ["all"], ["reference"]),
+        (("disabled",), [], ["reference"]),
+    ],
+)
+def test_kernels_of_integers_are_compared_with_optimizers_that_are_right(
+    levels: tuple[str, ...], faulty: list[str], compared: list[str]
+) -> None:
+    names = list[str]()
+
+    def verified(reference: Path, candidate: Path, **_: Any) -> Verification:
+        names.append("itself" if reference == candidate else "reference")
+        return Verification("equal", 1, "equal in 1 run")
+
+    model = parse("agraph (float[4] x) => (float[4] y) { y = Neg (x) }")
+    quantize = onnx.helper.make_node("QuantizeLinear", ["x", "s"], ["y"])
+    opsets = [onnx.helper.make_opsetid("", 19)]
+    model.functions.append(
+        onnx.helper.make_function(KERNELS, "area", ["x", "s"], ["y"], [quantize], opsets)
+    )
+    onnx.save(model, "c.onnx")
+    candidate = Path("c.onnx")
+    faults = tuple(OptimizerFault(level, Difference("y", "", ""), (), True) for level in faulty)
+    without = Verification("equal", 1, "equal in 1 run", optimizer_faults=faults)
+    check = partial(verified, Path("d.onnx"), candidate, levels=levels)
+    _check_kernels(check, candidate, without)
+    assert names == compared
 
 
 def test_where_a_value_decides_which_sizes_fit_the_hint_asks_for_it() -> None:

@@ -321,6 +321,9 @@ class Operations:
             return False
         if (before.kind.least, before.kind.most) != (0, 255) or not isinstance(kind, ByteClipStep):
             return False
+        # the operation fills the border with its own zero point
+        if self.images.zero_points.get(clip.out, before.kind.zero) != before.kind.zero:
+            return False
         before.kind = replace(before.kind, least=kind.least, most=kind.most)
         self._end_with(before, clip.out)
         return True

@@ -173,10 +173,17 @@ class Places:
             place = self.of(value)
             whole = self.images.image(place.storage[0])
             is_alike = (whole.channels, whole.element_bytes) == (made.channels, made.element_bytes)
+            is_alike = is_alike and self._border(value) == self._border(out)
             fits = place == ImagePlace(value, 0) and is_alike
             if fits and self._read_last[value] == number and self.of(out).storage != value:
                 self._inside[value] = ImagePlace(out, 0)
                 return
+
+    def _border(self, value: Value) -> int | None:
+        """The zero point of bytes, which the border around them holds: only the first step that
+        writes a memory fills its border. None for other images, whose borders are zeros.
+        """
+        return self.images.zero_points.get(value[0])
 
     def _operands_to_overwrite(self, step: Operation) -> list[Value]:
         """The operands whose pixels a step reads before it writes the same pixels."""

@@ -103,6 +103,31 @@ def residual() -> ByteNetwork:
     return n
 
 
+def bordered_sum(channels: int, zero: int, zero_of_sum: int) -> ByteNetwork:
+    """A sum in a convolution, added to an image that is not read later and that a convolution has
+    read with its border. A convolution reads the sum with its border.
+    """
+    n = ByteNetwork(seed=13)
+    x = n.byte_conv(image(n, 7), 7, channels, (1, 1), zero)
+    y = n.byte_conv(x, channels, channels, (3, 3), **SAME)
+    y = n.total(n.byte_conv(y, channels, channels, (3, 3), **SAME), x, zero_of_sum)
+    n.outputs = [n.byte_conv(y, channels, 33, (3, 3), **SAME)]
+    return n
+
+
+def bordered_clip(*, is_fused: bool) -> ByteNetwork:
+    """Bounds of integers that stand for other numbers than before."""
+    n = ByteNetwork(seed=15)
+    x = n.byte_conv(image(n, 24), 24, 40, (3, 3), 128, **SAME)
+    if not is_fused:
+        x = n.clipped(x, 20, 250)
+    y = n.clipped(x, 60, 200)
+    dequantize = n.nodes[-1]
+    dequantize.input[2] = n.const(90, np.uint8)
+    n.outputs = [n.byte_conv(y, 40, 40, (3, 3), **SAME)]
+    return n
+
+
 def pooled() -> ByteNetwork:
     n = ByteNetwork(seed=5)
     x = n.byte_conv(image(n, 3), 3, 70, (7, 7), 0, strides=[2, 2], pads=[3] * 4, activation="Relu")
@@ -149,6 +174,11 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "asymmetric": asymmetric,
     "clipped": clipped,
     "residual": residual,
+    "sum of another border": partial(bordered_sum, 16, 255, 0),
+    "sum of another border, many": partial(bordered_sum, 72, 30, 200),
+    "sum of the same border": partial(bordered_sum, 16, 200, 200),
+    "clipped to another border": partial(bordered_clip, is_fused=True),
+    "clipped twice": partial(bordered_clip, is_fused=False),
     "pooled": pooled,
     "rows": rows,
     "matrix": partial(rows, is_gemm=True),
