@@ -20,7 +20,7 @@ from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 
 if TYPE_CHECKING:
-    from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+    from fusionc.graph_kernel.fusion import Fused
 
 # After this many failed rewrites of one pass the whole pass is left out: finding each failed
 # rewrite takes a search.
@@ -33,8 +33,8 @@ class LeftOut:
 
     rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
-    # products that stay in float32, by the label of their node, and what they would have cost; ""
-    # for those that were not tried one by one
+    # products that stay in float32, by the name that --keep_dtype takes, and what they would have
+    # cost; "" for those that were not tried one by one
     wide: dict[str, str] = field(default_factory=dict)
 
     def roll_back(self, commit: Commit, reason: str) -> None:
@@ -48,14 +48,15 @@ class LeftOut:
 
     def notices(self) -> list[str]:
         """What to tell the user about passes left out and products that stay in float32."""
-        more = [label for label, cost in self.wide.items() if not cost]
+        more = [name for name, cost in self.wide.items() if not cost]
+        rest = f"so do {len(more)} products after these: the report lists all as in float32"
         return [
             *(
                 f"{name} is off: the result was wrong with {_MAX_FAILED_REWRITES} of its rewrites"
                 for name in sorted(self.passes)
             ),
-            *(f"{label} stays in float32: {cost}" for label, cost in self.wide.items() if cost),
-            *([f"so do {len(more)} products after these, from {more[0]} on"] if more else []),
+            *(f"{name} stays in float32: {cost}" for name, cost in self.wide.items() if cost),
+            *([rest] if more else []),
         ]
 
 
@@ -72,12 +73,6 @@ class ConversionAttempt:
     def is_narrow(self) -> bool:
         """Whether its kernels multiply numbers of bfloat16."""
         return self.fused is not None and bool(self.fused.narrow)
-
-
-def _fusion(fusion: GraphKernelFusion, left_out: LeftOut) -> GraphKernelFusion:
-    """Graph kernel fusion in which more products stay in float32."""
-    asked = fusion.stays_wide
-    return replace(fusion, stays_wide=lambda node: node.label() in left_out.wide or asked(node))
 
 
 def attempt(
@@ -119,7 +114,8 @@ def attempt(
             counts = run(model, plan.passes, log, begin, after)
         if plan.fusion is not None and plan.fusion.flags.is_on and not log.is_closed:
             options.progress("graph kernel fusion")
-            fused = _fusion(plan.fusion, left_out).run(model, log)
+            kept = plan.kept.with_names(left_out.wide)
+            fused = replace(plan.fusion, stays_wide=kept.keeps).run(model, log)
             counts = [*counts, *fused.counts]
         proto = write_back(model)
         if log.count:

@@ -89,7 +89,6 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
             enabled,
             kernels,
             is_narrow=options.precision_mode_v2 == MIXED_BFLOAT16 and has_bfloat16(),
-            stays_wide=kept.keeps,
         )
     _require_inputs(options)
     requests = _requests(options)

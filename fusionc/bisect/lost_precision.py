@@ -26,7 +26,8 @@ def keep_in_float32(
     Each is the first product with which those before it break the bound.
     """
     assert done.fused is not None
-    search = _Search(model, reference, left_out, list(done.fused.narrow))
+    products = dict.fromkeys(map(model.plan.kept.name_of, done.fused.narrow))
+    search = _Search(model, reference, left_out, list(products))
     while not losses.is_within and search.products:
         last, costs = search.first_bad(losses)
         left_out.wide[search.products.pop(last)] = str(costs)
@@ -57,7 +58,7 @@ class _Search:
     model: AskedModel
     reference: ReferenceModel
     left_out: LeftOut
-    products: list[str]  # labels of the products that may be of bfloat16, in order
+    products: list[str]  # names of the products that may be of bfloat16, in order
     runs: int = 0
 
     def first_bad(self, losses: PrecisionLosses) -> tuple[int, _Costs]:

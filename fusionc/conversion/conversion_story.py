@@ -55,6 +55,7 @@ def convert(options: Options) -> Report:
                 report.budget,
             )
             report.left_out = len(left_out.rewrites)
+            report.in_float32 = list(left_out.wide)
             report.notices = [*notices, *plog.notices]
     report.log_file = plog.file
     report.seconds = perf_counter() - started

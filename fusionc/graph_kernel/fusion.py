@@ -95,7 +95,7 @@ class Fused:
     # for each graph, a function that says why its remaining operators are in no area
     outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
     # convolutions and products of bfloat16, in order
-    narrow: list[str] = field(default_factory=list)
+    narrow: list[Node] = field(default_factory=list)
 
 
 def always_saves(area: Area) -> float:
@@ -147,7 +147,7 @@ class GraphKernelFusion:
             failed = self.build(list(areas.values())) if self.stages.runs(BUILD) else {}
         for graph, locations in judged.items():
             built = [(at, reason or failed.get(at.area.name)) for at, reason in locations]
-            fused.narrow += _narrow_labels(built)
+            fused.narrow += _narrow_nodes(built)
             self._replace(graph, built, log, fused)
         fused.areas = [
             area for name, area in areas.items() if (KERNELS, name, "") in model.functions
@@ -293,7 +293,6 @@ def fusion_of(
     kernels: KernelLibrary,
     *,
     is_narrow: bool = False,
-    stays_wide: Callable[[Node], bool] = lambda _: False,
 ) -> GraphKernelFusion:
     """Graph kernel fusion with these flags, the `enabled` passes of the registry, and kernels."""
     observer = None
@@ -313,7 +312,6 @@ def fusion_of(
         observer=observer,
         has_programs=has_kernels,
         is_narrow=is_narrow,
-        stays_wide=stays_wide,
         tell=kernels.tell,
     )
 
@@ -325,10 +323,10 @@ def _areas_to_make(judged: Iterable[_Judged]) -> dict[str, Area]:
     }
 
 
-def _narrow_labels(judged: _Judged) -> list[str]:
+def _narrow_nodes(judged: _Judged) -> list[Node]:
     """The convolutions and products of bfloat16 in areas without a reason against them."""
     made = (at for at, reason in judged if reason is None)
-    return [node.label() for at in made for node in narrow_products(at)]
+    return [node for at in made for node in narrow_products(at)]
 
 
 def _nodes_in_areas(judged: _Judged) -> set[Node]:

@@ -48,6 +48,9 @@ class Report:
     budget: Budget | None = None  # the cost of the verification
     notices: list[str] = field(default_factory=list)
     left_out: int = 0  # the number of rewrites that were left out to make the result right
+    # the products that stay in float32 because they would lose too much in bfloat16, by the names
+    # that --keep_dtype takes
+    in_float32: list[str] = field(default_factory=list)
     log_file: Path | None = None
     # the lines of the log about patterns, unless the log already goes to stdout
     pattern_lines: list[str] = field(default_factory=list)

@@ -146,6 +146,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("size", f"{size_text(report.bytes_before)} -> {size_text(report.bytes_after)}"),
         ("verification", report.verification or "skipped"),
         *(("notice", notice) for notice in report.notices),
+        *(("in float32", name) for name in report.in_float32),
     ]
     if report.log_file is not None:
         facts.append(("log", str(report.log_file)))

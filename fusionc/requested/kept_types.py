@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
 
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model.graph import Node
+from fusionc.protos import nodes_of
 from fusionc.protos.node_origin import origin_of
 
 _OPTION = "--keep_dtype"
@@ -23,7 +25,7 @@ class KeptTypes:
 
     names: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
-    _labels: set[str] = field(default_factory=set)  # of the nodes of these types
+    _types_in_model: dict[str, str] = field(default_factory=dict)  # by label of the node
 
     @classmethod
     def in_file(cls, path: Path) -> KeptTypes:
@@ -38,17 +40,29 @@ class KeptTypes:
 
     def find(self, model: onnx.ModelProto) -> list[str]:
         """Look for them in the model; a sentence for the user if some are not there."""
-        nodes = model.graph.node
-        self._labels = {_label(node) for node in nodes if node.op_type in self.types}
-        lost = sorted(self.names - {_label(node) for node in nodes})
-        lost += [f"{_TYPE}{op}" for op in sorted(self.types - {node.op_type for node in nodes})]
+        self._types_in_model = {_label(node): node.op_type for node in nodes_of(model)}
+        lost = sorted(self.names - self._types_in_model.keys())
+        lost += [f"{_TYPE}{op}" for op in sorted(self.types - {*self._types_in_model.values()})]
         return [f"{_OPTION} names what the model does not have: {', '.join(lost)}"] if lost else []
 
     def keeps(self, node: Node) -> bool:
         """Whether a node is one of them, or was made of one."""
-        origin = origin_of(node.proto)
-        labels = {node.label(), *(origin.sources if origin else ())}
-        return node.op in self.types or not labels.isdisjoint(self.names | self._labels)
+        labels = {node.label(), *_sources(node)}
+        known = labels & self._types_in_model.keys()
+        types = {node.op, *(self._types_in_model[label] for label in known)}
+        return not labels.isdisjoint(self.names) or not types.isdisjoint(self.types)
+
+    def with_names(self, names: Iterable[str]) -> KeptTypes:
+        """These and more names."""
+        return replace(self, names=self.names.union(names))
+
+    def name_of(self, product: Node) -> str:
+        """A name that keeps a convolution or product: that of the node of the model that it was
+        made of.
+        """
+        sources = [name for name in _sources(product) if name in self._types_in_model]
+        products = [name for name in sources if _multiplies(self._types_in_model[name])]
+        return next(iter([*products, *sources]), product.label())
 
 
 def _text_of(path: Path) -> str:
@@ -70,6 +84,15 @@ def _text_of(path: Path) -> str:
 def _file_error(what: str, path: Path, code: str) -> UsageError:
     hint = f"give a text file with the name of a node, or {_TYPE}Type, in each line"
     return UsageError(what, where=str(path), hint=hint, code=code)
+
+
+def _sources(node: Node) -> tuple[str, ...]:
+    origin = origin_of(node.proto)
+    return origin.sources if origin else ()
+
+
+def _multiplies(op: str) -> bool:
+    return any(word in op for word in ("Conv", "MatMul", "Gemm"))
 
 
 def _label(node: onnx.NodeProto) -> str:

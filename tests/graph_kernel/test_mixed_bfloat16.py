@@ -4,6 +4,7 @@ that stay in float32 because they break it or because the user says so.
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
 from fusionc.errors import UsageError, VerificationError
+from fusionc.report.table import show_report
 from fusionc.runtime import processor
 
 MODE = {"enable_graph_kernel": True, "precision_mode_v2": "mixed_bfloat16"}
@@ -113,11 +115,18 @@ def test_a_planted_layer_stays_in_float32(planted: str) -> None:
         "in.onnx", output="out.onnx", inputs="in.npz", precision_error=0.02, **MODE
     )
     kept = [notice for notice in report.notices if "stays in float32" in notice]
-    assert len(kept) == 1 and ("conv2" in kept[0] or "r2" in kept[0])
+    assert len(kept) == 1 and kept[0].startswith("conv2 stays in float32: ")
+    assert report.in_float32 == ["conv2"]
     assert report.verification is not None and "within the bound (0.02)" in report.verification
     plain = result(False)
     narrow = result(True)
     assert 1e-5 < np.abs(plain - narrow).max() / np.abs(plain).max() <= 0.02
+    Path("keep.txt").write_text("\n".join(report.in_float32))
+    again = fusionc.convert(
+        "in.onnx", output="kept.onnx", inputs="in.npz", keep_dtype="keep.txt", **MODE
+    )
+    assert not any("float32" in notice or "names" in notice for notice in again.notices)
+    assert Path("kept.onnx").read_bytes() == Path("out.onnx").read_bytes()
 
 
 @needs_bfloat16
@@ -142,6 +151,11 @@ def test_a_bound_that_no_product_keeps() -> None:
         "in.onnx", output="out.onnx", inputs="in.npz", precision_error=1e-6, **MODE
     )
     assert sum("stays in float32" in notice for notice in report.notices) == 5
+    assert sorted(report.in_float32) == [f"conv{number}" for number in range(5)]
+    text = StringIO()
+    show_report(report, text)
+    listed = [line.split() for line in text.getvalue().splitlines() if "in float32" in line]
+    assert [line[-1] for line in listed if line[:2] == ["in", "float32"]] == report.in_float32
     no_effect = "--precision_mode_v2=mixed_bfloat16 has no effect: all products stay in float32"
     assert no_effect in report.notices
     assert np.allclose(result(False), result(True), rtol=1e-3, atol=1e-5)

@@ -46,6 +46,27 @@ def test_what_is_made_of_them(model: Model, tmp_path: Path) -> None:
     assert kept_labels("other", model, tmp_path) == ["first"]
 
 
+def test_the_name_that_keeps_a_product() -> None:
+    """It is that of the product in the model, not of what a pass made of it."""
+    proto = parse("""agraph (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,8,8] y)
+        { p = Identity (x) c = Conv (p, w) y = Relu (c) }""")
+    kept = KeptTypes()
+    kept.find(proto)
+    made = next(iter(typed_model(proto, "", "onnxruntime-cpu").main.nodes))
+    assert kept.name_of(made) == "Identity:p"
+    made.proto.metadata_props.add(key="fusionc.pass", value="APass")
+    made.proto.metadata_props.add(key="fusionc.from", value="gone,Relu:y,Conv:c")
+    assert kept.name_of(made) == "Conv:c"
+    assert kept.with_names(["Conv:c"]).keeps(made) and not kept.keeps(made)
+
+
+def test_nodes_of_subgraphs_are_there() -> None:
+    proto = parse("""agraph (bool c, float[4] x) => (float[4] y) {
+        y = If (c) <then_branch = t () => (float[4] a) { a = Relu (x) },
+                    else_branch = e () => (float[4] b) { b = Neg (x) }> }""")
+    assert KeptTypes(frozenset({"Relu:a"}), frozenset({"Neg"})).find(proto) == []
+
+
 def test_what_is_not_there(model: Model) -> None:
     kept = KeptTypes(frozenset({"first", "third"}), frozenset({"Conv"}))
     (notice,) = kept.find(model.proto)
