@@ -148,16 +148,14 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         *(("notice", notice) for notice in report.notices),
         *(("in float32", name) for name in report.in_float32),
     ]
-    if report.log_file is not None:
-        facts.append(("log", str(report.log_file)))
-    if report.output is not None:
-        facts.append(("output", str(report.output)))
-    if report.kernels is not None:
-        facts.append(("kernels", str(report.kernels)))
-    if report.ready is not None:
-        facts.append(("ready", str(report.ready)))
-    if report.page is not None:
-        facts.append(("report", str(report.page)))
+    files = {
+        "log": report.log_file,
+        "output": report.output,
+        "kernels": report.kernels,
+        "ready": report.ready,
+        "report": report.page,
+    }
+    facts += [(name, str(file)) for name, file in files.items() if file is not None]
     seconds = {stage: f"{time:.2f}" for stage, time in report.stages.items()}
     stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
