@@ -25,6 +25,7 @@ TESTS = Path(__file__).parent
 SECTIONS = ["before", "after", "refuses", "algebra", "source"]
 MODEL = {  # the questions that a pass may ask; the rest of the room reads, writes and changes models
     "fusionc.shapes.elements",
+    "fusionc.model.disjoint_sets",
     "fusionc.model.functions",
     "fusionc.model.graph",
     "fusionc.model.operators",

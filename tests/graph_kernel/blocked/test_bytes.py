@@ -185,6 +185,7 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
 }
 
 
+SANITIZED = ("first", "many", "apart", "depthwise apart", "depthwise uneven", "pooled", "rows")
 ON_INTEGERS = ("first", "asymmetric", "residual", "without bias", "rows")
 
 
@@ -360,9 +361,10 @@ def test_a_bias_for_each_column() -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_steps_stay_inside_their_memory(found: dict[str, Found], tmp_path: Path) -> None:
-    checked = Standalone([one.area for one in found.values()], tmp_path, SANITIZERS)
-    for name, one in found.items():
-        for sizes in SIZES[:3]:
+    some = {name: found[name] for name in SANITIZED}
+    checked = Standalone([one.area for one in some.values()], tmp_path, ["-O0", *SANITIZERS[1:]])
+    for name, one in some.items():
+        for sizes in SIZES[:2]:
             tensors = one.tensors(feeds_of(NETWORKS[name](), sizes))
             for width in widths():
                 checked.run(one.area, tensors, width, MASKS[1])

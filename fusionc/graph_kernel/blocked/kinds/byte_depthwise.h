@@ -85,7 +85,8 @@ GB_DEPTHWISE_ROW(gb_depthwise_2_5, 2, 5)
 /* Less a zero point of -128, a weight may be 255, which is no sum of two bytes. */
 GK_INLINE int gb_is_by_quads(const gb_step *s) {
   return (gb_instructions() & GB_HAS_VNNI_512) && s->zero_weights > -128 &&
-         s->stride[0] == s->stride[1] && s->stride[0] <= 2 && (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
+         s->stride[0] == s->stride[1] && s->stride[0] <= 2 &&
+         (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
 }
 
 /* The channel of a block that lane k of vector g has. */
