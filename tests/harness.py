@@ -18,7 +18,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -37,6 +37,7 @@ from fusionc.protos.node_origin import FROM_KEY, PASS_KEY
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.runtime.processor import has_vnni
 from fusionc.shapes.inference import typed_model
 
 # What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few
@@ -44,6 +45,9 @@ from fusionc.shapes.inference import typed_model
 TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}
 # operators of which a run may depend on those before it
 _REMEMBERING = {*RANDOM_OR_STATEFUL, "Dropout"}
+needs_vnni = pytest.mark.skipif(
+    not has_vnni(), reason="the processor lacks VNNI: sums of uint8 by int8 may saturate on it"
+)
 
 
 InFunctions = Literal["as often", "less often", "never", "once more"]
@@ -64,6 +68,7 @@ class Fires:
     zero_sizes: bool = True  # whether symbolic dimensions may be 0
     inside_if: bool = True  # whether the same graph inside both branches of an If is a case, too
     target: str = "onnxruntime-cpu"
+    needs_vnni: bool = False  # whether the pass rightly stays on a processor without VNNI
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,19 @@ class Stays:
     ir_version: int = 10
     valid: bool = True  # whether onnx.checker accepts the model
     target: str = "onnxruntime-cpu"
+
+
+def with_vnni(cases: Sequence[Fires]) -> list[Fires]:
+    """The same cases for processors with VNNI alone. Without it a test of the pass has to show that
+    it stays.
+    """
+    return [replace(case, needs_vnni=True) for case in cases]
+
+
+def fires_param(case: Fires, *before: Pass) -> Any:
+    """A case as a parameter of a test, after its pass if that is one, too."""
+    name = ": ".join([*(pass_.name for pass_ in before), case.name])
+    return pytest.param(*before, case, id=name, marks=[needs_vnni] if case.needs_vnni else [])
 
 
 def pass_of(name: str) -> Pass:
@@ -97,7 +115,7 @@ def tables(
     """
     assert in_functions in get_args(InFunctions)
 
-    @pytest.mark.parametrize("case", fires, ids=[case.name for case in fires])
+    @pytest.mark.parametrize("case", list(map(fires_param, fires)))
     def test_fires(case: Fires) -> None:
         assert_fires(pass_of(name), case, in_functions)
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from harness import parse
+from harness import needs_vnni, parse
 from onnx import numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -58,7 +58,14 @@ def test_a_style_answers_nearly_the_same(name: str, source: Path) -> None:
     assert 0 < np.abs(expected - answer).max() <= APART.get(name, 0.05) * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", [style.name for style in WRITTEN if style.is_quantized])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(style.name, marks=[needs_vnni] if style.name in ("s8s8", "u8u8") else [])
+        for style in WRITTEN
+        if style.is_quantized
+    ],
+)
 def test_signedness_changes_no_bit(name: str, source: Path) -> None:
     model = made(name, source)
     after = low_precision.after_signedness(model, source.parent)

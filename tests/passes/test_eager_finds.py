@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import onnx
 import pytest
-from harness import Fires, assert_same_numbers, effected, optimize, parse
+from harness import Fires, assert_same_numbers, effected, fires_param, optimize, parse
 from onnx import ModelProto, compose
 from test_variations import load_fires
 
@@ -24,9 +24,7 @@ SEARCHING = [
     for p in PASSES
     if p.name != "AutomaticUbFusion" and any(pattern.find for pattern in p.patterns)
 ]
-CASES = [
-    pytest.param(p, case, id=f"{p.name}: {case.name}") for p in SEARCHING for case in load_fires(p)
-]
+CASES = [fires_param(case, p) for p in SEARCHING for case in load_fires(p)]
 
 
 def eager(pass_: Pass) -> Pass:

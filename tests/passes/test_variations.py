@@ -20,6 +20,7 @@ from harness import (
     assert_same_numbers,
     compare,
     effected,
+    fires_param,
     interface,
     make_feeds,
     operators,
@@ -54,9 +55,7 @@ def load_fires(pass_: Pass) -> list[Fires]:
     return list(getattr(load_tests(pass_), "FIRES", []))
 
 
-CASES = [
-    pytest.param(p, case, id=f"{p.name}: {case.name}") for p in PASSES for case in load_fires(p)
-]
+CASES = [fires_param(case, p) for p in PASSES for case in load_fires(p)]
 # The scope lets all tests of one case run one after the other, so that they can share what is made of it.
 every_case = pytest.mark.parametrize(("pass_", "case"), CASES, scope="module")
 

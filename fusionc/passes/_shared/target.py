@@ -5,9 +5,11 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, refuse, unknown
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
+from fusionc.runtime.processor import has_vnni
 
 # the floating-point types for which runtimes have kernels of most operators
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+SATURATES = "without VNNI, products with these weights may saturate"  # a reason to refuse
 
 
 def require_floats(value: Edge) -> None:
@@ -20,6 +22,14 @@ def require_onnxruntime(m: Match) -> None:
     """Refuse other targets than onnxruntime, because the gain was measured for onnxruntime only."""
     if not m.graph.model.is_for_onnxruntime:
         refuse(f"for target {m.graph.model.target} no gain is known")
+
+
+def require_vnni() -> None:
+    """Refuse a product of uint8 and int8 if the processor lacks VNNI: sums of two products may
+    saturate at 16 bits then.
+    """
+    if not has_vnni():
+        refuse(SATURATES)
 
 
 def require_kernel(m: Match, name: str) -> None:

@@ -45,6 +45,7 @@ from fusionc.operators.signedness import (
     opposite,
 )
 from fusionc.passes._shared.constants import SHARED, dims_of, would_double
+from fusionc.passes._shared.target import SATURATES
 from fusionc.rewrite.soundness import node_in
 from fusionc.runtime.processor import has_vnni
 
@@ -480,7 +481,7 @@ class _Decisions:
             weights = [value for region in component for value in region.values]
         if all(value is not None and self._is_small(value, target) for value in weights):
             return ""
-        return "without VNNI, products with these weights may saturate"
+        return SATURATES
 
     def _is_small(self, value: Edge, target: int) -> bool:
         """Whether weights are small once they are signed, or stay unsigned."""

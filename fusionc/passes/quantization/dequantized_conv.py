@@ -12,7 +12,7 @@ from fusionc.model.tensors import Array
 from fusionc.operators.integer_operators import INTEGERS
 from fusionc.operators.signedness import MOST_PRODUCTS, OPPOSITE, SIGNED, UNSIGNED, opposite
 from fusionc.passes._shared.constants import SHARED, array_of, dims_of, would_double
-from fusionc.passes._shared.target import require_onnxruntime
+from fusionc.passes._shared.target import require_onnxruntime, require_vnni
 from fusionc.rewrite import (
     Match,
     Pattern,
@@ -26,7 +26,6 @@ from fusionc.rewrite import (
     refuse,
     var,
 )
-from fusionc.runtime.processor import has_vnni
 
 _LEAST = float(np.finfo(np.float32).tiny)  # of a scale
 _LARGEST = 2.0**100
@@ -118,13 +117,12 @@ class DequantizedConvPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        if not has_vnni():
-            refuse("without VNNI, products with these weights may saturate")
         _require_deep(m)
         _require_bytes(m)
         points = np.unique(_zero_point(m.W, m.w))
         if points.size != 1:
             refuse("the weights have several zero points")
+        require_vnni()
         scale = new.const(_scale(m))
         zero = _zero_point(m.q, m.z).reshape(())
         signed_zero = new.const(_as_type(zero, SIGNED))

@@ -11,7 +11,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.operators.integer_operators import INTEGERS
 from fusionc.operators.signedness import MOST_PRODUCTS, OPPOSITE, SIGNED, UNSIGNED
 from fusionc.passes._shared.constants import SHARED, array_of, dims_of, would_double
-from fusionc.passes._shared.target import require_onnxruntime
+from fusionc.passes._shared.target import require_onnxruntime, require_vnni
 from fusionc.passes.quantization._scaled_conv_integer import (
     SCALED,
     W,
@@ -35,7 +35,6 @@ from fusionc.rewrite import (
     refuse,
     var,
 )
-from fusionc.runtime.processor import has_vnni
 
 _FEW = 64  # channels with which the transpositions take longer than the product gains
 _TO_THE_END = (1 << 31) - 1
@@ -87,11 +86,10 @@ def _rows(data: Edge, strides: Sequence[int], new: Tape) -> Edge:
 def _product(m: Match, new: Tape, columns: Sequence[Edge | None]) -> Result:
     """The product over the channels, with the scale, zero point and addend of each column."""
     require_onnxruntime(m)
-    if not has_vnni():
-        refuse("without VNNI, products with these weights may saturate")
     _require_pointwise(m)
     _require_weights(m)
     _require_scales(m)
+    require_vnni()
     scale, zero, addend = columns
     weights = array_of(m.W)
     matrix = new.const(np.ascontiguousarray(weights.reshape(weights.shape[:2]).T), like=m.W)

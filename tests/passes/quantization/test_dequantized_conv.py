@@ -1,8 +1,19 @@
 import numpy as np
 import pytest
-from harness import Fires, Stays, effected, optimize, parse, pass_of, session, tables
+from harness import (
+    Fires,
+    Stays,
+    effected,
+    needs_vnni,
+    optimize,
+    parse,
+    pass_of,
+    session,
+    tables,
+    with_vnni,
+)
 
-from fusionc.passes.quantization import dequantized_conv
+from fusionc.passes._shared import target
 
 GRIDS = "float s = {0.05}, uint8 z = {120}, float[3] t = {0.01, 0.02, 0.005}, int8[3] w = {0, 0, 0}, float[3] B = {0.1, -0.2, 0.3}"
 NUMBERS = ", ".join(str(number * 37 % 256 - 128) for number in range(3 * 64 * 9))
@@ -52,26 +63,27 @@ STAYS = [
     Stays("another target", conv(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 LEFT = ["DequantizeLinear", "QuantizeLinear", "ConvInteger", "Cast", "Mul"]
-FIRES = [
+FIRES = with_vnni([
     Fires("3 × 3", conv(), [*LEFT, "Reshape", "Add", "Relu"], inside_if=False),
     Fires("signed data", SIGNED, [*LEFT, "Reshape", "Add", "Relu"], inside_if=False),
     Fires("unsigned weights", UNSIGNED_WEIGHTS, [*LEFT, "Reshape", "Add", "Relu"], inside_if=False),
     Fires("one scale", ONE_SCALE, [*LEFT, "Reshape", "Add", "Relu"], inside_if=False),
     Fires("no bias", conv("<strides = [2, 2]>").replace("(d, v, B)", "(d, v)"), [*LEFT, "Relu"], inside_if=False),
     Fires("no zero points", conv().replace("(q, s, z)", "(q, s)").replace("(W, t, w)", "(W, t)"), [*LEFT, "Reshape", "Add", "Relu"], inside_if=False),
-]  # fmt: skip
+])  # fmt: skip
 
 test_stays, test_fires = tables("DequantizedConvPass", STAYS, FIRES, in_functions="never")
 
 
 def test_without_vnni_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dequantized_conv, "has_vnni", lambda: False)
+    monkeypatch.setattr(target, "has_vnni", lambda: False)
     _, counts = optimize(parse(conv()), [pass_of("DequantizedConvPass")])
     assert [reason for count in counts for reason in count.refused] == [
         "without VNNI, products with these weights may saturate"
     ]
 
 
+@needs_vnni
 @pytest.mark.parametrize("model", [conv(), SIGNED])
 def test_all_256_numbers_are_the_same_integers(model: str) -> None:
     exact = parse(model.replace("{0.05}", "{1}").replace("{0.01, 0.02, 0.005}", "{1, 1, 1}").replace("{0.1, -0.2, 0.3}", "{1, 2, 3}"))  # fmt: skip

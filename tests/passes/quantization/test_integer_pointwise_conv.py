@@ -1,8 +1,19 @@
 import numpy as np
 import pytest
-from harness import Fires, Stays, effected, optimize, parse, pass_of, session, tables
+from harness import (
+    Fires,
+    Stays,
+    effected,
+    needs_vnni,
+    optimize,
+    parse,
+    pass_of,
+    session,
+    tables,
+    with_vnni,
+)
 
-from fusionc.passes.quantization import integer_pointwise_conv
+from fusionc.passes._shared import target
 
 GRIDS = "float s = {0.05}, uint8 z = {120}, float[3] t = {0.01, 0.02, 0.005}, int8[3] w = {0, 0, 0}, float[3] B = {0.1, -0.2, 0.3}"
 NUMBERS = ", ".join(str(number * 37 % 256 - 128) for number in range(192))
@@ -84,7 +95,7 @@ STAYS = [
 ]  # fmt: skip
 LEFT = ["Transpose", "MatMulIntegerToFloat", "Transpose", "Relu"]
 DYNAMIC = ["DynamicQuantizeLinear", "Transpose", "MatMulIntegerToFloat", "Transpose"]
-FIRES = [
+FIRES = with_vnni([
     Fires("ConvInteger and a bias", integer(), DYNAMIC),
     Fires("ConvInteger, a number for each channel", integer(constants=BY_CHANNEL), DYNAMIC),
     Fires("ConvInteger, scaled twice", integer("k = Mul (c, s) m = Mul (t, k) y = Add (B, m)"), DYNAMIC),
@@ -102,19 +113,20 @@ FIRES = [
     Fires("no bias", conv().replace("(d, v, B)", "(d, v)"), LEFT),
     Fires("no padding by name", conv('<auto_pad = "VALID", dilations = [2, 2]>'), LEFT),
     Fires("the data are read elsewhere", conv(more="e = Neg (d) y = Relu (c)", out=", float[?,?,?,?] e"), ["DequantizeLinear", *LEFT[:3], "Neg", "Relu"]),
-]  # fmt: skip
+])  # fmt: skip
 
 test_stays, test_fires = tables("IntegerPointwiseConvPass", STAYS, FIRES, in_functions="never")
 
 
 def test_without_vnni_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integer_pointwise_conv, "has_vnni", lambda: False)
+    monkeypatch.setattr(target, "has_vnni", lambda: False)
     _, counts = optimize(parse(conv()), [pass_of("IntegerPointwiseConvPass")])
     assert [reason for count in counts for reason in count.refused] == [
         "without VNNI, products with these weights may saturate"
     ]
 
 
+@needs_vnni
 def test_the_largest_products_do_not_saturate() -> None:
     model = parse(
         conv(constants=f"{GRIDS}, int8[3,600,1,1] W = {{{', '.join(['-128'] * 1800)}}}")

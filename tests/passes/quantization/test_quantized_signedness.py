@@ -139,7 +139,7 @@ STAYS = [
 ]  # fmt: skip
 FIRES = [
     Fires("quantized again", AGAIN.format(CONSTANTS, "", "f"), ["QuantizeLinear", "DequantizeLinear", "QuantizeLinear", "Concat", "DequantizeLinear", "DequantizeLinear", "MatMul"]),
-    Fires("weights of one type", LSTM, ["DynamicQuantizeLSTM"], zero_sizes=False),
+    Fires("weights of one type", LSTM, ["DynamicQuantizeLSTM"], zero_sizes=False, needs_vnni=True),
     Fires("int8 everywhere", QDQ.format(CONSTANTS, "", ""), OPERATORS, effected=2),
     Fires("no zero point of what is read", QDQ.format(CONSTANTS.replace("{3}", "{0}"), "", "").replace("d = DequantizeLinear (q, s, z)", "d = DequantizeLinear (q, s)"), OPERATORS, effected=2),
     Fires("moved between", QDQ.format(CONSTANTS, "a = Identity (q) b = Concat <axis = 0> (a, q)", "").replace("(q, s, z) w", "(b, s, z) w"), ["QuantizeLinear", "Identity", "Concat", *OPERATORS[1:]], effected=2),
@@ -154,8 +154,8 @@ FIRES = [
     Fires("uint8 weights of a dynamic product", INTEGERS.format(WEIGHTS + ", uint8 e = {128}", ", z, e"), ["DynamicQuantizeLinear", "MatMulInteger"]),
     Fires("one zero point for each column", INTEGERS.format(WEIGHTS + ", uint8[3] e = {128, 127, 129}", ", z, e"), ["DynamicQuantizeLinear", "MatMulInteger"]),
     Fires("int8 in and out of QLinearConv", conv("int8 z = {3}", SIGNED_WEIGHTS, "int8 e = {0}", QLINEAR), ["QuantizeLinear", "QLinearConv", "DequantizeLinear"]),
-    Fires("uint8 weights of QLinearConv", conv("uint8 z = {131}", UNSIGNED_WEIGHTS, "uint8 e = {128}", QLINEAR), ["QuantizeLinear", "QLinearConv", "DequantizeLinear"]),
-    Fires("int8 weights of ConvInteger, then its data", conv("uint8 z = {131}", SIGNED_WEIGHTS, "int8 e = {0}", CONVINTEGER), ["QuantizeLinear", "ConvInteger", "Cast"], effected=2),
+    Fires("uint8 weights of QLinearConv", conv("uint8 z = {131}", UNSIGNED_WEIGHTS, "uint8 e = {128}", QLINEAR), ["QuantizeLinear", "QLinearConv", "DequantizeLinear"], needs_vnni=True),
+    Fires("int8 weights of ConvInteger, then its data", conv("uint8 z = {131}", SIGNED_WEIGHTS, "int8 e = {0}", CONVINTEGER), ["QuantizeLinear", "ConvInteger", "Cast"], effected=2, needs_vnni=True),
 ]  # fmt: skip
 
 test_stays, test_fires = tables("QuantizedSignednessPass", STAYS, FIRES, in_functions="less often")
