@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from fusionc.graph_kernel.blocked.convolution_operators import channels_and_window
 from fusionc.graph_kernel.blocked.image_area import (
     SIGN,
     Image,
@@ -42,9 +43,9 @@ from fusionc.graph_kernel.blocked.kinds.byte_elements import (
 from fusionc.graph_kernel.blocked.step_kind import KernelWindow, StepKind
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.operators.integer_operators import BYTES
 
 _F32 = np.float32
-_BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _BLOCK = 64  # bytes of a block of channels
 _MOST_PLANAR = 4  # channels that lie together in four bytes
 _MOST_COLUMNS = 16  # of a kernel that reads such pixels
@@ -152,7 +153,7 @@ def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> 
 
 def _is_bytes(images: ImageArea, name: str) -> bool:
     value = images.area.values.get(name)
-    return value is not None and value.dtype in _BYTES
+    return value is not None and value.dtype in BYTES
 
 
 def _grid(images: ImageArea, node: onnx.NodeProto) -> _Grid:
@@ -214,7 +215,7 @@ def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple
     value = images.area.values.get(name)
     if value is None or name not in images.area.inputs:
         raise UnfitOperator("its weights are not known before the model runs")
-    if value.dtype not in _BYTES:
+    if value.dtype not in BYTES:
         raise UnfitOperator("its weights do not have 8 bits")
     sizes = tuple(size for size in value.shape if isinstance(size, int))
     made = 0 if node.op_type == "Conv" or attribute(node, "transB", 0) else 1
@@ -280,12 +281,7 @@ def _convolution(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodePro
     x, _ = _operand(images, core, 0)
     image = images.image(x)
     _, _, shape, _ = _weights(images, core)
-    if len(shape) != 4:
-        raise UnfitOperator("its weights do not have four axes")
-    out, taken, *kernel = shape
-    window = window_of(core, (kernel[0], kernel[1]), image)
-    if taken * window.group != image.channels or out % window.group:
-        raise UnfitOperator("its weights do not fit its image")
+    out, window = channels_and_window(core, shape, image)
     kind = _kind_of_convolution(images, x, image.channels, out, window)
     operation = _sums(images, core, quantize, kind, out, window)
     images.note(operation.out, pooled(image, window, out))

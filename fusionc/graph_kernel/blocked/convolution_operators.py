@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from fusionc.graph_kernel.blocked.image_activations import fused_activation
-from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep, GroupedStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind, ConvStep, FirstStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, are_vectors
@@ -19,13 +21,7 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """Conv, or onnxruntime's FusedConv. Raises UnfitOperator."""
     x, w, bias, second = [*node.input, "", ""][:4]
     image = images.image(x)
-    shape = images.weights(w)
-    if len(shape) != 4:
-        raise UnfitOperator("its weights do not have four axes")
-    out, taken, *kernel = shape
-    window = window_of(node, (kernel[0], kernel[1]), image)
-    if taken * window.group != image.channels or out % window.group:
-        raise UnfitOperator("its weights do not fit its image")
+    out, window = channels_and_window(node, images.weights(w), image)
     if bias and images.weights(bias) != (out,):
         raise UnfitOperator("its bias does not fit its weights")
     kind = _kind(images, x, image.channels, out, window)
@@ -45,6 +41,21 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
         images.require_same(second, operation.out)
         operation.second = second
     return operation
+
+
+def channels_and_window(
+    node: onnx.NodeProto, weights: Sequence[int], image: Image
+) -> tuple[int, KernelWindow]:
+    """The channels that a Conv makes of an image, and its window. `weights` is the shape of its
+    weights. Raises UnfitOperator if they do not fit the image.
+    """
+    if len(weights) != 4:
+        raise UnfitOperator("its weights do not have four axes")
+    out, taken, *kernel = weights
+    window = window_of(node, (kernel[0], kernel[1]), image)
+    if taken * window.group != image.channels or out % window.group:
+        raise UnfitOperator("its weights do not fit its image")
+    return out, window
 
 
 def _kind(

@@ -22,11 +22,11 @@ from fusionc.graph_kernel.blocked.step_kind import (
 )
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.operators.integer_operators import BYTES
 
 _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
 Numbers = float | tuple[float, ...]  # for all channels, or for each
-_BYTES = (TensorProto.UINT8, TensorProto.INT8)
 SIGN = 128  # the bit that makes unsigned bytes of signed ones, with the same order
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
@@ -192,7 +192,7 @@ class ImageArea:
     def note(self, name: str, computed: Image | None) -> None:
         """An image: what the area declares of it, and what its operators make it."""
         value = self.area.values[name]
-        is_bytes = value.dtype in _BYTES and self.has_bytes
+        is_bytes = value.dtype in BYTES and self.has_bytes
         is_image = value.dtype == TensorProto.FLOAT or is_bytes
         if not is_image or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
             raise UnfitOperator("it computes a value that is not a float32 image")

@@ -141,6 +141,17 @@ typedef struct {
   int (*add_quarters)(const float *packed, float *to, ptrdiff_t in);
 } gb_width;
 
+/* The rows or columns of an image that a window reads: from `first` up to before `last`. */
+typedef struct {
+  ptrdiff_t first, last;
+} gb_span;
+
+static inline __attribute__((always_inline, unused)) gb_span gb_span_of(ptrdiff_t start, int kernel,
+                                                                        ptrdiff_t size) {
+  const ptrdiff_t end = start + kernel;
+  return (gb_span){start < 0 ? 0 : start, end > size ? size : end};
+}
+
 typedef float gb_four __attribute__((vector_size(16), aligned(4)));
 
 #if defined(__clang__) || __GNUC__ >= 12

@@ -35,14 +35,14 @@ void GB(byte_max_pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const uint8_t *image =
         (const uint8_t *)(c->in.data + at.image * c->in.image + at.block * c->in.plane);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
-    const ptrdiff_t top = at.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
-    const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
+    const gb_span rows =
+        gb_span_of(at.row * s->stride[0] - s->pads[0], s->kernel[0], c->in.height);
     for (ptrdiff_t k = 0; k < at.count; ++k, y += GB_BLOCK) {
-      const ptrdiff_t left = k * s->stride[1] - s->pads[1], right = left + s->kernel[1];
-      const ptrdiff_t from = left < 0 ? 0 : left, to = right > c->in.width ? c->in.width : right;
+      const gb_span columns =
+          gb_span_of(k * s->stride[1] - s->pads[1], s->kernel[1], c->in.width);
       uint8_t largest[GB_BLOCK] = {0};
-      for (ptrdiff_t i = first; i < last; ++i)
-        for (ptrdiff_t j = from; j < to; ++j) {
+      for (ptrdiff_t i = rows.first; i < rows.last; ++i)
+        for (ptrdiff_t j = columns.first; j < columns.last; ++j) {
           const uint8_t *x = image + 4 * (i * c->in.row + j * c->in.pixel);
           for (int v = 0; v < GB_BLOCK; ++v) largest[v] = x[v] > largest[v] ? x[v] : largest[v];
         }

@@ -8,14 +8,14 @@ void GB(pool_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
        ++unit, GB(advance)(c, &p, c->out.blocks)) {
     const float *image = c->in.data + p.image * c->in.image + p.block * c->in.plane;
     float *y = GB(at)(&c->out, &p);
-    const ptrdiff_t top = p.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
-    const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
+    const gb_span rows =
+        gb_span_of(p.row * s->stride[0] - s->pads[0], s->kernel[0], c->in.height);
     for (ptrdiff_t k = 0; k < p.count; ++k) {
-      const ptrdiff_t left = k * s->stride[1] - s->pads[1], right = left + s->kernel[1];
-      const ptrdiff_t from = left < 0 ? 0 : left, to = right > c->in.width ? c->in.width : right;
+      const gb_span columns =
+          gb_span_of(k * s->stride[1] - s->pads[1], s->kernel[1], c->in.width);
       GB(vec) lower = GB(all)(-INFINITY), upper = lower;
-      for (ptrdiff_t i = first; i < last; ++i)
-        for (ptrdiff_t j = from; j < to; ++j) {
+      for (ptrdiff_t i = rows.first; i < rows.last; ++i)
+        for (ptrdiff_t j = columns.first; j < columns.last; ++j) {
           const GB(bits) both = *(const GB(bits) *)(image + i * c->in.row + j * GB_V);
           lower = GB_MAX(lower, gb_lower_halves(both));
           upper = GB_MAX(upper, gb_upper_halves(both));

@@ -11,7 +11,7 @@ void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
     const float *image = c->in.data + p.image * c->in.image + p.block * c->in.plane;
     float *y = GB(at)(&c->out, &p);
     const ptrdiff_t top = p.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
-    const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
+    const gb_span rows = gb_span_of(top, s->kernel[0], c->in.height);
     if (is_picked) {
       const float *x = image + top * c->in.row;
       for (ptrdiff_t k = 0; k < p.count; ++k)
@@ -19,16 +19,16 @@ void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
     }
     for (ptrdiff_t k = is_picked ? p.count : 0; k < p.count; ++k) {
       const ptrdiff_t left = k * s->stride[1] - s->pads[1], right = left + s->kernel[1];
-      const ptrdiff_t from = left < 0 ? 0 : left, to = right > c->in.width ? c->in.width : right;
+      const gb_span columns = gb_span_of(left, s->kernel[1], c->in.width);
       GB(vec) found = GB(all)(is_largest ? -INFINITY : 0.0f);
-      for (ptrdiff_t i = first; i < last; ++i)
-        for (ptrdiff_t j = from; j < to; ++j) {
+      for (ptrdiff_t i = rows.first; i < rows.last; ++i)
+        for (ptrdiff_t j = columns.first; j < columns.last; ++j) {
           const GB(vec) x = GB(load)(image + i * c->in.row + j * GB_V);
           /* of NaN mostly as onnxruntime: the last one decides */
           found = is_largest ? GB_MAX(found, x) : found + x;
         }
       if (!is_largest) {
-        ptrdiff_t high = last - first, wide = to - from;
+        ptrdiff_t high = rows.last - rows.first, wide = columns.last - columns.first;
         if (s->counts_border) { /* zeros count, but none beyond them */
           const ptrdiff_t below = c->in.height + s->pads[2], behind = c->in.width + s->pads[3];
           high = (bottom < below ? bottom : below) - top;
