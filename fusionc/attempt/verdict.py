@@ -148,10 +148,8 @@ def _check_kernels(
     is_checked = level in check.keywords["levels"]
     is_at_fault = any(fault.level == level for fault in without.optimizer_faults)
     if is_checked and not is_at_fault and _has_kernels_of_integers(candidate):
-        in_integers = partial(check, level=level, levels=(), ahead=None)
-        verification = in_integers.func(
-            candidate, candidate, *in_integers.args[2:], **in_integers.keywords
-        )
+        settings = {**check.keywords, "level": level, "levels": (), "ahead": None}
+        verification = check.func(candidate, candidate, **settings)
         if verification.status == "equal":
             return verification
     return check()
