@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from fusionc.operators.signedness import OPPOSITE
@@ -21,6 +23,9 @@ from fusionc.rewrite import (
     var,
 )
 
+_LARGEST_DENOMINATOR = 64
+_RELATIVE_ERROR = 3e-7  # a quotient of two float32 numbers has at most 1.2e-7
+
 
 class QuantizedMeanPass(UBFusionPass):
     """A mean over pixels between integers becomes a GlobalAveragePool, which runs in integers.
@@ -28,8 +33,9 @@ class QuantizedMeanPass(UBFusionPass):
     before   QuantizeLinear(ReduceMean(DequantizeLinear(q)), …) over all axes from 2 on
     after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q)), …), with a Flatten where the
              axes are dropped
-    refuses  other axes, or unknown ones; more than one scale; types other than 8 bits; other
-             targets
+    refuses  other axes, or unknown ones; more than one scale; a quotient s/t of small integers,
+             where many sums lie exactly between two steps and any rounding error picks the other
+             one; types other than 8 bits; other targets
     never    a mean that others read; scales that are not constants
     algebra  both are Σx/n
     source   squeeze-and-excite of a quantized EfficientNet: onnxruntime has
@@ -61,9 +67,20 @@ class QuantizedMeanPass(UBFusionPass):
             refuse("the mean is not over all axes from 2 on")
         if any(np.prod(dims_of(scale)) != 1 for scale in (m.s, m.t)):
             refuse("more than one scale")
+        if _is_simple_quotient(m.s.constant().item(), m.t.constant().item()):
+            refuse("the quotient of the scales is simple, so many means lie between two steps")
         if m.q.elem_type not in OPPOSITE or m.quantize.outputs[0].elem_type != m.q.elem_type:
             refuse("the integers are not of one type of 8 bits")
         pooled = new.GlobalAveragePool(image)
         if not m.mean.attr("keepdims"):
             pooled = new.Flatten(pooled)
         return new.QuantizeLinear(pooled, m.t, m.w, like=m.quantize)
+
+
+def _is_simple_quotient(scale: float, divisor: float) -> bool:
+    """Whether this is a fraction with a small denominator, apart from the scales' rounding."""
+    if not (0 < scale < np.inf and 0 < divisor < np.inf):
+        return True
+    quotient = scale / divisor
+    nearest = float(Fraction(quotient).limit_denominator(_LARGEST_DENOMINATOR))
+    return abs(nearest - quotient) <= _RELATIVE_ERROR * quotient
