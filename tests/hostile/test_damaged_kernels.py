@@ -8,6 +8,7 @@ never wrong, and a model is never left with a library that does not load.
 from __future__ import annotations
 
 import ctypes
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,13 +65,24 @@ DAMAGE = {
 }
 
 
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with in.onnx, what one conversion made of it, and the cache with its kernels."""
+    folder = tmp_path_factory.mktemp("converted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        onnx.save(parse(GATE), "in.onnx")
+        fusionc.convert("in.onnx", output="first.onnx", enable_graph_kernel=True, verify=False)
+    return folder
+
+
 @pytest.fixture
-def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache, in which lie the kernels of one conversion of in.onnx."""
+def kernels(converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache, in which lie the kernels of one conversion of in.onnx, in a copy of its folder."""
+    shutil.copytree(converted, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    onnx.save(parse(GATE), "in.onnx")
-    fusionc.convert("in.onnx", output="first.onnx", enable_graph_kernel=True, verify=False)
     return tmp_path / "cache" / "fusionc" / "kernels"
 
 

@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ def test_the_headings_of_the_registry_are_the_folders() -> None:
     assert seen == folders
 
 
+@cache
 def tables_of(pass_: Pass) -> tuple[list[Stays], list[Fires]]:
     path = TESTS / module_of(pass_).parent.name / f"test_{module_of(pass_).stem}.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
