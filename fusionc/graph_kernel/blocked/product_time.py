@@ -23,7 +23,7 @@ import math
 from fusionc.graph_kernel.blocked.step_kind import Activation
 
 _PRODUCTS = 48e9  # multiplications in a second
-_PAGES_APART = 0.9  # the share of that which onnxruntime reaches if rows are whole pages apart
+_PAGES_APART = 0.9  # onnxruntime reaches this share of _PRODUCTS if rows are whole pages apart
 _PAGE = 1024  # floats
 _FEW = 32  # up to this many rows count as few; for few rows onnxruntime …
 _FEW_SHARE = 0.93  # … would reach this share of _PRODUCTS with full tiles …

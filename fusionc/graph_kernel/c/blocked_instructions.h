@@ -1,6 +1,6 @@
 /* Which instructions for narrow numbers the processor has, in addition to vectors. */
-/* Whether the environment variable that lists disabled instructions names this one. It is for tests
- * and measurements. */
+/* Whether FUSIONC_KERNELS_WITHOUT names these instructions. Tests and measurements disable
+ * instructions with this environment variable. */
 static int gb_is_masked(const char *name) {
   const char *masked = getenv("FUSIONC_KERNELS_WITHOUT");
   return masked && strstr(masked, name);
@@ -49,8 +49,8 @@ int gb_instructions(void) {
   return known;
 }
 
-/* Whether vector products of bfloat16 take less time than those of float32. On AMD's processors they
- * are twice as fast, on Intel's half as fast (Sapphire Rapids: 61 and 123 products in a
+/* Whether vector products of bfloat16 take less time than those of float32. On AMD's processors
+ * they are twice as fast, on Intel's half as fast (Sapphire Rapids: 61 and 123 products in a
  * nanosecond). */
 static int gb_pays_narrow_vectors(void) {
 #if defined(__x86_64__)

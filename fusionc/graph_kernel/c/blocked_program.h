@@ -4,8 +4,8 @@
  * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the
  * block], with a border of zeros (halo) around rows and columns. A block has as many channels as
  * the vectors of the processor, which is known when the session is created. Nothing in the model
- * depends on it. Images of narrower elements use the same number of bytes for a pixel of a block, so
- * a block has more channels.
+ * depends on it. Images of narrower elements use the same number of bytes for a pixel of a block,
+ * so a block has more channels.
  *
  * Text generated from blocked/ precedes this header: the enumeration of kinds, which ends with
  * GB_KINDS, that of activations, and GB_FIELDS, the fields that only steps of some kinds have. */
@@ -81,8 +81,8 @@ typedef struct gb_call {
   int is_strassen;
   /* scratch memory keeps the factors of a chunk from one task of a thread to its next one */
   int keeps_chunk;
-  /* derived from the weights once and kept: for Strassen's algorithm the sums of their quarters; for
-   * Winograd's the transformed weights, or NULL if each task transforms them */
+  /* derived from the weights once and kept: for Strassen's algorithm the sums of their quarters;
+   * for Winograd's the transformed weights, or NULL if each task transforms them */
   const float *derived;
   /* for Strassen's algorithm: whether the columns of each group are of similar magnitude */
   const float *even;

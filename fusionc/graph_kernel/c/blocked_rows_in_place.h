@@ -25,9 +25,9 @@ static int gb_whole_rows(const gb_program *p, int buffer) {
   return storage->rows && b->first == 0 && b->channels == storage->channels ? b->storage : -1;
 }
 
-/* Lets a product write its rows directly to the tensors of stores. That needs rows that only stores
- * read, with each channel stored once, and tensors whose channels are whole vectors and begin with a
- * pair of blocks. */
+/* Lets a product write its rows directly to the tensors of stores. That needs rows that only
+ * stores read, with each channel stored once, and tensors whose channels are whole vectors and
+ * begin with a pair of blocks. */
 static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const gb_step *maker = &p->steps[k];

@@ -139,8 +139,8 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
 }
 
 /* Makes the state of a program for a session; NULL if there is no memory. `constants` are the
- * tensors that are weights. All packed weights share one allocation, so that small ones are in large
- * pages too. */
+ * tensors that are weights. All packed weights share one allocation, so that small ones are in
+ * large pages too. */
 static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) {
   const gb_program *p = kernel->program;
   gb_state *state = calloc(1, sizeof *state);

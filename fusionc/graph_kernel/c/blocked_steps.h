@@ -1,7 +1,7 @@
 /* One run. Threads of onnxruntime go through the steps together. Each thread begins with its own
- * share of a step's tasks, if possible for the pixels that it computed in the preceding step. Then
- * it takes tasks from the shares of others, so a thread that comes late, or never, delays nothing. A
- * thread only waits for tasks that another one is running. */
+ * share of a step's tasks, if possible for the pixels that it computed in the preceding step.
+ * Then it takes tasks from the shares of others, so a thread that comes late, or never, delays
+ * nothing. A thread only waits for tasks that another one is running. */
 typedef struct {
   const gb_state *state;
   gb_plan *plan;
@@ -28,8 +28,8 @@ static void gb_give_back(gb_state *state, gb_plan *plan) {
   gb_free_plan(__atomic_exchange_n((void **)&state->spare, plan, __ATOMIC_SEQ_CST));
 }
 
-/* Clears the border of some blocks of an image that a step makes: zeros, or the zero point of bytes.
- * The border after one row and before the next is one piece. */
+/* Clears the border of some blocks of an image that a step makes: zeros, or the zero point of
+ * bytes. The border after one row and before the next is one piece. */
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
   const ptrdiff_t side = c->halo * image->pixel, ends = c->halo * image->row + side;
@@ -72,7 +72,8 @@ static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *s
     }
     return;
   }
-  /* the first task clears borders while others write the inside: no step reads before all are done */
+  /* the first task clears borders while others write the inside: no step reads before all are
+   * done */
   if (c->halo && number == 0)
     for (ptrdiff_t n = 0; n < c->out.batch; ++n)
       gb_clear_halo(w->state, c, c->whole + n * c->out.image, c->out.image / c->out.plane);
@@ -109,8 +110,8 @@ static void gb_go(void *work, size_t thread) {
   }
 }
 
-/* Sets the tensor that a step reads as it is: a table, or an input [batch, part, …]. Both dimensions
- * may be 1, for all batches or all parts. */
+/* Sets the tensor that a step reads as it is: a table, or an input [batch, part, …]. Both
+ * dimensions may be 1, for all batches or all parts. */
 static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *const *inputs,
                         const int64_t *const *input_sizes) {
   const int tensor = c->step->tensor, table = tensor - kernel->inputs;

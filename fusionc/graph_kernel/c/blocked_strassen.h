@@ -1,18 +1,19 @@
 /* Products of pixels with a matrix by Strassen's algorithm. The pixels, the channels in and the
  * channels out are divided into halves, and 7 products of quarters are computed instead of 8.
  *
- * V. Strassen, Gaussian Elimination is not Optimal, 1969. The halves can be chosen freely: here they
- * are halves of a chunk of pixels, of all blocks of channels in, and of a group of four blocks of
- * channels out. Sums of quarters mix pixels. So that small pixels lose no digits next to large ones,
- * each pixel is first scaled by a power of two to make the sum of its magnitudes about 1; a pixel of
- * zeros is not changed. Columns of the matrix are mixed, too. If their magnitudes differ too much,
- * or if a number is not finite and would reach other pixels, the product is computed directly. */
+ * V. Strassen, Gaussian Elimination is not Optimal, 1969. The halves can be chosen freely: here
+ * they are halves of a chunk of pixels, of all blocks of channels in, and of a group of four
+ * blocks of channels out. Sums of quarters mix pixels. So that small pixels lose no digits next
+ * to large ones, each pixel is first scaled by a power of two to make the sum of its magnitudes
+ * about 1; a pixel of zeros is not changed. Columns of the matrix are mixed, too. If their
+ * magnitudes differ too much, or if a number is not finite and would reach other pixels, the
+ * product is computed directly. */
 #define GB_MOST_PAIRS (8 * GB_TILE) /* of pixels in a chunk */
 
-/* For each product: the quarter of the matrix that it takes, or -1 for the next sum of quarters; and
- * the quarters of the result that it is added to (-1: only one), or subtracted from if `sign` is -1.
- * Quarters 0 and 1 are the upper ones, 2 and 3 the lower ones. `add_pixels` makes the factors of
- * pixels, `add_quarters` the sums of quarters. */
+/* For each product: the quarter of the matrix that it takes, or -1 for the next sum of quarters;
+ * and the quarters of the result that it is added to (-1: only one), or subtracted from if
+ * `sign` is -1. Quarters 0 and 1 are the upper ones, 2 and 3 the lower ones. `add_pixels` makes
+ * the factors of pixels, `add_quarters` the sums of quarters. */
 static const struct {
   int matrix, to, also_to, sign;
 } GB(products)[GB_SEVEN] = {{-1, 0, 3, 1},  {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
@@ -81,8 +82,8 @@ static int GB(is_even)(const float *w, ptrdiff_t in) {
          most_sum <= BY_SUM * least_sum;
 }
 
-/* Writes the sums of quarters of a group of packed weights, one after the other. Returns whether the
- * columns are even. */
+/* Writes the sums of quarters of a group of packed weights, one after the other. Returns whether
+ * the columns are even. */
 int GB(add_quarters)(const float *w, float *to, ptrdiff_t in) {
   const ptrdiff_t below = in * GB_V, beside = 2 * below;
   for (ptrdiff_t i = 0; i < below; i += GB_V, to += GB_V) {
@@ -101,8 +102,8 @@ GK_INLINE ptrdiff_t GB(offset_of)(const gb_image *image, ptrdiff_t width, ptrdif
   return pixel / width * image->row + pixel % width * image->pixel;
 }
 
-/* Finds the power of two that makes the sum of a pixel's magnitudes about 1, and its inverse for the
- * results. Returns whether the sum is finite. */
+/* Finds the power of two that makes the sum of a pixel's magnitudes about 1, and its inverse for
+ * the results. Returns whether the sum is finite. */
 GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, float *unscale) {
   GB(vec) sums[2] = {{0}, {0}};
   for (ptrdiff_t b = 0; b < c->in.blocks; b += 2)
@@ -173,8 +174,8 @@ GK_INLINE void GB(add_made)(const float *made, float *sums, ptrdiff_t apart, ptr
     }
 }
 
-/* Computes the sums of a group for pairs of pixels, from its weights and the sums of their quarters.
- */
+/* Computes the sums of a group for pairs of pixels, from its weights and the sums of their
+ * quarters. */
 static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, const float *w,
                                   const float *sum, ptrdiff_t pairs) {
   const ptrdiff_t half = c->in.blocks / 2, at_once = GB(blocks_at_once)(c->step, half),

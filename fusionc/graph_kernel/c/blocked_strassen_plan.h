@@ -1,5 +1,5 @@
-/* Which products use Strassen's algorithm, and the data that they need for it. The data is made when
- * a run first has enough pixels, so a session that never has enough does not keep it. */
+/* Which products use Strassen's algorithm, and the data that they need for it. The data is made
+ * when a run first has enough pixels, so a session that never has enough does not keep it. */
 
 static int gb_may_be_strassen(const gb_step *s) {
   return gb_kinds[s->op].is_matrix && s->strassen_from > 0;

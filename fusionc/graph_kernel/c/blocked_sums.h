@@ -1,10 +1,10 @@
-/* Sums of a tile, as code that each text instantiates. With few registers, gcc needs hints for their
- * use. */
+/* Sums of a tile, as code that each text instantiates. With few registers, gcc needs hints for
+ * their use. */
 
 /* Pixels that one pointer reaches with one distance; a second one reaches the others. */
 #define GB_HALF (GB_STEP == GB_V ? GB_TILE / 2 : GB_TILE)
-/* Makes gcc forget what it knows of a number, so that it does not keep equal values in registers for
- * later iterations. */
+/* Makes gcc forget what it knows of a number, so that it does not keep equal values in registers
+ * for later iterations. */
 #define GB_FORGET(number) __asm__("" : "+r"(number))
 
 /* Sums of R pixels by O blocks of channels out, over C channels of each block in. `pixel` is the

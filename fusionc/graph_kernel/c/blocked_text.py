@@ -58,8 +58,9 @@ class _Width:
     floats: int
     target: str  # names their instructions to the compiler
     tile: int  # pixels by two blocks of channels that fit into registers
-    # numbers of pixels that have functions, for planar images and for depthwise convolutions. Not
-    # all have one, because each function takes the compiler a while. Rows are often a multiple of 7.
+    # numbers of pixels that have functions, for planar images and for depthwise convolutions. Only
+    # some have one, because each function takes the compiler a while; rows are often a multiple
+    # of 7
     tiles: tuple[int, ...]
     by_lane: tuple[int, ...]
     step: int  # GB_STEP of blocked_tiles.h
@@ -142,8 +143,8 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 
 
 def width_texts(needed: Collection[str]) -> list[str]:
-    """The functions of steps for each width of vectors, as several texts, with those first that take
-    longest to compile. They are the same in all libraries that need these families.
+    """The functions of steps for each width of vectors, as several texts. Texts that take longest
+    to compile come first. They are the same in all libraries that need these families.
     """
     bodies = [
         *("".join(map(header, names)) for names in _SUMS),

@@ -98,9 +98,9 @@ typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count);
     }                                                        \
   }
 
-/* The functions by number of pixels, for one block of channels out and for two. There are tables for
- * pixels side by side, for others, and for planar images. NULL for numbers of pixels that have no
- * function. */
+/* The functions by number of pixels, for one block of channels out and for two. There are tables
+ * for pixels side by side, for others, and for planar images. NULL for numbers of pixels that
+ * have no function. */
 extern GB(tile_function) *const GB(near_tiles)[][GB_TILE + 1], *const GB(far_tiles)[][GB_TILE + 1];
 extern GB(tile_function) *const GB(first_tiles)[][GB_TILE + 1];
 

@@ -7,9 +7,9 @@ static int gb_is_flat(const gb_image *image) {
   return !image->data || image->row == image->width * image->pixel;
 }
 
-/* Whether a step computes each pixel from the same one, so that rows do not matter, and rows have no
- * gaps between them. The rows of a convolution's result may have gaps if they are so short that
- * moving pixels costs less than partly filled tiles. */
+/* Whether a step computes each pixel from the same one, so that rows do not matter, and rows
+ * have no gaps between them. The rows of a convolution's result may have gaps if they are so
+ * short that moving pixels costs less than partly filled tiles. */
 static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
   const gb_step *s = c->step;
   const gb_kind *kind = &gb_kinds[s->op];
