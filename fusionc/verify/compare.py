@@ -156,7 +156,7 @@ def largest_magnitude(value: Any) -> float:
 
 def tells_something(value: Any) -> bool:
     """Whether a value has anything to compare. Floats need at least one that is finite, unless
-    there are no elements at all.
+    the value is empty.
     """
     array = value if isinstance(value, np.ndarray) else None
     if array is None or array.dtype.name not in TOLERANCES or not array.size:

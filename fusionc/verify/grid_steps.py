@@ -137,7 +137,7 @@ class GridSteps:
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
     def _run(self, feeds: Feeds, candidate_outputs: Sequence[Any]) -> _Run | None:
-        """The reference with the candidate's values; None if there is no common grid. Raises
+        """The reference with the candidate's values; None if they lack a common grid. Raises
         RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)

@@ -208,7 +208,7 @@ class Judge:
         return judgement if is_within and not regions else unstable
 
     def _regions(self, sample: Sample, excused: Mapping[str, Excused]) -> list[Difference]:
-        """The outputs with more far elements than can be excused. Each edge is counted by itself."""
+        """The outputs with more far elements than can be excused. Edges are counted one by one."""
         excuses = Excuses() if sample.edge else self.tally.excuses
         return [
             Difference(name, sample.label, one.reason)

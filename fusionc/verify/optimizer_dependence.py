@@ -58,5 +58,5 @@ def _moved_places(value: Any, other: Any) -> Reach | None:
 
 
 def _kinds(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The kind of each element: 0 for finite numbers, and other codes for NaN and the infinities."""
+    """The kind of each element: 0 for finite numbers, other codes for NaN and the infinities."""
     return np.asarray(np.isnan(values) + 2 * np.isposinf(values) + 3 * np.isneginf(values))

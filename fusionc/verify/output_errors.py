@@ -87,7 +87,7 @@ def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[
 
 def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tuple[int, ...]] | None:
     """The largest absolute error, the largest relative error, the cosine, and the place of the
-    first; None if there is no error.
+    first; None if the values are equal.
     """
     if b.dtype.kind != "O" and same_bits(b, a):
         return None

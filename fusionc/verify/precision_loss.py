@@ -116,7 +116,7 @@ def _samples(ours: Reference) -> Iterator[Sample]:
 
 
 def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:
-    """How far one value is from another. An element that is finite in only one is infinitely far."""
+    """The distance of two values. If an element is finite in only one of them, it is infinite."""
     ours = _numbers(right)
     theirs = _numbers(made)
     if ours is None or theirs is None:

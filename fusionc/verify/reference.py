@@ -1,4 +1,4 @@
-"""The model that another one is compared with. It is opened, and runs on samples as they are drawn."""
+"""The model that another one is compared with: opened, and run on samples as they are drawn."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ class Reference:
 
 
 def bytes_of(sample: Sample) -> int:
-    """The bytes of the tensors in a sample. A sample with other values counts as too large to keep."""
+    """The bytes of the tensors in a sample. With other values, it counts as too large to keep."""
     values = (*sample.feeds.values(), *sample.outputs)
     return sum(value.nbytes if isinstance(value, np.ndarray) else MOST_KEPT + 1 for value in values)

@@ -159,10 +159,10 @@ class SampleRuns:
         and not single elements.
 
         Rounding would excuse all of them, because moving the inputs has the same effect. But
-        nothing between an input and a grid that reads it directly may round differently. So models
-        that are equal bit by bit at other inputs, or nearly so, must also be equal here, except for
-        a few steps of later grids, where the last bit matters for any input. Kernels may be a step
-        off.
+        nothing between an input and a grid that reads it directly may round differently. So if the
+        models are equal, or nearly equal, bit by bit at other inputs, they must also be equal here.
+        A few steps of later grids are allowed, because there the last bit matters for any input.
+        Kernels may be a step off.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -220,7 +220,7 @@ class SampleRuns:
         return replace(self._budget, left_out=left_out)
 
     def _shown_by(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        """The outcome of a sample. If the sample decides nothing, a similar one is drawn instead."""
+        """The outcome of a sample. If it decides nothing, a similar sample is drawn instead."""
         outcome, differences = self._compared(wanted)
         if not isinstance(wanted, DrawnSample):
             if outcome in _DECIDES_NOTHING:
@@ -289,9 +289,7 @@ def _as_edge(sample: DrawnSample) -> DrawnSample:
 
 
 def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
-    """The error for too little memory to run a model next to the one that it is compared
-    with.
-    """
+    """The error for a candidate that does not fit into memory together with its reference."""
     return FusioncError(
         (
             "there is not enough memory to run the model beside the one that it is compared "

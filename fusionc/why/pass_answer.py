@@ -118,7 +118,7 @@ def _taken(
 
 
 def _matches_before(pass_: Pass, done: Converted) -> Iterator[Place]:
-    """The matches that the pass refused while it ran, and those it would have rewritten at first."""
+    """The matches that the pass refused while it ran, or would have rewritten before."""
     yield from (place for place in done.matched(pass_) if place.reason)
     given = places_of(done.before, pass_, only_matches=True)
     yield from (place for place in given if not place.reason)

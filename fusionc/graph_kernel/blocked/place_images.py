@@ -200,9 +200,9 @@ class Places:
 def chains(
     steps: Sequence[Operation], may_begin: Callable[[Operation], bool]
 ) -> list[tuple[int, int]]:
-    """The first and the last step of the chain of each step. A chain is a convolution over all
-    channels and following steps that compute each channel only from the same channel of the chain's
-    results. It may be run one block of channels at a time.
+    """The first and the last step of the chain of each step. A chain begins with a convolution over
+    all channels. From the results of the chain, each further step reads only the channels that it
+    computes, so a chain may be run one block of channels at a time.
     """
     ends = list[tuple[int, int]]()
     while len(ends) < len(steps):

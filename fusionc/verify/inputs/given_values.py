@@ -41,7 +41,7 @@ class GivenValues:
     """The samples at a path. `places` are their files and folders, in order. They are read when
     they are needed.
 
-    Raises UsageError if there are no samples at the path.
+    Raises UsageError if the path has none.
     """
 
     def __init__(self, path: Path) -> None:

@@ -85,9 +85,8 @@ class InputSearch:
     """Draws inputs for the reference. Its model has external data in `folder`; `shapes` are those
     that the caller gives.
 
-    Sizes are chosen so that all samples fit into the `budget`. If there are no such sizes, there
-    are fewer samples. `not_drawn` says for which input no values can be drawn, and why; "" if there
-    is no such input.
+    Sizes are chosen so that all samples fit into the `budget`. If that is impossible, there are
+    fewer samples. If values of an input cannot be drawn, `not_drawn` names it and says why.
     """
 
     def __init__(
