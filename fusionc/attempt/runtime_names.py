@@ -1,9 +1,9 @@
-"""Names of constants that onnxruntime gives to others when it loads a model.
+"""Constants whose names onnxruntime may give to new constants when it loads a model.
 
-MatMulAddFusion names the shapes of its Reshapes after a list of node names, in which constants are
-not. A model that onnxruntime has saved holds such constants: whether their names are free is a
-matter of how many nodes are fused. If one is not, the model cannot be loaded ("Attempt to replace
-the existing tensor", onnxruntime 1.32).
+Its MatMulAddFusion chooses names for the shapes of its Reshapes. It only avoids the names of nodes,
+not those of constants. A model that onnxruntime has saved already has constants with such names.
+Depending on how many nodes are fused, a new name may equal one of them; then the model cannot be
+loaded ("Attempt to replace the existing tensor", onnxruntime 1.32).
 """
 
 from __future__ import annotations

@@ -28,9 +28,11 @@ class AreaValue:
 
 
 class KernelKind(Flag):
-    """The kind of an area's kernel: loops, or steps over images or rows in a blocked layout, and
-    their algorithms with fewer multiplications: Winograd's for 3×3 convolutions, and Strassen's.
-    With NARROW convolutions and products are of bfloat16 on processors that have it.
+    """The kind of an area's kernel: loops, or steps over images or rows in a blocked layout.
+
+    Steps may use algorithms with fewer multiplications: Winograd's for 3×3 convolutions, and
+    Strassen's. With NARROW, convolutions and products multiply bfloat16 on processors that have
+    it.
     """
 
     LOOPS = 1
@@ -60,5 +62,5 @@ class Area:
     # scalars, axes and small tables
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     kind: KernelKind = KernelKind.LOOPS
-    # of a NARROW one: the weights of convolutions and products that stay in float32
+    # in a NARROW area: the weights of those convolutions and products that stay in float32
     wide: frozenset[str] = frozenset()

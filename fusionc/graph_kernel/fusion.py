@@ -88,7 +88,7 @@ class Fused:
     counts: list[PatternCount] = field(default_factory=list)  # of areas, for each pass
     splits: list[PatternCount] = field(default_factory=list)  # for each pattern of split
     plans: list[Plan] = field(default_factory=list)  # one for each cluster
-    # names of passes that are off, once for each area that they would have made
+    # names of passes that are off: one entry for each area that they would have made
     unwanted: list[str] = field(default_factory=list)
     raised_ir: int = 0  # the IR version that the areas needed; 0 if the model had it
     refused: list[NoArea] = field(default_factory=list)  # areas that were not made
@@ -124,8 +124,8 @@ class GraphKernelFusion:
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
     has_programs: bool = False  # whether kernels may be programs over images in blocks
-    is_narrow: bool = False  # whether these multiply numbers of bfloat16
-    stays_wide: Callable[[Node], bool] = lambda _: False  # which operators do not
+    is_narrow: bool = False  # whether such programs multiply numbers of bfloat16
+    stays_wide: Callable[[Node], bool] = lambda _: False  # which operators stay in float32
     tell: Callable[[str], None] = lambda _: None  # called with the progress
 
     def run(self, model: Model, log: RewriteLog) -> Fused:

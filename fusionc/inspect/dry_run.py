@@ -1,4 +1,4 @@
-"""What a conversion would do with a model: the passes are asked, nothing is written."""
+"""What a conversion would do with a model: the passes run on a copy, and nothing is written."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fusionc.shapes.inference import typed_model
 class DryRun:
     """What a conversion would do with a model."""
 
-    left: frozenset[str] = frozenset()  # labels of the nodes that are there in the end
+    left: frozenset[str] = frozenset()  # labels of the nodes of the result
     # by node: the passes that took part in replacing it
     taken: Mapping[str, frozenset[str]] = field(default_factory=dict)
     effected: Counter[str] = field(default_factory=Counter)  # how often each pass takes effect
     # by pass: its reasons to refuse
     refused: Mapping[str, Counter[str]] = field(default_factory=dict)
-    in_integers: int = 0  # operators that onnxruntime computes in integers in the end
+    in_integers: int = 0  # operators of the result that onnxruntime computes in integers
 
     def keeps(self, label: str) -> bool:
-        """Whether no pass takes a node. Nodes in a function that is inlined get other names, which
-        are not known here.
+        """Whether no pass takes a node. This is not known of nodes in a function that is inlined,
+        because they get other names.
         """
         return label in self.left or label not in self.taken
 
@@ -55,7 +55,7 @@ def dry_run(path: Path) -> DryRun:
 
     try:
         counts = run(model, [p for p in PASSES if p.default != "off"], RewriteLog(examine=note))
-    except FusioncError:  # which a conversion tells
+    except FusioncError:  # a conversion will report it
         return DryRun()
     taken: dict[str, set[str]] = {}
     for commit in commits:

@@ -1,4 +1,4 @@
-"""The story: load a model, ask each file of this room, and return the findings."""
+"""The story: load a model, collect the findings of each file of this room, and return them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fusionc.shapes.inference import typed_model
 
 @dataclass(frozen=True)
 class Inspection:
-    """Facts on a model, and the findings in its nodes, weights and sizes."""
+    """Facts about a model, and the findings in its nodes, weights and sizes."""
 
     path: Path
     facts: list[tuple[str, str]]  # names and values

@@ -1,4 +1,4 @@
-"""The operators of a model that have to do with integers: how they are written, and which of them
+"""The operators of a model that read quantized integers: how they are written, and which of them
 onnxruntime computes in integers.
 """
 
@@ -31,11 +31,11 @@ WEIGHTS_CAST = "with weights cast from integers"
 class IntegerCensus:
     """The operators that read integers, dequantized or not."""
 
-    writings: dict[str, list[Node]] = field(default_factory=dict)  # by the way they are written
+    writings: dict[str, list[Node]] = field(default_factory=dict)  # the operators by notation
     in_integers: dict[Node, None] = field(default_factory=dict)
     # operators that read dequantized data and are computed in floating point, with the reason
     in_float: dict[Node, str] = field(default_factory=dict)
-    data: set[int] = field(default_factory=set)  # types of integers that are computed
+    data: set[int] = field(default_factory=set)  # element types of integers that are not constant
     weights: dict[Edge, None] = field(default_factory=dict)  # constant integers
 
     @property
@@ -83,8 +83,8 @@ class IntegerCensus:
 
 
 def _cast_weights(node: Node) -> Edge | None:
-    """The constant integers of 8 bits that a product or convolution reads as its weights after a
-    Cast, scaled by constants or moved.
+    """The constant integers of 8 bits that are the weights of a product or convolution, after a
+    Cast, and perhaps after scaling by constants or moving.
     """
     weights = node.inputs[1] if node.op in WEIGHTED and len(node.inputs) > 1 else None
     for _ in range(FAR):

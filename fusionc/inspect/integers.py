@@ -22,13 +22,13 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "convolutions of integers",
             f"{counted(len(slow), 'ConvInteger')}: onnxruntime computes them image by image, "
             "often more slowly than "
-            "convolutions of float32, and most of the time of such a model passes there",
+            "convolutions of float32, and such a model spends most of its time there",
             "quantize the model statically, with QuantizeLinear and DequantizeLinear around "
             "Conv, or leave its "
             "convolutions in float32 and quantize the products of matrices only",
             tuple(slow),
         )
-    # a pass that takes one puts another QuantizeLinear of the same name in its place
+    # a pass that takes one replaces it by a QuantizeLinear of the same name
     if signed := [
         node.label() for node in nodes if _makes_signed(node) and node.label() not in dry.taken
     ]:

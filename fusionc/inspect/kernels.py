@@ -1,4 +1,4 @@
-"""Operators without a kernel of onnxruntime on a CPU, or with a slow one."""
+"""Operators for which onnxruntime has no CPU kernel, or only a slow one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_WAYS = {
     ),
     "none": (
         "no kernel",
-        "no kernel for what they read: {}; onnxruntime will not load the model",
+        "no kernel for their input types: {}; onnxruntime will not load the model",
         "export with other element types, or raise the model with --target_opset",
     ),
     "foreign": (
@@ -45,7 +45,7 @@ _OF_WAYS = {
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """Findings on the nodes of all graphs: how onnxruntime runs each, and what passes do."""
+    """Findings on the nodes of all graphs: how onnxruntime runs each, and what passes do then."""
     nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
     found: dict[str, list[Node]] = {}
     probes = Probes()
@@ -65,8 +65,8 @@ def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
             "computed step by step",
             f"a subgraph is run anew for every step: {_counted(steps)}",
             (
-                "export what they compute as one operator, as LSTM, GRU or CumSum, or unrolled "
-                "where the steps are few"
+                "export what they compute as one operator, such as LSTM, GRU or CumSum, or unroll "
+                "it if the steps are few"
             ),
             _labels(steps),
         )
@@ -82,7 +82,7 @@ def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
 
 
 def _axes_advice(places: tuple[str, ...], dry: DryRun) -> str:
-    """What the pass does that turns convolutions into ones over two axes."""
+    """What the pass would do that turns convolutions into ones over two axes."""
     taken = dry.takes(_OVER_TWO_AXES, places)
     reason = dry.reason(_OVER_TWO_AXES)
     because = f" because {reason}" if reason else "; fusionc why says why"
@@ -94,7 +94,7 @@ def _axes_advice(places: tuple[str, ...], dry: DryRun) -> str:
 
 
 def _way(node: Node, probes: Probes) -> str:
-    """How onnxruntime runs a node: as "kernel", "parts" or "none", or "foreign", or "unknown"."""
+    """How onnxruntime runs a node: a Way, or "foreign" for an unknown operator, or "unknown"."""
     version = node.graph.opset_of(node.domain) or 1
     types = [0 if v is None else v.elem_type for v in node.inputs]
     if not has_operator(node.op, node.domain, version):

@@ -1,5 +1,5 @@
-"""What onnxruntime itself makes of a quantized model when it loads it: which operators stay between
-a DequantizeLinear and a QuantizeLinear.
+"""Which operators of a quantized model stay between a DequantizeLinear and a QuantizeLinear after
+onnxruntime has loaded and optimized it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _Key = tuple[str, str, str]  # of a node: name, domain, operator
 
 
 def correct_by_onnxruntime(census: IntegerCensus, path: Path) -> None:
-    """Move the operators of a census to where they belong by the model that onnxruntime makes of
-    the file. Without it, if onnxruntime does not load the file, nothing is moved.
+    """Correct a census by the model that onnxruntime makes of the file. If onnxruntime does not
+    load the file, nothing changes.
     """
     kept = _kept_nodes(path)
     reads = {node: kept.get((node.name, *node.operator)) for node in census.nodes if node.name}
     for node in [node for node in census.in_integers if node.domain == "" and reads.get(node)]:
         del census.in_integers[node]
         census.in_float[node] = _reason(node)
-    # what reads no dequantized value any more only moves integers
+    # an operator that no longer reads a dequantized value only moves integers
     for node in [node for node in census.in_float if reads.get(node) is False]:
         del census.in_float[node]
         census.in_integers[node] = None

@@ -1,8 +1,8 @@
-"""ATC's mode 3: whether a model would run on the target, operator by operator, without running or
-changing it.
+"""ATC's mode 3: whether a model would run on the target, operator by operator. The model is neither
+run nor changed.
 
-For onnxruntime the answer is onnxruntime's: a model that it loads would run, and one that it does
-not load fails, whatever is known of single operators.
+For onnxruntime as the target, loading decides: a model that it loads would run, and one that it
+does not load fails, whatever is known of single operators.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _Cause = tuple[int, str]  # a code and a message
 
 
 def precheck(path: Path, target: str) -> dict[str, Any]:
-    """The content of ATC's check_result.json: how many operators there are, pass and fail, each
-    with its causes.
+    """The content of ATC's check_result.json: how many operators there are, how many pass and fail,
+    and the causes of each failure.
 
-    `cause` of the model is what onnxruntime has against it as a whole, or onnx.checker if the
-    target is any runtime. Raises FusioncError if the file is not a model.
+    The model's own `cause` is the error of onnxruntime for the whole model, or that of onnx.checker
+    if the target is any runtime. Raises FusioncError if the file is not a model.
     """
     model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
@@ -59,7 +59,7 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
 
 
 def _in_short(fault: str | None) -> str | None:
-    """onnxruntime's message against a model, without its prefix."""
+    """onnxruntime's error message about a model, without its prefix."""
     return (
         None
         if fault is None
@@ -70,8 +70,8 @@ def _in_short(fault: str | None) -> str | None:
 
 
 def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:
-    """Why each node keeps onnxruntime from loading the model; if no node is known to, the nodes
-    that the message names.
+    """For each node, why it prevents onnxruntime from loading the model. If no such node is known,
+    the nodes that the message names get the message.
     """
     causes = [list(_causes(node)) for node in nodes]
     if any(causes):

@@ -1,5 +1,5 @@
-"""How onnxruntime runs an operator that it has no kernel for: it is asked with a model of that one
-node.
+"""How onnxruntime runs an operator for which it has no kernel. To find out, it loads a model of
+that one node.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fusionc.runtime.session_settings import SessionSettings
 
 Way = Literal["kernel", "parts", "float32", "none"]
 _SMALL = 64  # elements of an input that may have to be a constant: axes, sizes, limits
-_MOST = 100  # operators that are asked about
+_MOST = 100  # operators that are probed
 
 
 class Probes:
-    """Asks once about each kind of node: an operator with its attributes, types and ranks."""
+    """Probes each kind of node once: an operator with its attributes, types and ranks."""
 
     def __init__(self) -> None:
         self._ways: dict[bytes, Way] = {}
@@ -47,7 +47,7 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
         onnx.save(proto, file)
         try:
             request("optimized_by", str(file), [], SessionSettings().as_json(), False, str(target))
-        except RunError as error:  # with another reason, the whole model tells more
+        except RunError as error:  # for another reason; loading the whole model will show more
             return "none" if "NOT_IMPLEMENTED" in str(error) else "kernel"
         made = {made.op_type for made in onnx.load(target, load_external_data=False).graph.node}
     if node.op not in made:

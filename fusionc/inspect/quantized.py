@@ -24,7 +24,7 @@ from fusionc.runtime.processor import has_vnni
 if TYPE_CHECKING:
     from fusionc.inspect.dry_run import DryRun
 
-_OF_WEIGHTS = (WEIGHTS_ONLY, WEIGHTS_CAST)  # whose data are floats
+_OF_WEIGHTS = (WEIGHTS_ONLY, WEIGHTS_CAST)  # notations in which only weights are integers
 _MOST = 4  # operators named for a reason
 
 
@@ -43,13 +43,13 @@ def findings(model: Model, dry: DryRun, path: Path) -> Iterator[Finding]:
         yield Finding(
             "dequantized and computed in float32",
             f"{counted(len(census.in_float), 'operator')} of integers; {_reasons(census.in_float)}",
-            "fusionc why DequantizeLinear says of each DequantizeLinear that stays why",
+            "fusionc why DequantizeLinear says why each DequantizeLinear stays",
             tuple(node.label() for node in census.in_float),
         )
 
 
 def _style(census: IntegerCensus) -> str:
-    """How a model is quantized, in a sentence for each writing."""
+    """How a model is quantized, in a sentence for each notation."""
     of_data = [nodes for name, nodes in census.writings.items() if name not in _OF_WEIGHTS]
     total = sum(map(len, of_data))
     said = [f"{counted(len(nodes), 'operator')} {name}" for name, nodes in census.writings.items()]
@@ -69,7 +69,7 @@ def _types(types: Iterable[int]) -> str:
 
 
 def _scales(weights: Iterable[Edge]) -> list[str]:
-    """How many scales weights have, as far as it shows: with DequantizeLinear."""
+    """How many scales weights have, as far as DequantizeLinear nodes show it."""
     readers = [node for value in weights for node in value.outputs if node.operator in DEQUANTIZE]
     kinds = dict.fromkeys(_scales_of(node) for node in readers)
     return [f"one scale for each {' or '.join(kinds)}"] if kinds else []

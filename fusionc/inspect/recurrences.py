@@ -1,5 +1,5 @@
-"""Recurrences that an exporter has unrolled: the same weights multiply step after step, each time
-the result of the last step.
+"""Recurrences that an exporter has unrolled: in every step, the same weights multiply the result of
+the preceding step.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def findings(model: Model) -> Iterator[Finding]:
             f"{text} of few rows, and {counted(gates, 'activation')} of gates; onnxruntime runs "
             "each as a node of its own"
         ),
-        "export it as LSTM, GRU or RNN, which onnxruntime has kernels for; what does not change "
-        "from step to step can "
-        "be one product in front of them",
+        "export it as LSTM, GRU or RNN, which onnxruntime has kernels for; products that do not "
+        "depend on other steps "
+        "can be one product before them",
         tuple(node.label() for node in nodes),
     )
 

@@ -64,8 +64,8 @@ def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
 
 
 def _suggested_sizes(dims: Sequence[str]) -> list[str]:
-    """The sizes to write: 1 for the batch, a name of the model if the user knows the size, or H and
-    W.
+    """The sizes to suggest: 1 for the batch, H and W for images, otherwise the model's name of the
+    dimension, as the user knows its size.
     """
     if dims == [_ANY_RANK]:
         return list(dims)

@@ -21,7 +21,7 @@ _OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """Findings on the constants of all graphs; one is read at a time."""
+    """Findings on the constants of all graphs. Only one constant is read at a time."""
     subnormal: dict[str, int] = {}
     copies: _Copies = {}
     turned: _Copies = {}
@@ -43,7 +43,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "subnormal numbers",
             (
                 f"{count} below the smallest normal number; many processors take up to a hundred "
-                "times as long for such"
+                "times as long for these"
             ),
             f"{effect}; for those that come up while the model runs, "
             "set session.set_denormal_as_zero to 1",
@@ -55,7 +55,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
 
 
 def _pass_effect(dry: DryRun, name: str, what: str) -> str:
-    """What a pass does about it."""
+    """What a pass would do about a finding."""
     if dry.effected[name]:
         return f"convert: {name} {what}"
     reason = dry.reason(name)
@@ -88,8 +88,8 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
             f"are all zero, in {first} "
             f"{dead[first]}: only the bias is left of these",
             (
-                "prune them before the export, with what reads them; fusionc changes no shapes "
-                "of weights"
+                "prune them before the export, with the weights that read them; fusionc changes no "
+                "shapes of weights"
             ),
             tuple(dead),
         )

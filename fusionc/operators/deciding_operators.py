@@ -1,5 +1,5 @@
-"""Operators whose result the last bit of a number decides, and operators that pass a bit on to
-them.
+"""Operators whose result depends on the last bit of a number, and operators that pass this bit on
+to them.
 
 A deciding operator has different results on the two sides of a limit: Round at every half, a
 comparison at equal operands, a division where the divisor changes its sign. Integers and quantized

@@ -1,9 +1,9 @@
 """Whether the result computes what the original computes: both run in onnxruntime, and are
 compared.
 
-Nothing here uses what makes the result: neither the graph in memory nor fusionc's shape inference
-nor the engine. Uses and sizes of values are read from the protos again, so that no defect in those
-chooses inputs that hide it.
+Nothing here uses the code that makes the result: neither the graph in memory nor fusionc's shape
+inference nor the engine. Uses and sizes of values are read from the protos again, so that a defect
+in that code cannot cause a choice of inputs that hides it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,8 @@ __all__ = ["Difference", "Verification", "verify"]
 
 
 def __getattr__(name: str) -> Any:
-    """`verify` is imported on first use: a conversion without verification does not wait for all
-    that it needs.
+    """Import `verify` on first use, so that a conversion without verification does not have to wait
+    for its imports.
     """
     if name != "verify":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

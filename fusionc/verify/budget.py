@@ -24,9 +24,9 @@ _A_NODE = 2_000_000
 BYTES = 512 << 20
 # run on each sample: the reference, the candidate, and the candidate again as it is deployed
 _MODELS = 3
-_NAMED = 3  # things left out that a message names
+_NAMED = 3  # omitted things that a message names
 _HELD_OUTPUT = 48  # bytes of memory for each element of an output while outputs are compared
-# a modest sample fits so often into the budget: there are other samples, and some need more runs
+# a modest sample fits into the budget this many times, which leaves room for other samples and runs
 _RUNS = 30
 
 
@@ -43,8 +43,8 @@ class Work(NamedTuple):
         return Work(*(number * more // max(less, 1) for number in self))
 
     def with_outputs(self, made: int) -> Work:
-        """The work of a run whose outputs have so many elements. If these are more, the guessed
-        part grows too.
+        """The work of a run whose outputs have `made` elements. If these are more than expected,
+        the guessed part grows too.
         """
         more = made - self.outputs
         if more <= 0:
@@ -80,7 +80,7 @@ class Budget:
         self.spend_runs(work, _MODELS + more_runs)
 
     def spend_runs(self, work: Work, runs: int) -> None:
-        """Note so many runs of a sample."""
+        """Note that a sample took `runs` runs."""
         self.spent += max(runs, 0) * work.elements
 
     @property

@@ -16,19 +16,19 @@ Numerics = Literal["bitwise", "rounding", "approximate"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the
-    largest finite |b|; slices with small values have less, as in `_limit`.
+    """The condition `|a - b| <= absolute * scale + relative * |b|`, where b is the reference and
+    scale the largest finite |b|. Slices with small values have smaller limits, as in `_limit`.
 
     `widest` is the limit up to which `absolute` may grow if the reference itself is shown to
-    amplify rounding that much; of a slice's own largest value, that share is accepted. absolute +
-    relative, and widest + relative, stay below 0.01 for the types that can show 1 %, so that an
-    output scaled by 1.01 is never accepted.
+    amplify rounding that much. It is also the share of a slice's own largest value that is
+    accepted. absolute + relative, and widest + relative, stay below 0.01 for the types that can
+    represent 1 %, so that an output scaled by 1.01 is never accepted.
     """
 
     absolute: float
     relative: float
     widest: float
-    place: float = 2.0**-10  # the last one of 1; of other types none is finer
+    place: float = 2.0**-10  # a unit in the last place of 1; float16's for types without their own
 
 
 TOLERANCES = {
@@ -43,8 +43,8 @@ TOLERANCES = {
 }
 _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
-# Magnitudes near the end of a type's range mean infinity (masks filled with the lowest
-# number); as a scale they would hide every other element.
+# Larger magnitudes mean infinity (masks are filled with the lowest number); as a scale they would
+# hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
 _SMALLEST_NORMAL = {
     "float64": 2.0**-1022,
@@ -52,12 +52,13 @@ _SMALLEST_NORMAL = {
     "bfloat16": 2.0**-126,
     "float16": 2.0**-14,
 }
-SLICE = 16  # elements of a slice from which on it is judged by itself
-# the tolerance of each slice: this part of the output's, or so many places of its largest value
+SLICE = 16  # a slice with at least this many elements is judged by itself
+# a slice's tolerance is at least the output's divided by _PART, and at least this many units in the
+# last place of the output's largest value (_PLACES)
 _PART = 50
 _PLACES = 16
-_LIKE = 8  # times as large as the next smaller column one is of another kind
-_FEW = 4  # elements of columns of one kind
+_LIKE = 8  # a column this many times as large as the next smaller one is of another kind
+_FEW = 4  # columns of one kind need at least this many elements to be judged
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
 
@@ -66,7 +67,7 @@ class Mismatch:
     """Why two values are not the same."""
 
     reason: str
-    error: float | None = None  # the largest |a - b|; None if a type, shape or NaN differs too
+    error: float | None = None  # the largest |a - b|; None if a type, a shape or a NaN differs
     within_widest: bool = False  # even the widest tolerance would accept the value
 
 
@@ -74,8 +75,8 @@ class Mismatch:
 class Yardstick:
     """How an output is measured."""
 
-    numerics: Numerics = "rounding"  # what the least precise of the judged rewrites claims
-    least_scale: float = 0.0  # from other inputs, for values that happen to vanish on these
+    numerics: Numerics = "rounding"  # the claim of the least precise of the judged rewrites
+    least_scale: float = 0.0  # from other inputs, in case values happen to vanish on these
     # the least precise type of floats on the way to the output, "" if that is its own
     precision: str = ""
     joints: tuple[Joint, ...] = ()
@@ -85,8 +86,8 @@ class Yardstick:
         return max(name, self.precision or name, key=lambda one: TOLERANCES[one].absolute)
 
     def scale(self, values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-        """The scale of the elements of an array of a type: one for all, or that of the part of
-        each.
+        """The scales of the elements of an array of a type: one for all, or for each element that
+        of its part.
 
         Subnormal numbers have few bits, and some processors flush them to 0, so no scale is less
         than a normal number.
@@ -104,10 +105,10 @@ USUAL = Yardstick()
 
 
 def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
-    """The tolerance of a type, given what the least precise of the judged rewrites claims.
+    """The tolerance of a type, given the claim of the least precise of the judged rewrites.
 
-    Bitwise rewrites get less if the type allows that, but not nothing: onnxruntime multiplies by a
-    constant matrix in another order than by a computed one.
+    Bitwise rewrites get a smaller tolerance if the type allows that, but not zero: onnxruntime
+    multiplies by a constant matrix in another order than by a computed one.
     """
     usual = TOLERANCES[name]
     if numerics == "approximate":
@@ -154,8 +155,8 @@ def largest_magnitude(value: Any) -> float:
 
 
 def tells_something(value: Any) -> bool:
-    """Whether a value has anything to compare: floats need a finite one, unless there are none at
-    all.
+    """Whether a value has anything to compare. Floats need at least one that is finite, unless
+    the value is empty.
     """
     array = value if isinstance(value, np.ndarray) else None
     if array is None or array.dtype.name not in TOLERANCES or not array.size:
@@ -296,8 +297,8 @@ def _compare_arrays(
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Most rewrites change nothing; seen so, that takes a small part of the time and memory of
-    measuring errors.
+    """Whether two arrays are equal bit by bit. They mostly are, and this test takes a small part of
+    the time and memory that measuring errors does.
     """
     return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
@@ -356,11 +357,11 @@ def _limit(
     tolerance: Tolerance,
 ) -> NDArray[np.float64]:
     """How far each element may be off, in addition to what the relative tolerance allows; `excess`
-    is how far it is.
+    is how far it actually is.
 
-    The largest values of an output, corners of boxes, say, would hide slices of small ones, such as
-    scores. So a slice of many elements may be off by no more than the widest share of its own
-    largest value, or a part of the usual tolerance. If there are few rows, columns of similar size
+    The largest values of an output, such as corners of boxes, would hide slices of small ones, such
+    as scores. So a slice of many elements may only be off by the widest share of its own largest
+    value, or by a part of the usual tolerance. If there are few rows, columns of similar magnitude
     are one slice.
     """
     usual = tolerance.absolute * scale

@@ -23,7 +23,7 @@ from fusionc.verify.seeding import seeded_runner
 
 _SMALL_MODEL = 32 << 20  # bytes
 _DRAWS = 8
-# more ways to move the weights, and draws with each
+# additional ways to move the weights, and draws for each of them
 _OTHER_WEIGHTS = 3
 _OTHER_DRAWS = 4
 _FARTHEST = 33  # units in the last place; a hundredth of the tolerance of float32 outputs
@@ -43,7 +43,7 @@ class Conditioning:
         self._reference = reference
         # by the way in which weights are moved; None if they cannot be
         self._moved: dict[int, Runner | None] = {}
-        self._is_small = False  # then all ways may have a session at once
+        self._is_small = False  # if it is, all ways may have a session at once
 
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
         """The outputs of the reference on `feeds`, moved in one way after the other."""
@@ -51,15 +51,16 @@ class Conditioning:
             yield from self._run(moved_feeds(feeds, draw))
 
     def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs with inputs moved farther and farther: numbers computed from an input and its
-        neighbours may round to the same side of a step, but a rewrite to the other one.
+        """The outputs with inputs moved farther and farther. Numbers computed from an input and
+        from its neighbours may all round to one side of a step, while a rewrite rounds to the
+        other.
         """
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
 
     def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs with the weights moved in other ways: if a model amplifies rounding, each
-        shows something else.
+        """The outputs with the weights moved in other ways. If a model amplifies rounding, each way
+        shows different elements.
 
         Only one way of a large model at a time is in memory.
         """
@@ -85,13 +86,13 @@ class Conditioning:
         if way not in self._moved:
             try:
                 self._moved[way] = self._with_moved_weights(way)
-            except (RunError, OSError, ValueError):  # data in files that are gone, say
+            except (RunError, OSError, ValueError):  # for example, data in files that are gone
                 self._moved[way] = None
         return self._moved[way]
 
     def _make_room(self, way: int) -> None:
-        """Close the sessions of other ways, unless all of them are small. Each except the first is
-        made anew.
+        """Close the sessions of other ways, unless all of them are small. Any way except the first
+        gets a new session each time.
         """
         for other, runner in list(self._moved.items()):
             if other != way and runner is not None and not self._is_small:
@@ -118,7 +119,9 @@ class Conditioning:
 
 
 def moved_feeds(feeds: Feeds, draw: int, places: int = 1) -> dict[str, Any]:
-    """Inputs with each float moved so many places down, up or not at all, in one of many ways."""
+    """Inputs with each float moved down or up by `places` units in the last place, or not at all.
+    Each draw is another way.
+    """
     rng = np.random.default_rng(draw)
     return {name: _moved_value(value, rng, places) for name, value in feeds.items()}
 
@@ -134,10 +137,10 @@ def _moved_value(value: Any, rng: np.random.Generator, places: int = 1) -> Any:
 
 
 def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> NDArray[Any]:
-    """The values with each moved so many places down, up or not at all.
+    """The values, each moved down or up by `places` units in the last place, or not at all.
 
-    Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such
-    values. So do numbers whose type has no finer ones, which is float16 above 64.
+    Multiples of 1/16 do not move, because exponents, factors and counts in formulas are such values
+    and are exact. In float16 this includes all numbers above 64, since these are multiples of 1/16.
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -150,11 +153,11 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
 
 
 def steps(reference: Any, candidate: Any, moved: Any, reach: Reach | None = None) -> Reach | None:
-    """Infinity for elements that the candidate gives as the reference gives them only when moved:
-    an input or a weight on a step, such as that of Floor, decides nothing there.
+    """Infinity for elements where the candidate agrees only with the moved reference: there an
+    input or a weight lies on a step, such as that of Floor, and decides nothing.
 
-    Elements that the model leaves open (an infinite reach) may have any size, so they do not count
-    for the scale of others.
+    Elements that the model does not determine (with an infinite reach) may have any size, so they
+    do not count for the scale of others.
     """
     values = (reference, candidate, moved)
     if (

@@ -1,5 +1,5 @@
-"""The candidate as it will be deployed: with onnxruntime's optimizers on, which may be wrong
-themselves.
+"""The candidate as it will be deployed: with onnxruntime's optimizers on, which may themselves be
+wrong.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fusionc.verify.optimizer_search import optimizers_at_fault
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault
 
-_CLEARLY = 4  # times smaller is an error without what makes it
-_SESSIONS = 3  # in which a difference has to be the same
+_CLEARLY = 4  # without its cause, an error is this many times smaller
+_SESSIONS = 3  # a difference has to be the same in this many sessions
 _Outputs = list[Any] | str
 
 
@@ -31,7 +31,7 @@ class Deployment:
     """Runs the candidate at one level of onnxruntime's optimizers, and compares it with the
     reference without any.
 
-    `judge` is one for candidates of the reference. The optimizers `off` never run on the candidate.
+    `judge` judges candidates of the reference. The optimizers `off` never run on the candidate.
     `notes` say what was left out and why; `table` has the errors of the outputs.
     """
 
@@ -85,14 +85,15 @@ class Deployment:
         outputs: _Outputs,
         known: OptimizerFault | None,
     ) -> OptimizerFault | None:
-        """The fault with one more difference, which `outputs` have shown; what is known if that is
-        none. It is in the reference if that, at the level, is about as far off in the same outputs.
+        """The fault that a difference in `outputs` shows, added to the `known` one; if it is not a
+        fault, the `known` one. It is in the reference, too, if the reference at this level is about
+        as far off in the same outputs.
         """
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
             self.notes.append(
                 f"{sample.label} left out at level {self.level}, where onnxruntime's answer "
-                "is another each time"
+                "differs each time"
             )
             return None
         if known is None or known.is_in_reference:
@@ -117,11 +118,11 @@ class Deployment:
     def _own_errors(
         self, sample: Sample, errors: Mapping[str, float], known: OptimizerFault | None
     ) -> Mapping[str, float] | None:
-        """The errors of the candidate that the reference at this level does not have; None if all
-        of them are rounding, and it has none.
+        """The errors of the candidate that the reference at this level does not have; None if the
+        reference has no error and all those of the candidate are rounding.
         """
         reference = self._outputs(self.reference, known.optimizers if known else (), sample)
-        theirs = self._errors(sample, reference)  # one that does not run is as wrong in all outputs
+        theirs = self._errors(sample, reference)  # if it does not run, all outputs count as wrong
         own = {
             name: error
             for name, error in errors.items()
@@ -132,8 +133,8 @@ class Deployment:
         return own
 
     def _is_unsteady(self, sample: Sample, outputs: _Outputs) -> bool:
-        """Whether the candidate gives something else in another session: of a sum of nothing, say,
-        onnxruntime's optimized operator hands out what lay in memory.
+        """Whether the candidate gives other results in another session. For example, onnxruntime's
+        optimized operator for a sum of nothing returns the old contents of memory.
         """
         if isinstance(outputs, str):
             return False
@@ -147,8 +148,8 @@ class Deployment:
     def _is_rounding(
         self, sample: Sample, errors: Mapping[str, float], reference: _Outputs
     ) -> bool:
-        """Whether the reference moves about as far when it is optimized, though not farther than is
-        accepted.
+        """Whether optimization moves the reference about as far as the candidate, but not farther
+        than is accepted.
         """
         if "" in errors or isinstance(reference, str):
             return False
@@ -185,7 +186,7 @@ class Deployment:
         }
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:
-        """There is one at a time, and the last one is kept."""
+        """A runner at this level. Only the last one is kept open."""
         is_candidate = model is self.candidate
         names = tuple(dict.fromkeys([*(self.off if is_candidate else ()), *disabled]))
         wanted = (is_candidate, *names)

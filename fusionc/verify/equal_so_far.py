@@ -1,5 +1,5 @@
-"""How far two models are the same if the outputs of the reference decide nothing: the values inside
-both.
+"""How far two models are equal, by their inner values, if the outputs of the reference decide
+nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def equal_so_far(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """Which values of two models are the same, in words: all that both have under the same names,
-    or all up to an operator that decides by the last bit. "" if another value differs first, or if
+    """A sentence on which values of two models are equal: all that both have under the same names,
+    or all before an operator that decides by the last bit. "" if another value differs first, or if
     nothing can be compared.
 
-    If scores are nearly the same, TopK may choose others in one of the models. What comes after it
-    says nothing then, what comes before it does.
+    If scores are nearly equal, TopK may choose different ones in the two models. Then values after
+    it say nothing, but those before it do.
     """
     try:
         located = locate(
@@ -47,4 +47,4 @@ def equal_so_far(
     if operator not in _JUMPS:
         return ""
     which = f"the {located.compared} values inside that both models have"
-    return f"{which} in front of {operator} ({located.name}) are equal"
+    return f"{which} before {operator} ({located.name}) are equal"

@@ -1,4 +1,4 @@
-"""What rounding excuses: single elements, never a region.
+"""Differences that rounding excuses: single elements, never a region.
 
 On ordinary samples, one element in fifty of each output, and one more, may differ by more than the
 widest tolerance, if the reference moved by rounding gives the other value too. Beyond that share
@@ -22,7 +22,7 @@ from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
-# one in so many elements of a grid may be on the next step; in 8 bits one in some thousand is
+# one in this many elements of a grid may be on the next step; with 8 bits, one in some thousand is
 STEPS_ONE_IN = 500
 # the share of an output that moves if the model amplifies rounding as a whole
 _MOST = 0.5
@@ -35,7 +35,7 @@ _SORTS = names_with(Trait.SORTS)
 class Excused:
     """What is excused of one output on one sample."""
 
-    elements: int  # excused ones
+    elements: int  # that are excused
     size: int  # elements that were compared
     far: int  # excused ones that are off by more than the widest tolerance
     farthest: float  # how far an excused one is off
@@ -46,17 +46,17 @@ class Excused:
         return (
             f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, "
             f"by up to {self.farthest:.2g}; "
-            f"it may decide single elements, one in {ONE_IN}, and no region"
+            f"it may decide single elements, one in {ONE_IN}, but no region"
         )
 
 
 @dataclass
 class Excuses:
-    """What was excused: in total over the samples that needed it, and by output over ordinary
-    ones.
+    """The excused elements: the total of all samples that needed an excuse, and, for each output,
+    those of ordinary samples.
     """
 
-    one_in: int = ONE_IN  # of so many elements one may be excused
+    one_in: int = ONE_IN  # one in this many elements may be excused
     one_each: bool = False  # in addition, one on each sample that is not tiny
     samples: int = 0  # with excused elements
     elements: int = 0  # excused on them
@@ -90,9 +90,7 @@ class Excuses:
         self._large[name] += self.one_each and excused.size >= SLICE
 
     def has_room(self, name: str, excused: Excused) -> bool:
-        """Whether so many far elements may be excused, in addition to those of the samples
-        before.
-        """
+        """Whether these far elements may be excused, in addition to those of earlier samples."""
         most = 1 + (self._sizes[name] + excused.size) // self.one_in + self._large[name]
         return not excused.far or self._far[name] + excused.far <= most
 
@@ -109,9 +107,9 @@ def size_of(value: Any) -> int:
 def excused_elements(
     ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, yardstick: Yardstick
 ) -> Excused:
-    """What is excused of an output on one sample: elements that move within its reach, or all that
-    differ if it has no reach. An infinite reach of `order` means that the model leaves the element
-    open: it is not far off.
+    """The excused elements of an output on one sample: those that move within its reach, or all
+    that differ if it has no reach. An infinite reach in `order` means that the model does not
+    determine the element, so it does not count as far off.
     """
     size = size_of(ours)
     if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
@@ -135,9 +133,7 @@ def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
 
 
 def reach_moves_whole(ours: Any, reach: Reach | None, yardstick: Yardstick) -> bool:
-    """Whether most of an output depends on the order of reductions, or on numbers that lie on a
-    step.
-    """
+    """Whether most of an output depends on the order of reductions, or on numbers at a step."""
     if not isinstance(ours, np.ndarray) or reach is None:
         return False
     return bool((~_is_held(ours, reach, yardstick)).mean() > _MOST)

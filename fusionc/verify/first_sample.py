@@ -1,5 +1,5 @@
-"""Inputs to measure a model with: the first that the caller gives, or the first drawn ones on which
-it runs.
+"""Inputs to measure a model with: the caller's first ones, or the first drawn ones on which the
+model runs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fusionc.verify.model_file import light_model
 def first_sample(
     path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None
 ) -> Sample:
-    """A sample for the model in this file. Raises RunError if it runs on none, UsageError if the
-    given ones do not fit.
+    """A sample for the model in this file. Raises RunError if it runs on no sample, UsageError if
+    the caller's inputs do not fit.
     """
     model, folder = light_model(path)
     return first_sample_of(Runner(path), model, folder, input_shape, inputs)

@@ -17,8 +17,8 @@ from fusionc.verify.inputs.sample import Sample
 
 
 class GivenSamples:
-    """Runs the reference, whose model this is, on one sample after the other; without `values` on
-    none.
+    """Runs the reference, which has this model, on one given sample after the other. Without
+    `values` there are none.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class GivenSamples:
             except RunError as error:
                 what = f"onnxruntime cannot run the model on these inputs: {error}"
                 raise UsageError(
-                    what, where=given.label, hint="give inputs that the model takes"
+                    what, where=given.label, hint="give inputs that the model accepts"
                 ) from error
             self._count += 1
             self._remember(given, dict(zip(self._reference.outputs, outputs, strict=True)))
@@ -55,7 +55,7 @@ class GivenSamples:
         self._left_out += 1
 
     def notes(self) -> Iterator[str]:
-        """What to say of the samples, when all of them have run."""
+        """The notes on the samples, after all of them have run."""
         if self._count:
             yield f"{self._count - self._left_out} of them on the given inputs"
         if self._left_out:

@@ -1,13 +1,13 @@
 """Numbers that rounding takes to another step of a grid, such as that of Quantize,
 DynamicQuantizeLinear, Round, Floor, Ceil, Cast.
 
-A number on the limit between two steps becomes one or the other by its last bit, and what is
-computed of it differs by more than any tolerance. So the reference goes on with the candidate's
-steps. Before each grid both models must agree, except for a few steps to the next number; after it
-up to the usual tolerance.
+If a number lies on the limit between two steps, its last bit decides which one it becomes, and the
+values computed from it differ by more than any tolerance. So the reference continues with the
+candidate's steps. Before each grid both models must agree, except for a few steps to the next
+number; after it they must agree up to the usual tolerance.
 
-The candidate may have a grid under another name and with its zero point moved, as int8 that became
-uint8: it quantizes the same value.
+The candidate may have a grid under another name and with a shifted zero point, such as int8 that
+became uint8, if it quantizes the same value.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Stepped:
 
     outputs: list[Any]  # those that are grids themselves are the candidate's
     steps: Mapping[str, Excused]  # elements on another step, by grid
-    # those of them that the reference does not take itself when it is optimized
+    # those of `steps` that the optimized reference does not take itself
     own_steps: Mapping[str, Excused] | None = None  # None for all
 
     @property
@@ -72,11 +72,11 @@ class _Place:
     """Where the candidate has a value of the reference."""
 
     name: str
-    dtype: Any = None  # of the reference, if it is another
-    shift: int = 0  # what the reference's integers are more
+    dtype: Any = None  # that of the reference, if it differs
+    shift: int = 0  # how much larger the reference's integers are
 
     def as_reference(self, value: Any) -> Any:
-        """The candidate's value in the terms of the reference."""
+        """The candidate's value converted to that of the reference."""
         if self.dtype is None:
             return value
         return (value.astype(np.int64) + self.shift).astype(self.dtype)
@@ -87,8 +87,8 @@ class _Run:
     """One run of the reference with values of the candidate in place of its own."""
 
     outputs: list[Any]
-    grids: Sequence[Sequence[str]]  # their results
-    read: Sequence[str]  # inputs of other grids
+    grids: Sequence[Sequence[str]]  # the results of each grid
+    read: Sequence[str]  # inputs of further grids
     held: Mapping[str, NDArray[Any]]  # values of the candidate
     computed: Mapping[str, NDArray[Any]]  # the reference's own values in their place
 
@@ -120,8 +120,8 @@ class GridSteps:
 
     @closes_runners
     def stepped(self, feeds: Feeds, outputs: Sequence[Any]) -> Stepped | None:
-        """The reference with the steps of the candidate, whose outputs are given; None unless both
-        models have the values of a grid, and if a grid is off by more than a step.
+        """The reference with the steps of the candidate, whose outputs are given. None if the
+        models have no grid in common, or if a grid is off by more than a step.
         """
         try:
             run = self._run(feeds, outputs)
@@ -137,8 +137,8 @@ class GridSteps:
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
     def _run(self, feeds: Feeds, candidate_outputs: Sequence[Any]) -> _Run | None:
-        """The reference with the values that the candidate has; None without a grid to look at.
-        Raises RunError, and OSError or ValueError if data cannot be read.
+        """The reference with the candidate's values; None if they lack a common grid. Raises
+        RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)
         conditions = take_branches(model, folder, feeds)
@@ -164,11 +164,12 @@ class GridSteps:
         feeds: Feeds,
         theirs: Sequence[Any],
     ) -> dict[str, Any]:
-        """The candidate's values around these nodes of the reference, if it has them. Raises
-        RunError.
+        """The candidate's inputs and results of these nodes of the reference, if it has them.
+        Raises RunError.
 
-        If onnxruntime optimizes the candidate, only results of grids can be seen: an output between
-        an operator and its Quantize would end the operator's computation in integers.
+        If onnxruntime optimizes the candidate, only results of grids can be seen: an additional
+        output between an operator and its Quantize would keep the operator from running in
+        integers.
         """
         model, folder = light_model(self.candidate.path)
         take_known_branches(model, conditions)
@@ -215,8 +216,8 @@ def _places(
     *,
     is_optimized: bool,
 ) -> dict[str, _Place]:
-    """Where the candidate has the results of nodes, and their first inputs if other nodes compute
-    these.
+    """Where the candidate has the results of nodes, and their first inputs if these are computed
+    by other nodes.
     """
     shared = _results(reference) & _results(candidate)
     numbers, others = map(_numbers, (reference, candidate))
@@ -243,8 +244,9 @@ def _moved_place(
     numbers: Mapping[str, NDArray[Any]],
     others: Mapping[str, NDArray[Any]],
 ) -> _Place | None:
-    """The result of a Quantize of the same value by the same scale with another zero point; None if
-    these are not known to be such. `numbers` and `others` are the constants of both models.
+    """The place of the result of `twin`, a Quantize of the same value with the same scale and
+    another zero point; None if it is not known to be one. `numbers` and `others` are the constants
+    of both models.
     """
     ours = [numbers[name] for name in node.input[1:] if name in numbers]
     theirs = [others[name] for name in twin.input[1:] if name in others]
@@ -267,8 +269,8 @@ def _numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
-    """The results of the grids that the candidate has, and the inputs of other grids, which are
-    inside an operator of one of the models.
+    """The results of the grids that the candidate has, and the inputs of the other grids, which
+    are inside an operator in one of the models.
     """
     grids = list[list[str]]()
     read = dict[str, None]()
@@ -288,8 +290,8 @@ def _can_be_fed(value: Any) -> bool:
 
 
 def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Turn these values into inputs, and what the model computes for them into outputs; returns the
-    order of these.
+    """Turn these values into inputs, and the values that the model computes for them into outputs.
+    Returns the order of these outputs.
     """
     kept = list[str]()
     for node in model.graph.node:
@@ -315,8 +317,8 @@ def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> E
     """How many elements of a grid are on the next step; None if one is farther away, or if the
     scale differs.
 
-    For DynamicQuantizeLinear these are its quantized elements, its scale and its zero point, from
-    which steps count.
+    For DynamicQuantizeLinear the values are its quantized elements, its scale and its zero point;
+    steps are counted from the zero point.
     """
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):
         return None

@@ -1,5 +1,5 @@
-"""How far the reference's outputs depend on the last place of the functions, and of the sums of
-products, that it computes on the way.
+"""How much the reference's outputs depend on the last place of intermediate results: of functions,
+and of sums of products.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _MOST_NODES = 20_000
 _APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
 _SUMS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 _DRAWS = 8
-# onnxruntime computes 0.5 and something, so a result near 0 is off by the last place of 0.5.
+# onnxruntime computes it as 0.5 plus a term, so a result near 0 has the error of 0.5's last place.
 _NEAR_HALF = "Sigmoid"
-# The operators that compute such a function inside, with the one that decides how exact they are.
+# Operators that compute such functions inside, each with the function that limits its precision.
 _GATED = {"LSTM": _NEAR_HALF, "GRU": _NEAR_HALF, "RNN": "Tanh"}
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 _WHERE_SINCE = 9  # opset
 _ZERO = "zero of waves that choose elements"
-_FASTEST = 12  # a power of ten: waves so short that neighbouring floats lie on different ones
+_FASTEST = 12  # a power of ten, for waves so short that neighbouring floats lie on different ones
 
 
 class InnerRounding:
     """Runs the reference with the results of its functions, and of its sums of products, moved by
     a unit in the last place, or not.
 
-    Another kernel for Erf, say, may give the next number. If the model amplifies that, as 1 +
-    erf(-3.5) does, moving what the model reads shows nothing of it. The same holds for a sum of
-    products: moves of its many terms cancel, another order gives the next number. In half of the
-    draws each result moves as a whole. In the others some of its elements move up and some down,
-    because a normalization does not see a common factor.
+    Another kernel, for example of Erf, may give the next number. If the model amplifies that, as
+    1 + erf(-3.5) does, moving the inputs of the model does not show it. The same holds for a sum of
+    products: moves of its many terms cancel, but another order may give the next number. In half of
+    the draws each result moves as a whole. In the others some of its elements move up and some
+    down, because a normalization cancels a common factor.
 
-    A Sigmoid that is written out counts as a Sigmoid. It keeps all digits of small results, which
-    the operator does not have.
+    A Sigmoid that is written out counts as a Sigmoid. It keeps all digits of small results, while
+    the operator loses some.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,9 @@ class InnerRounding:
 
     @closes_runners
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs of the reference on `feeds`, its values moved in one way after the other."""
+        """The outputs of the reference on `feeds`, with inner values moved in one way after the
+        other.
+        """
         with suppress(RunError, OSError, ValueError):
             model, folder = light_model(self._path)
             model = inlined(model)
@@ -114,13 +116,13 @@ class _Rewrite:
     """The nodes and inputs that move the results of functions and of sums of products."""
 
     has_where: bool
-    # Sigmoids that are written out, by result; their factors, "" if that is 1
+    # by the result of each written-out Sigmoid: its factor, "" if that is 1
     sigmoids: Mapping[str, str]
     moves: dict[str, _Move] = field(default_factory=dict)
 
     def nodes_after(self, node: NodeProto, kinds: Mapping[str, int]) -> Iterator[NodeProto]:
-        """The nodes that move the floats of a node's results, if it rounds; `node` then gives them
-        other names.
+        """The nodes that move the floats of a node's results, if the node rounds. Its own results
+        are renamed then.
         """
         is_written_out = node.output[:1] and node.output[0] in self.sigmoids
         function = _NEAR_HALF if is_written_out else _rounding_function(node)
@@ -136,8 +138,8 @@ class _Rewrite:
             yield from self._scaled(value, name, kind)
 
     def _near_half(self, value: str, moved: str, kind: int, factor: str) -> Iterator[NodeProto]:
-        """The nodes that move a Sigmoid, times a factor if there is one, by a part of the last
-        place of a half.
+        """The nodes that move a Sigmoid by a part of the last place of 0.5, times its factor if
+        there is one.
         """
         summand = self._input("summand", kind)
         if factor:
@@ -146,8 +148,8 @@ class _Rewrite:
         yield helper.make_node("Add", [value, summand], [moved])
 
     def _scaled(self, value: str, name: str, kind: int) -> Iterator[NodeProto]:
-        """The nodes that multiply each element by one of two factors. NaN and infinities are not
-        chosen: their sines are NaN.
+        """The nodes that multiply each element by one of two factors, chosen by a sine. NaN and
+        infinities get the first factor, because their sines are NaN.
         """
         factor = self._input("factor", kind)
         if self.has_where:
@@ -171,7 +173,7 @@ class _Rewrite:
 
 
 def _rounding_function(node: NodeProto) -> str:
-    """The operator that decides how exact a result is: an approximated function or a sum of
+    """The operator that limits the precision of a result: an approximated function or a sum of
     products; "" if there is none.
     """
     activations = [a.s.decode() for a in node.attribute if a.name == "activation"]
@@ -180,8 +182,9 @@ def _rounding_function(node: NodeProto) -> str:
 
 
 def _written_sigmoids(model: ModelProto) -> dict[str, str]:
-    """The results of x / (1 + Exp(z)) and Reciprocal(1 + Exp(z)), and the factor x of each. It is
-    "" if the Sigmoid itself is the result, as of 1 / (1 + Exp(z)) and Exp(z) / (1 + Exp(z)).
+    """The results of x / (1 + Exp(z)) and Reciprocal(1 + Exp(z)), each with its factor x. The
+    factor is "" if the result is the Sigmoid itself, as in 1 / (1 + Exp(z)) and Exp(z) / (1 +
+    Exp(z)).
     """
     nodes = [node for graph in graphs_in(model.graph) for node in graph.node]
     ones = _ones(model, nodes)
@@ -215,8 +218,8 @@ def _is_one(tensor: TensorProto) -> bool:
 
 
 def _with_moves(model: ModelProto) -> dict[str, _Move]:
-    """Move the results of functions and of sums of products by new scalar inputs; returns these, by
-    their names.
+    """Move the results of functions and of sums of products by new scalar inputs. Returns these
+    inputs, by name.
     """
     rewrite = _Rewrite(opsets_of(model).get("", 0) >= _WHERE_SINCE, _written_sigmoids(model))
     graphs = list(zip(graphs_in(model.graph), _element_types(model), strict=True))
@@ -234,8 +237,8 @@ def _with_moves(model: ModelProto) -> dict[str, _Move]:
 
 
 def _element_types(model: ModelProto) -> list[Mapping[str, int]]:
-    """For each graph of the model, the types of its values, and those of the others."""
-    with suppress(Exception):  # if onnx cannot infer the model, what it declares is known
+    """For each graph of the model, the types of its values and of those around it."""
+    with suppress(Exception):  # if onnx cannot infer types, the declared ones have to do
         model = onnx.shape_inference.infer_shapes(model)
     own = [
         {

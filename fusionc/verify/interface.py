@@ -68,7 +68,7 @@ def declared_outputs(model: onnx.ModelProto) -> list[Port]:
 def interface_differences(
     reference: onnx.ModelProto, candidate: onnx.ModelProto
 ) -> Iterator[Difference]:
-    """What a caller of the reference would find changed in the candidate's interface."""
+    """The changes in the candidate's interface that a caller of the reference would notice."""
     inputs = [_declared(model, required=True) for model in (reference, candidate)]
     yield from _changed_declarations("input", *inputs)
     yield from _changed_order("input", *inputs)

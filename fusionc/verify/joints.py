@@ -1,4 +1,4 @@
-"""The places of the parts of an array that is put together."""
+"""The places of the parts of an array that is concatenated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise, product
 from typing import NamedTuple
 
-_MOST_BLOCKS = 256  # of an array that is taken apart
+_MOST_BLOCKS = 256  # parts of an array that is judged in parts
 Block = tuple[slice, ...]
 Dim = int | str
 
@@ -29,7 +29,7 @@ class Joint(NamedTuple):
 
 
 def blocks_of(joints: Sequence[Joint], shape: Sequence[int]) -> list[Block]:
-    """The parts of an output of this shape; none if it is in one piece."""
+    """The parts of an output of this shape; empty if it is in one piece."""
     each = [[slice(None)] for _ in shape]
     for joint in joints:
         if (bounds := joint.bounds(shape)) is not None:

@@ -1,4 +1,4 @@
-"""Whether two models compute the same on one input, or their difference decides nothing."""
+"""Whether two models compute the same on one input, or whether their difference decides nothing."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ from fusionc.verify.tally import Tally
 
 Outcome = Literal["same", "different", "unstable", "undecided"]
 Judgement = tuple[Outcome, list[Difference]]
-_LOOKS = 3  # draws that show whether an output moves as a whole
+_LOOKS = 3  # draws to see whether an output moves as a whole
 
 
 class Judge:
-    """Judges one sample after the other, and counts what it finds in its `tally`.
+    """Judges one sample after the other, and counts the results in its `tally`.
 
     `is_for_finite` if the candidate may give other results for NaN and infinities, as some passes
     declare.
@@ -94,8 +94,8 @@ class Judge:
         self._quantizes = quantizes(model)
 
     def another(self, level: str) -> Judge:
-        """A judge that has counted nothing, for what onnxruntime's optimizers make of the
-        candidate: they round.
+        """A new judge for the candidate at a level of onnxruntime's optimizers, with rounding
+        allowed because these round.
         """
         other = copy(self)
         other._grids = self._grids and self._grids.at(level)
@@ -112,7 +112,7 @@ class Judge:
 
         "unstable": the reference differs from itself about as much if its weights and inputs move
         by one unit in the last place. "undecided": all of an output depends on rounding, or on the
-        order of reductions. The order is only looked at if one look at rounding does not explain
+        order of reductions. The order is tested only if a first test of rounding does not explain
         the difference.
         """
         mismatches = self.mismatches(sample, sample.outputs, candidate)
@@ -136,11 +136,12 @@ class Judge:
         return outcome, differences
 
     def _is_overflow(self, sample: Sample, candidate: Sequence[Any]) -> bool:
-        """Whether large or small finite numbers explain all differences: those that the reference
-        makes infinite or NaN in these elements.
+        """Whether overflow explains all differences: large or small finite inputs that the
+        reference turns into infinity or NaN in these elements.
 
-        If (1 / x) * y overflows on the way, y / x need not, and a rewrite that rounds may change
-        it. A candidate for finite numbers may also spread an infinity that is computed on the way.
+        (1 / x) * y may overflow on the way where y / x does not, and a rewrite that rounds may
+        replace one by the other. A candidate for finite numbers may also spread an infinity that is
+        computed on the way.
         """
         if self._numerics == "bitwise" or _drawn_floats(sample) != "mixed":
             return False
@@ -153,7 +154,7 @@ class Judge:
     def _examined(
         self, sample: Sample, candidate: Sequence[Any], unsteady: Sequence[Reach | None]
     ) -> Judgement:
-        """The judgement after a look at the order of reductions, and at rounding."""
+        """The judgement after tests of the order of reductions and of rounding."""
         order = self._order.reaches(sample.feeds, sample.outputs)
         order = reaches = _farther(order, unsteady)
         mismatches = self._unsettled(sample, candidate, reaches)
@@ -190,8 +191,8 @@ class Judge:
         regions: list[Difference],
         judgement: Judgement,
     ) -> Judgement:
-        """The judgement on a sample if rounding or the order of reductions explains its mismatches;
-        `regions` are the outputs with more far elements than are excused.
+        """The judgement on a sample whose mismatches are explained by rounding or by the order of
+        reductions. `regions` are the outputs with more far elements than can be excused.
         """
         unstable: Judgement = "unstable", judgement[1] or regions
         if sample.edge:
@@ -207,7 +208,7 @@ class Judge:
         return judgement if is_within and not regions else unstable
 
     def _regions(self, sample: Sample, excused: Mapping[str, Excused]) -> list[Difference]:
-        """The outputs with more far elements than are excused; an edge counts by itself."""
+        """The outputs with more far elements than can be excused. Edges are counted one by one."""
         excuses = Excuses() if sample.edge else self.tally.excuses
         return [
             Difference(name, sample.label, one.reason)
@@ -222,10 +223,10 @@ class Judge:
     def _stepped(self, sample: Sample, candidate: Sequence[Any]) -> Stepped | None:
         """The reference with the candidate's steps; None if they do not explain all differences.
 
-        onnxruntime's optimizers compute in integers what the model computes in floating point
-        between two quantizations. Some of their operators, as that of a softmax, take more steps
-        than rounding does, but not farther ones. There may be as many of them as the reference
-        takes itself at that level.
+        Between two quantizations the model computes in floating point, but onnxruntime's optimizers
+        compute in integers. Some of their operators, such as that for softmax, have more elements
+        on another step than rounding causes, but no elements farther away. There may be as many
+        steps as the reference itself takes at that level.
         """
         stepped = self._grids and self._grids.stepped(sample.feeds, candidate)
         if not stepped or self.mismatches(sample, stepped.outputs, candidate):
@@ -239,7 +240,7 @@ class Judge:
         return replace(stepped, own_steps=again.steps)
 
     def _are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
-        """The same, and count them."""
+        """Whether a few steps explain all differences; if so, count them."""
         stepped = self._stepped(sample, candidate)
         if stepped is not None:
             self.tally.add_steps(stepped)
@@ -248,8 +249,8 @@ class Judge:
     def _are_other_steps(
         self, sample: Sample, candidate: Sequence[Any], unsteady: Sequence[Reach | None]
     ) -> bool:
-        """The same for a candidate that was not judged so at first: of a model that only rounds, or
-        with elements that the reference does not judge.
+        """The same for a candidate whose steps were not tested at first: that of a model that only
+        rounds, or one with elements that the reference does not judge.
         """
         was_judged = self._quantizes and all(reach is None for reach in unsteady)
         return not was_judged and self._are_steps(sample, candidate)
@@ -261,8 +262,8 @@ class Judge:
         excused: Mapping[str, Excused],
         unsteady: Sequence[Reach | None] = (),
     ) -> Judgement:
-        """Count a sample on which the models are the same, up to mismatches that are rounding, and
-        up to what is excused.
+        """Count a sample on which the models are the same, except for mismatches by rounding and
+        for excused elements.
         """
         self.tally.add_same(sample, mismatches, excused, unsteady or self._no_reaches)
         return "same", []
@@ -274,7 +275,9 @@ class Judge:
         order: Sequence[Reach | None],
         reaches: Sequence[Reach | None],
     ) -> dict[str, Excused]:
-        """What would be excused of each output; `order` are the reaches without those of steps."""
+        """The elements of each output that would be excused; `order` are the reaches without those
+        of steps.
+        """
         values = zip(self.names, sample.outputs, candidate, order, reaches, strict=True)
         return {
             name: excused_elements(ours, theirs, one, other, self._yardstick(sample, name))
@@ -288,10 +291,10 @@ class Judge:
         name: str,
         reaches: Sequence[Reach | None],
     ) -> bool:
-        """Whether most of an output moves if rounding moves what the reference reads, or if ties
-        put it in another order, or if the moved reference gives all of the candidate's output: one
-        decision may show in many elements, as that of a softmax between two large numbers does.
-        Such an output decides nothing; it does not have a wrong region.
+        """Whether an output decides nothing, rather than having a wrong region. That is so if
+        rounding of the reference's inputs moves most of it, if ties put it in another order, or if
+        the moved reference gives all of the candidate's output. A single decision may affect many
+        elements, such as that of a softmax between two large numbers.
         """
         at = self.names.index(name)
         yardstick = self._yardstick(sample, name)
@@ -321,7 +324,7 @@ class Judge:
         noises: Sequence[Noise],
         times: float,
     ) -> bool:
-        """Whether all mismatches are errors of at most so many times the noise of their output."""
+        """Whether all mismatches are errors of at most `times` the noise of their output."""
         values = zip(self.names, sample.outputs, candidate, reaches, noises, strict=True)
         for name, ours, theirs, reach, noise in values:
             if name not in mismatches:
@@ -338,7 +341,7 @@ class Judge:
     def mismatches(
         self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]
     ) -> dict[str, Mismatch]:
-        """The outputs in which two ways to compute a sample differ, for whatever reason."""
+        """The outputs in which two runs of a sample differ, for whatever reason."""
         compared = {
             name: compare(one, other, self._yardstick(sample, name))
             for name, one, other in zip(self.names, ours, theirs, strict=True)
@@ -346,8 +349,8 @@ class Judge:
         return {name: mismatch for name, mismatch in compared.items() if mismatch}
 
     def _yardstick(self, sample: Sample, name: str) -> Yardstick:
-        """How an output is measured. On edges and at ties it may vanish except for rounding, so its
-        scale is that of the ordinary runs.
+        """How an output is measured. On edges and at ties it may be 0 except for rounding, so it
+        gets the scale of the ordinary runs.
         """
         has_scale = sample.edge or _drawn_floats(sample) == "ties"
         least = self._scales.get(name, 0.0) if has_scale else 0.0
@@ -357,9 +360,9 @@ class Judge:
     def _is_rounding(
         self, sample: Sample, candidate: Sequence[Any], mismatches: Mapping[str, Mismatch]
     ) -> bool:
-        """Whether the reference, moved once by rounding, moves about as far as the candidate is
-        off: as a whole, not in single elements, and both within the widest tolerance. This takes
-        one run, the order of reductions a dozen.
+        """Whether rounding, tested once, moves the reference about as far as the candidate is off:
+        as a whole, not in single elements, and both within the widest tolerance. This test takes
+        one run; that of the order of reductions takes a dozen.
         """
         errors = _errors(mismatches)
         if errors is None or not all(mismatch.within_widest for mismatch in mismatches.values()):
@@ -392,8 +395,8 @@ class Judge:
         """Whether the reference, moved by rounding, differs from itself as much as the candidate
         does ("same"), or not much less if it amplifies rounding ("unstable").
 
-        Also the mismatches that are not explained by elements in which it gives the other value
-        itself, and the reaches with these elements.
+        In some elements the moved reference gives the candidate's value. The result also has the
+        mismatches that such elements do not explain, and the reaches with these elements.
         """
         noises = list(map(Noise, sample.outputs))
         mismatches = self._unsettled(sample, candidate, reaches)
@@ -405,7 +408,7 @@ class Judge:
                 noise.is_amplified for name, noise in named if name in mismatches
             )
 
-        # these cost more, so the others show first whether rounding is amplified
+        # these cost more, so the other draws test first whether rounding is amplified
         def other_draws() -> Iterator[list[Any]]:
             if is_amplified():
                 yield from self._conditioning.other_draws(sample.feeds)

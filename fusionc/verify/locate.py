@@ -26,7 +26,7 @@ from fusionc.verify.model_file import ModelFile
 from fusionc.verify.model_part import SeenModel
 from fusionc.verify.noise import ABOUT, is_within
 
-# values that are looked at in one go
+# values that are compared in one run
 _FIRST = 4
 _MOST = 512
 _DRAWS = 4
@@ -41,25 +41,25 @@ class Located:
     """
 
     shared: int  # values that both models have
-    compared: int  # equal ones before the first that differs
+    compared: int  # values that are equal, before the first that differs
     name: str = ""  # of the first that differs, "" if all are equal
     sample: str = ""  # on which it differs
     reason: str = ""  # what differs
-    reference: str = ""  # the node that makes it in each model
+    reference: str = ""  # the node that makes it, in each model
     candidate: str = ""
-    skipped: tuple[str, ...] = ()  # values for which memory does not suffice
-    excused: int = 0  # values that move as far in the reference when its inputs are rounded
-    is_inner: bool = False  # the outputs are the same nevertheless
+    skipped: tuple[str, ...] = ()  # values that are too large for memory
+    excused: int = 0  # values that rounding of inputs moves as far in the reference
+    is_inner: bool = False  # the outputs are equal nevertheless
 
     def __str__(self) -> str:
         more = (
-            f" ({self.excused} of them but for rounding that the model amplifies)"
+            f" ({self.excused} of them except for rounding that the model amplifies)"
             if self.excused
             else ""
         )
         more += f" ({len(self.skipped)} left out for want of memory)" if self.skipped else ""
         if not self.shared:
-            return "the models have no values of the same name, but for inputs and outputs"
+            return "the models have no values of the same name, except for inputs and outputs"
         if not self.name:
             return (
                 f"all {self.compared} values that both models have are equal on finite inputs{more}"
@@ -70,7 +70,7 @@ class Located:
             f"{more}: {self.sample}: {self.reason}\n"
             f"  reference: {self.reference}\n  candidate: {self.candidate}"
             + (
-                "\n  the outputs are the same: this name may stand for something else there"
+                "\n  the outputs are the same: this name may mean another value there"
                 if self.is_inner
                 else ""
             )
@@ -90,9 +90,9 @@ def locate(
     """The first value in which two models differ: on the samples of `inputs`, once per seed and on
     mixed magnitudes, as in `verify`.
 
-    Values are compared in bounded numbers. One model at a time is loaded, with its weights mapped
-    from their files, and the values of the first one wait in files. Raises FusioncError if a file
-    is not a model or does not run, UsageError as `verify` does.
+    Each run compares a limited number of values. Only one model at a time is loaded, with its
+    weights mapped from their files, and the values of the first one are kept in files. Raises
+    FusioncError if a file is not a model or does not run, UsageError as `verify` does.
     """
     for path in (reference, candidate):
         load(path)
@@ -107,7 +107,7 @@ def locate(
             located = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
             if located.name or next(edges(), None) is None:
                 return located
-            # more than rounding grows there
+            # edges amplify more than rounding
             beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()
             return beyond if beyond.name else located
         except RunError as error:
@@ -123,8 +123,8 @@ def _samples(
     inputs: Path | None,
     seeds: Sequence[int],
 ) -> tuple[_Samples, _Samples]:
-    """Two functions that give the samples, as often as they are needed, without keeping their
-    values: the ordinary ones, and those of mixed magnitudes.
+    """Two functions: one gives the ordinary samples, the other those of mixed magnitudes. They can
+    be called repeatedly and do not keep the values.
     """
     file = ModelFile(reference)
     model = file.proto()
@@ -136,7 +136,7 @@ def _samples(
         for sample in search.samples(seeds, nonfinite=False)
         if sample.style.floats != "zeros"
     )
-    # of zeros rounding alone is left
+    # on zeros, values differ only by rounding
     drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]
     runner.close()
 
@@ -205,7 +205,7 @@ class _Search:
         return Located(len(names), compared, skipped=tuple(skipped), excused=self.excused)
 
     def _other_constants(self, name: str) -> str:
-        """Which constants of the same name that make a value are others."""
+        """A note on constants that a value is computed from and that differ in the other model."""
         ours = self.ours.constants_of(name)
         theirs = self.theirs.constants_of(name)
         others = [name for name in ours if name in theirs and compare(ours[name], theirs[name])]
@@ -222,8 +222,8 @@ class _Search:
         return bool(outputs) and is_same
 
     def _compared(self, names: Sequence[str]) -> tuple[tuple[int, str, Mismatch] | None, int]:
-        """The first of these values that differs, by number, with a sample that shows it; the bytes
-        of one sample.
+        """The number of the first of these values that differs, with a sample that shows it and the
+        mismatch; also the bytes of one sample.
         """
         size = 0
         runner = self.ours.runner(names)
@@ -252,7 +252,7 @@ class _Search:
 
     def _noise(self, numbers: Mapping[str, int]) -> dict[str, float]:
         """How far these values move in the reference when its inputs move by one unit in the last
-        place; with each goes its number among those that were kept.
+        place. `numbers` says which of the kept values each one is.
         """
         noise = dict.fromkeys(numbers, 0.0)
         if not numbers:

@@ -1,4 +1,4 @@
-"""A model on disk, and what runs it."""
+"""A model on disk, and its runners."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.seeding import random_nodes, seeded_runner
 
-# Use weights in their file; packed for the processor, they would be in memory as well.
+# Weights are used directly from their file; packed ones would be in memory as well.
 LEAN = {"session.disable_prepacking": "1"}
 # Bytes of a model that is copied with other weights, nodes or inputs: protobuf
 # writes no more than 2 GB.
 LARGEST_COPY = 1_500_000_000
-# Bytes of weights inside a model from which on onnxruntime gets them as external data, which it
-# maps: of a whole file it holds what it reads and what it makes of that, three times the weights
-# for a while.
+# From this many bytes of weights on, a model is given to onnxruntime with external data, which
+# onnxruntime maps. When it reads them from the model file itself, it temporarily needs three times
+# the memory of the weights.
 _WORTH_MAPPING = 16 << 20
 
 
@@ -33,8 +33,8 @@ def light_model(path: Path) -> tuple[onnx.ModelProto, Path]:
     """A model without its external data and large weights, and the folder that holds these. Raises
     RunError.
 
-    onnxruntime does not take external data through a link, so a model that is a link is read from
-    its real place, unless its own data lies next to the link.
+    onnxruntime does not follow links to external data. So if the model file is a link, it is read
+    from its real place, unless its data lies next to the link.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -65,8 +65,8 @@ class ModelFile:
     def runner(
         self, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False
     ) -> Runner:
-        """A runner of it at a level of onnxruntime's optimizers, without those that are disabled; a
-        lean one is slower. Raises RunError.
+        """A runner of the model at a level of onnxruntime's optimizers, without the disabled ones.
+        A lean runner takes less memory and is slower. Raises RunError.
         """
         entries = ({DISABLED: ";".join(disabled)} if disabled else {}) | (LEAN if is_lean else {})
         model = None if self._runs_as_file else self.proto()

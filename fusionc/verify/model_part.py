@@ -1,4 +1,4 @@
-"""A model whose inner values can be seen, computed by no more nodes than these need."""
+"""A model whose inner values can be seen, computed by only the nodes that they need."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fusionc.runtime.runner import Runner
 from fusionc.verify.model_file import LEAN, light_model
 from fusionc.verify.seeding import random_nodes, set_seeds
 
-_EXTERNAL = 1024  # bytes from which on a weight is moved out of the model
+_EXTERNAL = 1024  # weights of at least this many bytes are moved out of the model
 
 
 class SeenModel:
-    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder that is
-    needed as long as this is used.
+    """A model whose weights stay in files: its own, or one in the folder `scratch`, which must
+    exist as long as this object is used.
 
-    Raises RunError if it cannot be read.
+    Raises RunError if the model cannot be read.
     """
 
     def __init__(self, path: Path, scratch: Path) -> None:
@@ -70,7 +70,7 @@ class SeenModel:
         )
 
     def constants_of(self, name: str) -> dict[str, NDArray[Any]]:
-        """The initializers that the maker of a value reads."""
+        """The initializers that the node which makes a value reads."""
         read = [self._weights[value] for value in self.makers[name].input if value in self._weights]
         return {
             tensor.name: onnx.numpy_helper.to_array(tensor, os.fspath(self._folder))

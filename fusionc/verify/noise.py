@@ -1,5 +1,5 @@
-"""How far an output of a model moves by rounding, and whether this explains how far another model's
-is off.
+"""How far rounding moves an output of a model (its noise), and whether this explains the error of
+another model's output.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from fusionc.verify.compare import (
 )
 from fusionc.verify.joints import Block
 
-ABOUT = 4  # times the noise, up to which an error is of its size …
-# … and up to which it decides nothing, if the noise is amplified rounding: more values round than
-# weights. In a long sum, or after many layers, errors are several times as much.
+ABOUT = 4  # an error of up to this many times the noise is of similar size
+# If the noise is amplified rounding, an error of up to this many times the noise decides nothing.
+# The draws move only weights and inputs, but all values round: in a long sum, or after many layers,
+# errors are several times as large.
 IN_PROPORTION = 16
-# Units in the last place of the largest value, above which noise is amplified rounding: about a
-# third of the tolerance of float32 outputs. In half precision noise never counts as amplified: the
-# tolerance is smaller than that.
+# Noise of more than this many units in the last place of the largest value is amplified rounding;
+# it is about a third of the tolerance of float32 outputs. In half precision the tolerance is
+# smaller than that, so noise never counts as amplified.
 _AMPLIFIED = 250
-_FEW = 4  # times the noise of a part, as draws show less of it
-ONE_IN = 50  # elements may be off by more than rounding explains in their place, and one more
+_FEW = 4  # the noise of a part is multiplied by this, because draws show less of it
+ONE_IN = 50  # one in this many elements, and one more, may be off by more than rounding explains
 _MOST_OF_IT = 0.5  # a slice is judged by itself if more than this share of it is off
 
 
@@ -44,28 +45,30 @@ class Noise:
         self.largest = 0.0
 
     def add(self, value: Any, moved: Any) -> None:
-        """Note how far one draw has moved the output, both without elements that decide nothing."""
+        """Note how far one draw has moved the output. Both values lack elements that decide
+        nothing.
+        """
         self.largest = max(self.largest, largest_difference(value, moved))
         if self._moves is not None and _is_real(moved) and moved.shape == self._moves.shape:
             self._moves = np.maximum(self._moves, _difference(value, moved))
 
     @property
     def is_amplified(self) -> bool:
-        """Whether it is that of a model that amplifies rounding."""
+        """Whether the noise is that of a model that amplifies rounding."""
         if not _is_real(self._value):
             return False
         last_place = largest_magnitude(self._value) * float(float_info(self._value.dtype).eps)
         return self.largest > _AMPLIFIED * last_place
 
     def explains(self, off: NDArray[np.float64], times: float, parts: Sequence[Block] = ()) -> bool:
-        """Whether noise explains the elements that are off, if the largest error is at most so many
-        times the noise: no more elements may be far off than have much noise, here and there. If
-        some amplify rounding, all of one channel, say, this does not excuse others.
+        """Whether noise explains the elements that are off, if the largest error is at most `times`
+        the noise. Not more elements may be far off than have much noise. If some elements amplify
+        rounding, for example those of one channel, this does not excuse others.
 
-        Single elements prove nothing: numbers that round to another step, or come out of a Relu, do
-        so in few draws. More than a few of them that are off although they do not move are a
-        region. If most elements move, those that hardly move do so by chance. Each of `parts` has
-        noise of its own.
+        Single elements prove nothing: numbers that round to another step, or that a Relu lets pass,
+        do so in only a few draws. But if more than a few elements are off although they do not
+        move, they are a region. If most elements move, those that hardly move do so by chance. Each
+        of `parts` has noise of its own.
         """
         if self._moves is None:
             return True
@@ -93,8 +96,8 @@ class Noise:
 
 
 def usual_difference(reference: Any, other: Any) -> float:
-    """What |a - b| is at most for nine of ten floats of two arrays; 0 if these are not floats, or
-    of different shapes.
+    """The largest |a - b| among nine of ten floats of two arrays, without the largest tenth; 0 if
+    the arrays do not have floats, or have different shapes.
     """
     if (
         not isinstance(reference, np.ndarray)
@@ -109,12 +112,12 @@ def usual_difference(reference: Any, other: Any) -> float:
 
 
 def is_within(errors: Mapping[str, float], noise: Mapping[str, float], times: float) -> bool:
-    """Whether no error is more than so many times the noise of its output."""
+    """Whether no error is more than `times` the noise of its output."""
     return all(error <= times * noise[name] for name, error in errors.items())
 
 
 def elements_off(ours: Any, theirs: Any, yardstick: Yardstick) -> NDArray[np.float64] | None:
-    """How far each element is off that exceeds the tolerance, 0 for others; None of a value without
+    """The error of each element that exceeds the tolerance, 0 for others; None if the value has no
     elements.
     """
     if not (_is_real(ours) and _is_real(theirs) and ours.shape == theirs.shape and ours.size):

@@ -1,4 +1,4 @@
-"""NaN and infinities that the reference has at other places when it runs in another way."""
+"""NaN and infinities that the reference has in other elements when onnxruntime optimizes it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from fusionc.verify.seeding import random_nodes
 class OptimizerDependence:
     """Runs the reference with onnxruntime's basic optimizers on.
 
-    They compute in advance what depends on constants only, as fusionc does, and onnxruntime
-    multiplies by a constant matrix in another way than by a computed one: on inputs that are not
-    finite it gives NaN here and infinity there. If the model does so by itself, such an input
-    decides nothing.
+    They fold constants, as fusionc does, and onnxruntime multiplies by a constant matrix in another
+    way than by a computed one. On inputs that are not finite, one way may give NaN and the other
+    infinity. If that happens in the reference itself, such an input decides nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,8 +31,8 @@ class OptimizerDependence:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> list[Reach | None]:
-        """The reaches of the outputs, with infinity for elements that are NaN or infinite in one of
-        both ways and something else in the other one.
+        """The reaches of the outputs, with infinity for elements that are NaN or infinite in one
+        way and something else in the other.
         """
         reference = ModelFile(self._path)
         try:
@@ -59,5 +58,5 @@ def _moved_places(value: Any, other: Any) -> Reach | None:
 
 
 def _kinds(values: NDArray[Any]) -> NDArray[np.int64]:
-    """0 for numbers, and one number each for NaN and the infinities."""
+    """The kind of each element: 0 for finite numbers, other codes for NaN and the infinities."""
     return np.asarray(np.isnan(values) + 2 * np.isposinf(values) + 3 * np.isneginf(values))

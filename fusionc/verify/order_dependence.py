@@ -35,20 +35,20 @@ from fusionc.verify.taken_branches import take_branches
 
 _FLOATS = (np.float16, np.float32, np.float64)
 _WHERE_OPSET = 9  # the operator Where exists since then
-# Replacements for results that may be anything, times about their size: first one for all of them,
-# then one for each.
+# Replacements for results that may be anything, as factors of about their magnitude: first one for
+# all results, then one for each.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
-_NUMBERS = 3  # draws in which all of these are numbers, whose results may be the same by chance
+_NUMBERS = 3  # draws with finite replacements only, because results may be equal by chance
 _SUMS = names_with(Trait.WEIGHTED_SUMS)
-_HUGE = 2.0**-24  # of the largest number: weights that make products with a few thousand overflow
-_MOST_FACTORS = 8  # of a product that is looked at as a whole
-# onnxruntime has Where for these
+_HUGE = 2.0**-24  # of the largest number: such weights overflow in products with a few thousand
+_MOST_FACTORS = 8  # of a product of products that is examined as a whole
+# integers for which onnxruntime has Where
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
-_OTHERS = 6  # integers of a result that replace one that may be any
-_MOST_KEPT = 8  # small samples
-_SMALL = 8 << 20  # bytes of a sample's inputs and reaches
-_LARGER = 4  # times the reach that was seen: other orders go farther than the draws
+_OTHERS = 6  # integers of a result that are tried in place of one that may be any
+_MOST_KEPT = 8  # small samples whose reaches are kept
+_SMALL = 8 << 20  # most bytes of a small sample's inputs and reaches
+_LARGER = 4  # reaches are multiplied by this, because other orders go farther than the draws
 Reach = NDArray[np.float64]
 
 
@@ -67,7 +67,7 @@ class _Change:
     def values(self, anything: Sequence[float], rng: np.random.Generator) -> NDArray[Any]:
         signs = rng.choice(np.array([-1.0, 1.0]), self.spread.shape)
         is_open = np.isinf(self.spread)
-        if self.result.dtype.kind != "f":  # another that there is: it may be an index
+        if self.result.dtype.kind != "f":  # another element of the result, as it may be an index
             others = np.array([0, 1, *self.result[~is_open].flat[:_OTHERS]], self.result.dtype)
             return np.where(is_open, rng.choice(others, is_open.shape), self.result)
         with np.errstate(all="ignore"):
@@ -93,10 +93,10 @@ class OrderDependence:
         """For each output, how far other orders move its elements: infinity if they make NaN, an
         infinity or another integer; None if nothing moves, or if the output is not a tensor.
 
-        `outputs` are what the reference computes on `feeds`. Reductions inside Loop and Scan, and
-        in an If inside these, are not looked at: after these, inputs that are not finite may give
-        anything. Sums of products are not looked at either: after those with weights near the
-        largest number, anything may come.
+        `outputs` are the results of the reference on `feeds`. Reductions inside Loop and Scan, and
+        in an If inside these, are not examined: on inputs that are not finite, outputs that depend
+        on them may be anything. Sums of products are not examined either: outputs that depend on
+        sums with weights near the largest number may be anything.
         """
         for known, reaches in self._last:
             # with onnxruntime's optimizers, the candidate runs on the same samples again
@@ -118,14 +118,14 @@ class OrderDependence:
         if model.ByteSize() > LARGEST_COPY:
             return nothing
         model = inlined(model)
-        with suppress(RunError):  # the branches stay then
+        with suppress(RunError):  # if it fails, the branches stay
             take_branches(model, folder, feeds)
         unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):
             return [_anything(value) for value in outputs]
         try:
             changes = _changes(model, folder, feeds)
-        except RunError:  # memory, say
+        except RunError:  # for example, too little memory
             return nothing
         reaches = self._reaches_of(model, folder, changes, feeds, outputs) if changes else nothing
         return [
@@ -154,14 +154,14 @@ class OrderDependence:
     def _runs(
         self, model: onnx.ModelProto, folder: Path, changes: Sequence[_Change], feeds: Feeds
     ) -> Iterator[list[Any] | None]:
-        """The outputs with other results of reductions; None if the model does not run with
-        these.
+        """The outputs with other results of reductions; None if the model does not run with these
+        results.
         """
         _let_inputs_decide(model, {change.name: change for change in changes})
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         has_open = any(np.isinf(change.spread).any() for change in changes)
-        # without that, no more than other signs
+        # without open elements, only the signs of moves change
         each = [(value,) for value in _ANYTHING] if has_open else []
         for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
@@ -180,8 +180,8 @@ class OrderDependence:
 def _let_inputs_decide(model: onnx.ModelProto, changed: Mapping[str, _Change]) -> None:
     """Give the model inputs that replace elements of these results.
 
-    An opset without Where replaces the whole result. Then it does not see what other results that
-    it is computed from become.
+    In an opset without Where, an input replaces the whole result. Such a result then does not
+    follow changes of the results that it is computed from.
     """
     has_where = opsets_of(model).get("", 0) >= _WHERE_OPSET
     nodes = list(model.graph.node)
@@ -208,7 +208,7 @@ def _let_inputs_decide(model: onnx.ModelProto, changed: Mapping[str, _Change]) -
 
 
 def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[bool]:
-    """Which outputs come of operators that are not looked at."""
+    """Which outputs depend on operators that are not examined."""
     after = _results_of(model, _overflowing(model, os.fspath(folder)))
     if not all(map(is_finite, feeds.values())):
         after |= _results_of(model, _has_reductions)
@@ -216,8 +216,8 @@ def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[
 
 
 def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change]:
-    """The results that another order changes, of each reduction, dynamic quantization and product
-    of the main graph, and that another processor changes, of each Cast, with these inputs. Raises
+    """The results in the main graph that may change with these inputs: with another order, those of
+    reductions, dynamic quantizations and products; with another processor, those of Casts. Raises
     RunError.
     """
     reductions = list(filter(_is_reduction, model.graph.node))
@@ -240,7 +240,7 @@ def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change
 
 
 def _reduction_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
-    named = node.output[: [*node.output, ""].index("")]  # those after an omitted one do not count
+    named = node.output[: [*node.output, ""].index("")]  # outputs up to the first omitted one
     results = [values[name] for name in named]
     if any(value.dtype not in _FLOATS for value in (values[node.input[0]], *results)):
         return
@@ -275,8 +275,8 @@ def _cast_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_
 
 
 def _quantization_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
-    """All results if there is a NaN: onnxruntime loses it, or what it read before, as the smallest
-    or largest element; which one depends on its place.
+    """All results if there is a NaN. For the smallest and largest element, onnxruntime ignores
+    either the NaN or the elements before it, depending on its place.
     """
     if np.isnan(values[node.input[0]]).any():
         for name in filter(None, node.output):
@@ -284,14 +284,14 @@ def _quantization_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> It
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
-    """Both values, with elements made the same if other orders move them as far."""
+    """Both values, with elements made equal if other orders move them that far."""
     if reach is None:
         return reference, candidate
     is_alike = (reference.dtype, reference.ndim) == (
         getattr(candidate, "dtype", None),
         np.ndim(candidate),
     )
-    # the moving values may decide how many elements there are
+    # values that move may decide how many elements there are
     if is_alike and np.isinf(reach).all():
         return reference, reference
     ours = np.array(reference)
@@ -377,8 +377,8 @@ def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
 
 
 def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
-    """Whether a node of a model sums products with weights so large that a few products overflow; a
-    huge bias alone does not count.
+    """A function that tells whether a node sums products with weights so large that a few products
+    overflow. A huge bias alone does not count.
     """
     huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor, folder)}
     return lambda n: (

@@ -17,10 +17,10 @@ class OutputErrors:
     """One output of the candidate at one level of onnxruntime's optimizers, compared with the
     reference.
 
-    `max_abs` is the largest |a - b|, `worst` says where: the sample, and the place in the output.
-    `max_rel` is the largest |a - b| / |b| of elements that are not tiny compared to the largest
-    one. `cosine` is the lowest cosine of a sample. Elements that are not finite are left out; in
-    text, each element that differs counts as 1.
+    `max_abs` is the largest |a - b|; `worst` is its sample and its place in the output. `max_rel`
+    is the largest |a - b| / |b| of elements that are not tiny compared to the largest one. `cosine`
+    is the lowest cosine of a sample. Elements that are not finite are left out. In outputs of text,
+    each element that differs counts as an error of 1.
     """
 
     output: str
@@ -45,7 +45,7 @@ class ErrorTable:
     def add(
         self, names: Sequence[str], label: str, ours: Sequence[Any], theirs: Sequence[Any]
     ) -> None:
-        """Another sample: what the reference and what the candidate gives."""
+        """Add a sample: the outputs of the reference and of the candidate."""
         for name, one, other in zip(names, ours, theirs, strict=True):
             row = self._rows.get(name) or OutputErrors(name, self._level, 0, 0.0, 0.0, 1.0, "")
             max_abs = row.max_abs
@@ -86,8 +86,8 @@ def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[
 
 
 def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tuple[int, ...]] | None:
-    """The largest absolute and relative error, the cosine, and the place of the former; None
-    without any error.
+    """The largest absolute error, the largest relative error, the cosine, and the place of the
+    first; None if the values are equal.
     """
     if b.dtype.kind != "O" and same_bits(b, a):
         return None
@@ -109,7 +109,7 @@ def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tupl
     with np.errstate(all="ignore"):
         relative = float((error / np.abs(x)).max(initial=0.0, where=counted))
         scale = max(largest, float(np.abs(y).max())) or 1.0
-        # squares of large numbers overflow
+        # scaled, because squares of large numbers overflow
         one = x / scale
         other = y / scale
         cosine = float((one * other).sum() / np.sqrt((one * one).sum() * (other * other).sum()))

@@ -1,8 +1,8 @@
-"""Parts of an output that the model puts together: boxes up to 640 and scores up to 1 in one
+"""Parts of an output that the model concatenates, such as boxes up to 640 and scores up to 1 in one
 tensor.
 
-Each is judged as if it were an output of its own: one tolerance for both would let anything pass in
-the small ones.
+Each part is judged as if it were an output of its own, because one tolerance for all would let any
+error pass in the small ones.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from fusionc.protos import infer_types, light_copy
 from fusionc.verify.interface import tensor_dims
 from fusionc.verify.joints import Dim, Joint
 
-_DEEPEST = 64  # nodes of a way from an output
-# What computes each element from the one at its place, and perhaps from a number, about as exact
-# compared to its size.
+_DEEPEST = 64  # nodes of a path from an output
+# Operators that compute each element from the one at its place, and perhaps from a number, and keep
+# about the same relative precision.
 _ONE_BY_ONE = ("Abs", "Clip", "Div", "LeakyRelu", "Mul", "Neg", "Relu")
 _SAME = ("Identity", "Cast", *_ONE_BY_ONE)
 _MOVES = (*_SAME, *names_with(Trait.RESHAPES), "Transpose")
-_Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis that is put together
+_Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each concatenated axis
 
 
 def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
-    """For each output that ends in Concat, or in operators that move elements after it, the axes
-    along which it is put together.
+    """For each output of a Concat, or of operators that move elements after a Concat, the axes
+    along which it is concatenated.
     """
     try:
         flat = inlined(light_copy(model))
         if not _ends_in_concat(flat.graph):
             return {}
         graph = infer_types(flat).graph
-    except Exception:  # a model that onnx cannot infer is judged in one piece
+    except Exception:  # if onnx cannot infer shapes, outputs are judged in one piece
         return {}
     ways = _Ways(graph)
     joints = {value.name: ways.cuts(value.name) for value in graph.output}
@@ -48,7 +48,7 @@ def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
 
 
 def _ends_in_concat(graph: onnx.GraphProto) -> bool:
-    """Whether an output may: to infer all shapes of a large model takes some time."""
+    """Whether an output may be concatenated. This avoids a slow shape inference of large models."""
     makers = {name: node for node in graph.node for name in node.output}
     pending = [value.name for value in graph.output]
     seen = set[str]()
@@ -92,8 +92,8 @@ class _Ways:
         return self._moved(node, dims, deep + 1) if node.op_type in _MOVES else {}
 
     def _moved(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """The new places of the axes of an input in the output of a node that moves elements, or
-        computes each one from one.
+        """The parts of the output of a node that moves elements, or that computes each element from
+        one element.
         """
         read = self._elements_of(node, dims) if node.op_type in _ONE_BY_ONE else node.input[0]
         behind = self.cuts(read, deep)
@@ -104,14 +104,16 @@ class _Ways:
         return {places[axis]: sizes for axis, sizes in behind.items() if axis in places}
 
     def _elements_of(self, node: onnx.NodeProto, dims: Sequence[Dim]) -> str:
-        """The input that a node reads at the place of each element; "" if there are two of them."""
+        """The input from whose elements a node computes those at the same places; "" if there are
+        two such inputs.
+        """
         known = [(name, self._dims.get(name)) for name in node.input if name]
         read = [name for name, sizes in known if sizes is None or any(size != 1 for size in sizes)]
         return read[0] if len(read) == 1 and self._dims.get(read[0]) == tuple(dims) else ""
 
     def _joined(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """The axes of a Concat: its own, and others if all its inputs are put together alike along
-        these.
+        """The parts of a Concat: along its own axis, and along others if all its inputs are
+        concatenated in the same way along these.
         """
         axis = next(a.i for a in node.attribute if a.name == "axis") % len(dims)
         each = [self.cuts(name, deep) for name in node.input]
@@ -126,8 +128,8 @@ class _Ways:
         return found
 
     def _sizes(self, name: str, axis: int, inner: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """The part of a value in an axis: its parts, if their sizes are numbers, or its size, or
-        the name of that.
+        """The sizes of a value's parts along an axis if these are numbers; otherwise its whole size
+        as a number or a name.
         """
         if inner and all(isinstance(size, int) for size in inner):
             return inner
@@ -144,8 +146,8 @@ def _order(node: onnx.NodeProto, rank: int) -> dict[int, int]:
 
 
 def _kept(before: Sequence[Dim], dims: Sequence[Dim]) -> dict[int, int]:
-    """The new places of axes that stay the same when elements are laid out in another shape: the
-    first and the last ones, as far as they are the same.
+    """The new places of axes that a Reshape keeps: the leading and the trailing ones, as far as
+    their sizes are equal.
     """
     places = dict[int, int]()
     for here, there in zip(range(len(before)), range(len(dims)), strict=False):

@@ -1,7 +1,8 @@
-"""The least precise type of floats on the way to an output.
+"""The least precise float type on the way to an output.
 
-An output of float32 after a product in float16 is no more precise than that: if rewrites leave out
-a Cast, or onnxruntime rounds between two nodes or not, it moves by places of float16.
+An output of float32 after a product in float16 is no more precise than float16. If a rewrite
+removes a Cast, or if onnxruntime does or does not round between two nodes, the output moves by
+units in the last place of float16.
 """
 
 from __future__ import annotations
@@ -26,9 +27,8 @@ _NAMES: dict[int, str] = {
 
 
 def least_precise(model: onnx.ModelProto) -> dict[str, str]:
-    """The type by output, of those that come of anything computed in floats. What is constant is
-    exact, and so is what only moves elements, or what casts to a more precise type; integers are,
-    whatever they came of.
+    """The type for each output that depends on float computation. Constants, moves of elements,
+    Casts to a more precise type, and integers are exact, so they do not count.
     """
     if all(
         kind not in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
@@ -37,9 +37,7 @@ def least_precise(model: onnx.ModelProto) -> dict[str, str]:
         return {}
     try:
         graph = infer_types(inlined(light_copy(model))).graph
-    except (
-        Exception
-    ):  # of a model that onnx cannot infer, outputs have the precision of their types
+    except Exception:  # if onnx cannot infer types, outputs have the precision of their own type
         return {}
     return _Ways(graph).outputs()
 
@@ -89,7 +87,7 @@ class _Ways:
         return known or None
 
     def _widens(self, node: onnx.NodeProto, kind: int | None) -> bool:
-        """Whether a node casts to a type that has what it reads: floats to more precise ones."""
+        """Whether a node casts floats to a more precise type, which keeps their values."""
         if node.op_type not in ("Cast", "CastLike") or kind is None:
             return False
         read = _NAMES.get(self._types.get(node.input[0], 0))
@@ -113,7 +111,7 @@ def _coarsest(names: Iterable[str]) -> str:
 
 
 def _kinds_of(model: onnx.ModelProto) -> set[int]:
-    """Types that the model names: of its inputs, outputs and constants, and to which it casts."""
+    """The types that a model names: those of inputs, outputs, constants, and results of Casts."""
     graph = model.graph
     kinds = {
         value.type.tensor_type.elem_type

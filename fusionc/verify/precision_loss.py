@@ -1,4 +1,4 @@
-"""What a lower precision costs: how far outputs are from those of the reference, as a share of
+"""The loss by a lower precision: the distance of outputs from those of the reference, as a share of
 their largest value, and the cosine between both.
 """
 
@@ -39,7 +39,7 @@ class PrecisionLoss:
         )
 
     def is_within(self, bound: float | None) -> bool:
-        """Whether it is at most the bound of the distance; of the cosine, without a bound."""
+        """Whether the distance is within the bound; without a bound, the cosine decides."""
         return self.cosine >= LEAST_COSINE if bound is None else self.distance <= bound
 
     def __str__(self) -> str:
@@ -87,8 +87,8 @@ def precision_losses(
     elements: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PrecisionLosses:
-    """How far a candidate with kernels is from the reference: on the caller's inputs, or else on
-    some that are drawn. Raises what Reference raises.
+    """How far a candidate with kernels is from the reference, on the caller's inputs, or else on
+    drawn ones. Raises what Reference raises.
     """
     ours = Reference(reference, input_shape, inputs, elements=elements)
     losses = dict[str, PrecisionLoss]()
@@ -116,7 +116,7 @@ def _samples(ours: Reference) -> Iterator[Sample]:
 
 
 def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:
-    """How far one value is from another. What is finite in one alone is infinitely far."""
+    """The distance of two values. If an element is finite in only one of them, it is infinite."""
     ours = _numbers(right)
     theirs = _numbers(made)
     if ours is None or theirs is None:

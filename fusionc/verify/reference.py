@@ -22,13 +22,13 @@ _SECONDS = 10.0
 
 
 class Reference:
-    """Opens the model. If its samples are small, and soon computed, all of them are run at once,
-    and the session is closed until it is needed again: one session at a time is in memory.
+    """Opens the model. If its samples are small and quickly computed, all of them run at once, and
+    the session is closed until it is needed again, so that only one session is in memory.
 
-    `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the
-    caller's values, and `elements` what a verification may compute, as budget_for has it. `level`
-    is that of onnxruntime's optimizers. Raises RunError if onnxruntime does not load it, UsageError
-    if these do not fit its inputs.
+    `input_shape` fixes the shapes of the inputs that it names, `inputs` is a file or folder with
+    the caller's values, and `elements` is the budget, as in budget_for. `level` is that of
+    onnxruntime's optimizers. Raises RunError if onnxruntime does not load the model, UsageError if
+    `input_shape` or `inputs` do not fit it.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Reference:
             self.runner, self.model, self.file.folder, input_shape or {}, budget
         )
         self._kept: list[DrawnSample] = []
-        self._rest: Iterator[DrawnSample] | None = None  # those that are not kept, once it runs
-        self.is_done = False  # whether it has run on all that are drawn, and these are kept
+        self._rest: Iterator[DrawnSample] | None = None  # samples that are not kept
+        self.is_done = False  # whether it has run on all drawn samples, and all are kept
 
     def run(self, nonfinite: bool = True) -> None:
-        """Run it on the samples that are drawn; without `nonfinite` they hold no NaN and no
-        infinity.
+        """Run the model on drawn samples. Without `nonfinite` these have neither NaN nor
+        infinities.
         """
         room = MOST_KEPT
         begin = monotonic()
@@ -72,7 +72,7 @@ class Reference:
         self.runner.close()
 
     def drawn(self, nonfinite: bool) -> Iterator[DrawnSample]:
-        """The drawn samples, with its outputs. They can be had a second time if it is done."""
+        """The drawn samples with the model's outputs. If `is_done`, this can be called again."""
         if self._rest is None:
             self.run(nonfinite)
         samples = chain(self._kept, self._rest or ())
@@ -80,6 +80,6 @@ class Reference:
 
 
 def bytes_of(sample: Sample) -> int:
-    """The bytes of the tensors in a sample; with other values in it, more than are kept."""
+    """The bytes of the tensors in a sample. With other values, it counts as too large to keep."""
     values = (*sample.feeds.values(), *sample.outputs)
     return sum(value.nbytes if isinstance(value, np.ndarray) else MOST_KEPT + 1 for value in values)

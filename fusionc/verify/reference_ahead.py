@@ -14,8 +14,8 @@ from fusionc.verify.reference import Reference
 
 
 class ReferenceAhead:
-    """A Reference that another thread opens and runs. If that fails, `take` gives none, and the
-    caller opens it once more to see why; if it took too long, it is not tried again.
+    """A Reference that another thread opens and runs. If that fails, `take` returns None, and the
+    caller opens it again to see why. If it took too long, it is not tried again.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class ReferenceAhead:
         self._thread.start()
 
     def take(self, path: Path) -> Reference | None:
-        """The reference, if it is this model, as soon as it has run; more than once only if all its
-        outputs are kept. Raises Overdue if it took longer than the limit of a step.
+        """The reference if it is this model, as soon as it has run. It can be taken again only if
+        all its outputs are kept. Raises Overdue if it took longer than the limit of a step.
         """
         if path != self._path:
             return None
@@ -57,7 +57,7 @@ class ReferenceAhead:
         if self._thread.is_alive():
             self._process.kill()
             self._thread.join()
-            self._process.end()  # by now, or its owner would ask one that is about to be gone
+            self._process.end()  # wait for its end, so that the owner does not use a dying process
         elif self._reference is not None:
             self._reference.runner.close()
 
@@ -67,12 +67,12 @@ class ReferenceAhead:
                 self._reference = self._opened()
         except Overdue as error:
             self._overdue = error
-        except Exception:  # whoever opens it again sees it
+        except Exception:  # the caller opens the model again and gets the error
             return
 
     def _opened(self) -> Reference | None:
-        """The reference, once it has run; None if its process has crashed, maybe because of other
-        requests.
+        """The reference, after it has run; None if its process has crashed, perhaps because of
+        other requests.
         """
         reference = Reference(self._path, self._input_shape, self._inputs, elements=self._elements)
         try:
@@ -90,8 +90,8 @@ def reference_ahead(
     inputs: Path | None,
     elements: int | None = None,
 ) -> Iterator[ReferenceAhead]:
-    """A model runs, as verification runs it with these inputs, while the caller does something
-    else.
+    """Run a model in the background, as verification with these inputs does, while the caller does
+    something else.
     """
     ahead = ReferenceAhead(path, input_shape, inputs, elements)
     try:

@@ -16,8 +16,8 @@ IN_PART = "verified in part: "
 class Difference:
     """One way in which the candidate does not compute what the reference computes."""
 
-    subject: str  # the output or input, "" for the model as a whole
-    run: str  # the inputs, "" if no run was needed to see it
+    subject: str  # the name of the output or input; "" for the model as a whole
+    run: str  # the label of the sample; "" if no run was needed
     reason: str  # what differs and by how much
 
     def __str__(self) -> str:
@@ -27,8 +27,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class OptimizerFault:
-    """A result that onnxruntime's own optimizers change at a level, compared with all of them
-    off.
+    """A result that onnxruntime's own optimizers change at a level, compared to the result with all
+    of them off.
     """
 
     level: str
@@ -38,7 +38,7 @@ class OptimizerFault:
 
     @property
     def setting(self) -> str:
-        """The call of the session options that avoids it."""
+        """The setting of the session options that avoids the fault."""
         if not self.optimizers:
             return "graph_optimization_level = ORT_DISABLE_ALL"
         return f'add_session_config_entry("{DISABLED}", "{";".join(self.optimizers)}")'
@@ -50,7 +50,7 @@ class OptimizerFault:
 
     @property
     def notice(self) -> str:
-        """What to mind if it does not run, in short."""
+        """A short notice for a candidate that does not run."""
         whose = ", nor the model itself" if self.is_in_reference else ""
         what = f"onnxruntime cannot run the result at level {self.level}{whose}"
         return f"{what}: set SessionOptions.{self.setting}"
@@ -78,7 +78,7 @@ class Verification:
     """
 
     status: Literal["equal", "different", "impossible"]
-    runs: int  # in which all outputs were compared
+    runs: int  # runs in which all outputs were compared
     summary: str
     differences: tuple[Difference, ...] = ()
     optimizer_faults: tuple[OptimizerFault, ...] = ()  # seen only with onnxruntime's optimizers on
@@ -86,8 +86,8 @@ class Verification:
     outputs: tuple[OutputErrors, ...] = ()
     is_loadable: bool = True  # onnxruntime loads the candidate
     is_refused: bool = False  # the reference fails for other reasons than memory and time
-    unchecked_levels: tuple[str, ...] = ()  # at these a sample was left out, or could not be run
-    budget: Budget | None = None  # what runs and their judgement have cost; None without any
+    unchecked_levels: tuple[str, ...] = ()  # levels at which a sample was left out or did not run
+    budget: Budget | None = None  # the cost of runs and judgements; None if there were none
 
     @property
     def is_in_part(self) -> bool:

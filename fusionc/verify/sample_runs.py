@@ -24,10 +24,10 @@ from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
 from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, stacked
 
-_PATIENCE = 300.0  # seconds: the work of loops, say, is not known; then one run is enough
+_PATIENCE = 300.0  # seconds after which no more samples run: the budget cannot predict loops
 _FAILS = "the reference runs, the candidate does not"
 _FEW_OFF = 1 / 50  # the share of an output that may be off at ties
-_MOST_JUDGED = 4  # of many samples: the worst ones
+_MOST_JUDGED = 4  # how many of the worst of many samples are judged
 _DECIDES_NOTHING = ("unstable", "undecided")
 
 
@@ -36,9 +36,9 @@ class SampleRuns:
     """Runs the candidate on one sample after the other, and compares its outputs with those of the
     reference.
 
-    `judge` is the reference's; `table` has the errors of the outputs. If the reference is unstable,
-    neither a difference nor equality counts: such a sample is left out, and other values are drawn
-    in place of a seed's.
+    `judge` belongs to the reference; `table` has the errors of the outputs. If the reference is
+    unstable on a sample, neither a difference nor equality counts: the sample is left out, and for
+    the sample of a seed, other values are drawn.
     """
 
     path: Path
@@ -48,19 +48,19 @@ class SampleRuns:
     search: InputSearch
     judge: Judge
     progress: Callable[[str], None]
-    is_strict: bool = True  # at ties of grids; kernels may be one step off there
-    # ordinary samples have no differences that need an excuse
+    is_strict: bool = True  # no steps are allowed at ties of grids; kernels may be one step off
+    # whether ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
     # samples on which the models are the same
     _same: list[Sample] = field(init=False, default_factory=list)
-    _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
+    _room: int = field(init=False, default=MOST_KEPT)  # bytes left to keep their values
     _deadline: float = field(init=False, default=inf)
     _budget: Budget = field(init=False)
     _cut_short: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self._budget = self.search.budget.anew()  # samples may all have been drawn already
+        self._budget = self.search.budget.anew()  # all samples may have been drawn already
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
         """How the models differ on the first given or drawn sample that shows it; empty if none
@@ -76,8 +76,8 @@ class SampleRuns:
         return self._differences_on_many()
 
     def _differences_on_many(self) -> Sequence[Difference]:
-        """How the models differ on many samples that were drawn alike and are compared together;
-        those that differ most are judged.
+        """How the models differ on the many similar samples, which are compared together. Those
+        that differ most are judged.
         """
         many = [*self.search.more, *self.search.ties]
         if not many or self._is_late("many inputs"):
@@ -122,7 +122,7 @@ class SampleRuns:
     def _are_steps(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> bool:
-        """Whether a few steps explain what differs on the first of these samples that differ."""
+        """Whether a few steps explain the differences on the first of these samples that differ."""
         differing = (
             (sample, theirs)
             for sample, (ours, theirs) in zip(samples, pairs, strict=True)
@@ -134,8 +134,8 @@ class SampleRuns:
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
         """The judge's differences on the samples whose outputs are off most. Among many samples,
-        some have numbers that rounding takes over a step without the judge seeing it, so most of
-        those that are judged decide.
+        rounding takes some numbers over a step without the judge noticing it, so the majority of
+        the judged samples decides.
         """
         errors = dict[int, float]()
         for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
@@ -155,13 +155,14 @@ class SampleRuns:
     def _tie_differences(
         self, sample: DrawnSample, ours: Outputs, theirs: Outputs
     ) -> list[Difference]:
-        """What differs at ties, if the last bit of an input decides, in a region and not in single
-        elements.
+        """The differences at ties, where the last bit of an input decides, if they form a region
+        and not single elements.
 
-        Rounding excuses all of that, as moving the inputs would have the same effect. But between
-        an input and a grid that reads it directly nothing may round differently. So models that are
-        the same bit by bit at other inputs, or nearly, are the same here, except for a few steps of
-        grids: after others, the last bit decides on any input. Kernels may be a step off.
+        Rounding would excuse all of them, because moving the inputs has the same effect. But
+        nothing between an input and a grid that reads it directly may round differently. So if the
+        models are equal, or nearly equal, bit by bit at other inputs, they must also be equal here.
+        A few steps of later grids are allowed, because there the last bit matters for any input.
+        Kernels may be a step off.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -181,8 +182,8 @@ class SampleRuns:
         ]
 
     def again(self) -> Iterator[Sample]:
-        """The samples on which the models were the same. The reference has no session while one is
-        used.
+        """The samples on which the models were the same, with their values. While the caller uses
+        one, the reference has no session.
         """
         given = self.given.samples()
         for same in self._same:
@@ -195,8 +196,8 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of them, and others as long as the budget has room for their outputs: judging
-        one that differs takes many runs.
+        """The first of these samples, and others as long as the budget has room, because judging a
+        sample that differs takes many runs.
         """
         for number, sample in enumerate(self.again()):
             if number and isinstance(sample, DrawnSample) and self._budget.is_spent:
@@ -205,23 +206,21 @@ class SampleRuns:
             runs = runs_so_far()
             yield sample
             if isinstance(sample, DrawnSample):
-                # one is counted for each sample
+                # one run of each sample is counted already
                 self._budget.spend_runs(sample.work, runs_so_far() - runs - 1)
 
     def notes(self) -> list[str]:
-        """What to say of runs that were all the same."""
+        """The notes on runs that were all the same."""
         return [self.judge.tally.summary(self.search.left_out), *self.given.notes()]
 
     @property
     def budget(self) -> Budget:
-        """What the runs have taken of the budget, and what was left out for it."""
+        """The budget with the cost of the runs, and with everything that was left out."""
         left_out = [*self._cut_short, *self.search.budget.left_out]
         return replace(self._budget, left_out=left_out)
 
     def _shown_by(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        """What a sample shows; if it decides nothing, what another one shows that is drawn like
-        it.
-        """
+        """The outcome of a sample. If it decides nothing, a similar sample is drawn instead."""
         outcome, differences = self._compared(wanted)
         if not isinstance(wanted, DrawnSample):
             if outcome in _DECIDES_NOTHING:
@@ -243,7 +242,9 @@ class SampleRuns:
         return outcome, differences
 
     def _is_late(self, what: str) -> bool:
-        """Whether budget or time are used up for this and all that follows."""
+        """Whether budget or time are used up, so that this sample and all later ones are left
+        out.
+        """
         has_run = bool(self.judge.tally.runs or self.judge.tally.left_out)
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
@@ -281,16 +282,14 @@ class SampleRuns:
 
 
 def _as_edge(sample: DrawnSample) -> DrawnSample:
-    """One of many samples of few elements, as it is judged: with the scale of the ordinary ones,
-    and as one that may hold unusual numbers.
+    """One of many samples of few elements, in the form in which it is judged: as an edge, with the
+    scale of the ordinary samples, because it may hold unusual numbers.
     """
     return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 
 
 def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
-    """The error that memory does not suffice for a model next to the one that it is compared
-    with.
-    """
+    """The error for a candidate that does not fit into memory together with its reference."""
     return FusioncError(
         (
             "there is not enough memory to run the model beside the one that it is compared "

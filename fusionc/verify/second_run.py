@@ -1,7 +1,8 @@
-"""Elements that the reference changes when it runs a second time: there it is not a judge.
+"""Elements in which the reference gives other values in a second run, and so cannot judge a
+candidate.
 
-If operands do not fit, say, onnxruntime's Concat leaves a part of its output unwritten, with old
-contents of memory.
+For example, if operands do not fit, onnxruntime's Concat leaves a part of its output unwritten,
+with old contents of memory.
 """
 
 from __future__ import annotations
@@ -23,15 +24,13 @@ from fusionc.verify.compare import Yardstick, unequal
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.order_dependence import Reach, farther
 
-# The contents of unwritten memory in two more sessions: bytes that make numbers of any type that
-# are neither 0 nor near each other.
+# Bytes that fill unwritten memory in two more sessions. In every type they give numbers that are
+# neither 0 nor near each other.
 _FILLS = (0x4B, 0xC6)
 
 
 class SecondRun:
-    """Runs the reference again: in its session, and in new ones, which find other contents in
-    memory.
-    """
+    """Runs the reference again: in its session, and in new ones with other contents of memory."""
 
     def __init__(self, path: Path, runner: Runner) -> None:
         self._path = path
@@ -43,11 +42,11 @@ class SecondRun:
     ) -> list[Reach | None]:
         """For each output, infinity in the elements that change in another run; None if none do."""
         for known, reaches in self._last:
-            if known is feeds:  # another level of onnxruntime's optimizers
+            if known is feeds:  # for another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
-        # The old contents of memory may be so large the first time that they hide all else; the
-        # other runs find different ones.
+        # In the first run the old contents of memory may be so large that they hide everything
+        # else; other runs have different ones.
         for one, other in pairwise([outputs, *self._again(feeds)]):
             moved = map(_moved, one, other, yardsticks)
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
@@ -59,7 +58,7 @@ class SecondRun:
         runs = list[list[Any]]()
         with suppress(RunError):
             runs.append(self._runner.run(feeds))
-            # one session of the model at a time is in memory; it opens again when it is needed
+            # only one session of the model is in memory at a time; this one reopens when needed
             self._runner.close()
             for byte in _FILLS:
                 with filled_memory(byte):
@@ -71,7 +70,7 @@ class SecondRun:
 
 @dataclass
 class Unsteady:
-    """The elements that were not judged for that reason, over all samples."""
+    """The number of elements that were not judged for this reason, over all samples."""
 
     judged: set[str] = field(default_factory=set)
     _elements: Counter[str] = field(default_factory=Counter)
@@ -88,7 +87,7 @@ class Unsteady:
                 self._sizes[name] += reach.size
 
     def notes(self, names: Sequence[str]) -> Iterator[str]:
-        """What to say of the outputs, in their order."""
+        """The notes on the outputs, in their order."""
         why = "there the reference gives something else each time"
         for name in filter(self._elements.get, names):
             if name not in self.judged:
@@ -101,8 +100,8 @@ class Unsteady:
 def held_fast(
     outputs: Sequence[Any], candidate: Sequence[Any], reaches: Sequence[Reach | None]
 ) -> list[Any]:
-    """The candidate's outputs, with the reference's elements in place of those that it does not
-    judge.
+    """The candidate's outputs, in which elements that are not judged are replaced by those of the
+    reference.
     """
     return [
         other

@@ -1,4 +1,4 @@
-"""Models that draw random numbers, made to draw the same ones."""
+"""Seeds for models that draw random numbers, so that they draw the same ones in every run."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def seeded_runner(
     level: str = "disabled",
     entries: Mapping[str, str] = MappingProxyType({}),
 ) -> Runner:
-    """A runner that draws the same random numbers in every run; the model gets seeds for that.
+    """A runner that draws the same random numbers in every run, because the model gets seeds.
     Raises RunError.
 
-    `folder` is that of its external data and of the file that has its mapped weights, `kernels` a
-    library of its own operators, the rest as Runner has it.
+    `folder` has the model's external data and the file of its mapped weights, `kernels` is a
+    library of its own operators. The other arguments are those of Runner.
     """
     draws = bool(random_nodes(model))
     set_seeds(model)
@@ -53,12 +53,12 @@ def seeded_runner(
 
 
 def set_seeds(model: onnx.ModelProto) -> None:
-    """Give every random node without a seed one that does not change when other parts of the model
-    are rewritten.
+    """Give every random node that lacks a seed one that stays when other parts of the model are
+    rewritten.
 
-    It follows from the node's name if all names are different, otherwise from the node's number
-    among those of its operator. onnxruntime by itself takes the node's position, which changes with
-    every removed node.
+    If all names are different, the seed is derived from the node's name, otherwise from its number
+    among the nodes of its operator. onnxruntime would derive it from the node's position, which
+    changes with every removed node.
     """
     nodes = random_nodes(model)
     names = {node.name for node in nodes}

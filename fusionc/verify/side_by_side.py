@@ -1,5 +1,5 @@
-"""Outputs of many runs of a model, stacked into one value: they are compared at once, with one
-scale.
+"""Outputs of many runs of a model, stacked into one value, so that they are compared at once, with
+one scale.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 Outputs = Sequence[Any]
-# elements of an output to compare, if that is cheap: a draw of eight proves little
+# elements of an output to compare if that is cheap: eight drawn elements prove little
 _ENOUGH = 4096
-_MOST_MORE = 512  # inputs that are drawn for that
-A_FEW = 8  # of them, which show whether outputs depend on what inputs hold
-_MOST_DRAWN = 1 << 22  # elements that these have, with the outputs
-_MOST_READ = 1 << 31  # bytes of constants that they are computed with
+_MOST_MORE = 512  # inputs that are drawn to reach this number
+A_FEW = 8  # inputs that suffice to see whether outputs depend on the contents of inputs
+_MOST_DRAWN = 1 << 22  # elements of all drawn inputs and their outputs
+_MOST_READ = 1 << 31  # bytes of constants that all these runs read
 
 
 def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
-    """How many inputs to draw like those with the most elements, until enough elements of each
-    output are compared.
+    """How many inputs to draw, like the sample with the most elements, so that enough elements of
+    each output are compared.
 
     `fewest` are the elements of the smallest output of each sample, `drawn` those of the inputs and
-    outputs of one, and `read` the bytes of constants that it is computed with.
+    outputs of one sample, and `read` the bytes of constants that one run reads.
     """
     missing = _ENOUGH - sum(fewest)
     if missing <= 0 or not max(fewest):
@@ -38,7 +38,7 @@ def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
 
 
 def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs, Outputs]]:
-    """The outputs of two models in several runs: those of one shape and type are one pair."""
+    """The outputs of two models in several runs. Runs of one shape and type become one pair."""
     groups = dict[Any, list[tuple[Outputs, Outputs]]]()
     for at, (ours, theirs) in enumerate(pairs):
         values = (*ours, *theirs)

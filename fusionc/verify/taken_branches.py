@@ -1,5 +1,5 @@
-"""Put the branch that each If takes on one input into the main graph, where its values can be seen
-and replaced.
+"""Replacing each If by the branch that it takes on one input, so that the branch's values are in
+the main graph and can be seen and replaced.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fusionc.runtime.runner import Feeds
 from fusionc.verify.inner_values import inner_values
 
 Conditions = Mapping[str, bool]
-_DEEPEST = 8  # an If in a branch of an If, and so on
+_DEEPEST = 8  # levels of nested If that are replaced
 
 
 def take_branches(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Conditions:
@@ -34,8 +34,8 @@ def take_branches(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Conditi
 
 
 def take_known_branches(model: onnx.ModelProto, conditions: Conditions) -> None:
-    """Replace each If of the main graph whose condition is known. It stays if its branch has a name
-    that the main graph has, too.
+    """Replace each If of the main graph whose condition is known. An If stays if its branch and the
+    main graph have a name in common.
     """
     names = _names_in(model.graph)
     is_changed = True

@@ -1,4 +1,4 @@
-"""What a judge has counted over all samples, and its summary in words."""
+"""The counts of a judge over all samples, and their summary in words."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fusionc.verify.second_run import Unsteady
 
 @dataclass
 class Tally:
-    """What was compared, excused and left out."""
+    """Counts of compared, excused and omitted elements and samples."""
 
     names: Sequence[str]  # of the outputs
     runs: int = 0  # samples on which the models are the same
     left_out: int = 0  # samples on which the reference decides nothing
-    moves: float = 0.0  # how far the reference has moved, as a share of the largest value
+    moves: float = 0.0  # how far rounding moves the reference, as a share of the largest value
     is_undecided: bool = True  # until the models are the same on an ordinary sample
     excuses: Excuses = field(default_factory=Excuses)
     unsteady: Unsteady = field(default_factory=Unsteady)
-    never_finite: set[str] = field(init=False)  # outputs that were NaN and infinities only
+    never_finite: set[str] = field(init=False)  # outputs that only had NaN and infinities
     # samples that are the same within the rounding that the reference amplifies
     _amplified: Excuses = field(default_factory=Excuses)
     _steps: Excuses = field(default_factory=lambda: Excuses(STEPS_ONE_IN, one_each=True))
@@ -48,8 +48,8 @@ class Tally:
         excused: Mapping[str, Excused],
         unsteady: Sequence[Reach | None],
     ) -> None:
-        """Count a sample on which the models are the same, up to mismatches that the reference
-        amplifies, and up to what is excused.
+        """Count a sample on which the models are the same, except for mismatches by rounding that
+        the reference amplifies, and for excused elements.
         """
         outputs = dict(zip(self.names, sample.outputs, strict=True))
         if not sample.edge:
@@ -63,7 +63,7 @@ class Tally:
         self.runs += 1
 
     def has_room_for_steps(self, stepped: Stepped) -> bool:
-        """Whether so many steps may be excused, in addition to those of the samples before."""
+        """Whether these steps may be excused, in addition to those of earlier samples."""
         return all(self._steps.has_room(*steps) for steps in stepped.limited.items())
 
     def add_steps(self, stepped: Stepped) -> None:
@@ -74,7 +74,7 @@ class Tally:
             self._steps.take(name, one)
 
     def summary(self, failures: Sequence[str]) -> str:
-        """A sentence on runs that were all the same; `failures` say why the reference did not run
+        """A sentence on runs that were all the same. `failures` say why the reference did not run
         on other inputs.
         """
         parts = [f"equal in {self.runs} {'run' if self.runs == 1 else 'runs'}"]
@@ -87,7 +87,7 @@ class Tally:
         if self.never_finite:
             which = ", ".join(name for name in self.names if name in self.never_finite)
             parts.append(
-                f"of {which} nothing but NaN and infinities was compared: other inputs tell more"
+                f"of {which} only NaN and infinities were compared: other inputs tell more"
             )
         parts += [
             f"{number} left out, on which the reference fails: {why}"
@@ -102,20 +102,20 @@ class Tally:
             yield f"in {self._amplified.samples} of them {within} ({self._amplified})"
         if self.excuses.samples:
             decided = "the order of a reduction or rounding decides them"
-            yield f"in {self.excuses.samples} of them but for {self.excuses}: {decided}"
+            yield f"in {self.excuses.samples} of them except for {self.excuses}: {decided}"
         if self._steps.samples:
             counts = f"{self._steps.elements:,} of {self._steps.compared:,}"
             which = f"{counts} quantized or rounded elements, which are on the next step"
-            yield f"in {self._steps.samples} of them but for {which}"
+            yield f"in {self._steps.samples} of them except for {which}"
         if self._inner_steps:
             which = "steps that are taken inside of quantized operators"
-            yield f"in {self._inner_steps} of them but for {which}"
+            yield f"in {self._inner_steps} of them except for {which}"
 
     @property
     def movement(self) -> str:
-        """How far the reference moves if rounding moves what it reads."""
+        """How far the reference moves if rounding moves its inputs and weights, in words."""
         if not self.moves:
-            return "all depends on the order of reductions"
+            return "everything depends on the order of reductions"
         return (
             f"the reference's outputs move by {100 * self.moves:.2g} % of the largest value when "
             "its inputs and weights move by one unit in the last place"

@@ -29,7 +29,7 @@ from fusionc.verify.reference_ahead import ReferenceAhead
 from fusionc.verify.result import IN_PART, Difference, OptimizerFault, Verification
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
-# what onnxruntime says of an unknown operator
+# in onnxruntime's message for an unknown operator
 _NOT_REGISTERED = "is not a registered function/op"
 
 
@@ -59,14 +59,14 @@ def verify(
     of one; `input_shape` fixes the shapes of the inputs that it names. The work stays within the
     budget of a verification, or within `elements` (0: no limit): smaller sizes are chosen and fewer
     inputs drawn, but no input of the caller is left out. `kernels` is a library with operators of
-    the candidate. `numerics` is what the rewrites of the candidate promise, as in tolerance_of.
+    the candidate. `numerics` is the claim of the candidate's rewrites, as in tolerance_of.
     `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run. `ahead` is set if
     the reference already runs in the background with the same shapes, inputs and seeds. `level` is
-    that of the optimizers in all these runs: where kernels compute what onnxruntime computes in
-    integers, only its optimizers find the integers.
+    that of the optimizers in all these runs. It is not "disabled" if kernels compute groups that
+    onnxruntime computes in integers, because only its optimizers find these groups.
 
     If all outputs are the same, the candidate also runs at the other `levels` of onnxruntime's
-    optimizers, without the optimizers of `optimizers_off`. A difference there is the optimizers'
+    optimizers, without the optimizers in `optimizers_off`. A difference there is the optimizers'
     fault. It makes the models different, unless the reference with all optimizers has it too.
 
     Raises FusioncError if one of the files is not an ONNX model, UsageError if `input_shape` or
@@ -141,7 +141,7 @@ def _unloadable_reference(reference: Path, error: RunError) -> Verification:
 
 
 def _different_outputs(runs: SampleRuns, differences: Sequence[Difference]) -> Verification:
-    does_run = bool(differences[0].subject)  # without one, the candidate did not run
+    does_run = bool(differences[0].subject)  # a difference without a subject: it did not run
     rows = runs.table.rows() if does_run else ()
     return replace(_different(runs.judge.tally.runs, *differences), outputs=rows)
 
@@ -154,7 +154,7 @@ def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verif
         why = f"nothing is judged: {'; '.join(judge.tally.unsteady.notes(judge.names))}"
     elif judge.tally.never_finite == set(judge.names):
         why = (
-            f"on all inputs that were compared {reference} computes nothing but NaN and "
+            f"on all inputs that were compared {reference} computes only NaN and "
             "infinities; give others"
         )
     else:

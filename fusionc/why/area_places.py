@@ -1,5 +1,5 @@
-"""Places where graph kernel fusion made no area, and why, for the passes under whose names areas
-are made.
+"""Places where graph kernel fusion made no area, and the reasons, for the passes to which areas are
+attributed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OF_LOOPS = (
 )
 _OFF = (
     "it takes effect with --enable_graph_kernel: give it here, too, to see which areas there are, "
-    "and why not more"
+    "and why there are not more"
 )
 
 
@@ -40,8 +40,8 @@ def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]
 
 
 def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> Iterator[str]:
-    """Further notes: how often areas were counted for a pass and refused, and what to read if it is
-    `is_idle`: if nothing fired and nothing was refused.
+    """Further notes: how many areas of a pass were refused, and, if it `is_idle`, which page to
+    read. A pass is idle if it neither fired nor refused anything.
     """
     if fused is None:
         yield _OFF
@@ -55,7 +55,7 @@ def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> It
             if why not in told
         )
     if is_idle and not any(count.matched for count in own):
-        hint = f'"fusionc passes {pass_.name}" says of what it makes one'
+        hint = f'"fusionc passes {pass_.name}" says which operators can be in one'
         yield f"nothing here could be such an area: {hint}"
 
 

@@ -19,7 +19,7 @@ from fusionc.why.first_reason import named, node_text
 from fusionc.why.pass_places import places_of
 from fusionc.why.watched_conversion import Converted
 
-DEQUANTIZATION = "DequantizeLinear"  # what is asked about, in the place of a pass
+DEQUANTIZATION = "DequantizeLinear"  # users may ask about this operator as about a pass
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Dequantization:
     node: str
     reason: str  # why it stays
     is_in_group: bool  # onnxruntime removes it at load, and computes its readers in integers
-    refused: tuple[str, ...]  # passes that would take it, each with its reason to refuse
+    refused: tuple[str, ...]  # passes that could remove it, each with its reason to refuse
 
 
 def concerned_passes(passes: Sequence[Pass]) -> list[Pass]:
@@ -40,8 +40,8 @@ def concerned_passes(passes: Sequence[Pass]) -> list[Pass]:
 def dequantizations(
     done: Converted, passes: Sequence[Pass], near: Set[str] | None
 ) -> list[Dequantization]:
-    """Each DequantizeLinear that is left, those that onnxruntime does not remove first. Only nodes
-    in `near` count; None lets all count.
+    """The DequantizeLinear nodes that are left. Those that onnxruntime does not remove come first.
+    Only nodes in `near` count; None lets all count.
     """
     refusals = _refusals(done, passes)
     found = [
@@ -55,7 +55,7 @@ def dequantizations(
 
 
 def _refusals(done: Converted, passes: Sequence[Pass]) -> dict[str, dict[str, None]]:
-    """By node, what passes have against taking it: where the whole pattern matches."""
+    """By node, the reasons of passes whose whole pattern matches there and that refuse it."""
     refusals: dict[str, dict[str, None]] = {}
     for pass_ in passes:
         for place in places_of(done.after, pass_, only_matches=True):
@@ -65,7 +65,7 @@ def _refusals(done: Converted, passes: Sequence[Pass]) -> dict[str, dict[str, No
 
 
 def _reason(dequantize: Node) -> tuple[str, bool]:
-    """Why a DequantizeLinear stays, and whether that is only until onnxruntime loads the model."""
+    """Why a DequantizeLinear stays, and whether onnxruntime removes it when it loads the model."""
     readers = list(_readers(dequantize))
     value = dequantize.outputs[0]
     if value is not None and value.is_output:
@@ -89,7 +89,7 @@ def _reason_of_reader(reader: Node) -> str:
 
 
 def _readers(dequantize: Node) -> Iterator[Node]:
-    """The operators that read the values, also those that only move between."""
+    """The operators that read the values, directly or after operators that only move them."""
     reached = [dequantize]
     for _ in range(FAR):
         users = dict.fromkeys(

@@ -16,7 +16,7 @@ from fusionc.model.graph import Model
 from fusionc.model.operators import KERNELS, short_name
 from fusionc.rewrite import Pass
 
-# what a pass makes, in its documentation
+# the paragraph of a pass's documentation that says what it makes
 _MADE = re.compile(r"^after +(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)
 
 

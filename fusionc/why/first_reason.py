@@ -1,5 +1,5 @@
-"""Words for what does not fit: the matcher tells what and why, and this file makes a sentence of
-it.
+"""Sentences about misfits: the matcher reports what does not fit and why, and this file puts it
+into words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def named(name: str) -> str:
 
 
 def strip_names(reason: str) -> str:
-    """A reason without its names, to find those that are alike."""
+    """A reason without its names, to group equal reasons."""
     return _NAME.sub("", reason)
 
 
@@ -168,7 +168,7 @@ _WORDS: dict[NoSolution, Callable[[Formula, Edge, Misfit], str]] = {
         f"is {_origin(value)}, and would have to be left out"
     ),
     matcher.NOT_CONSTANT: _nonconstant,
-    matcher.UNKNOWN_SHAPE: lambda *_: "is a constant of which the shape is not known here",
+    matcher.UNKNOWN_SHAPE: lambda *_: "is a constant whose shape is not known here",
     matcher.OTHER_NUMBER: _other_number,
     matcher.OTHER_VALUE: _other_value,
     matcher.OTHER_OPERATOR: _other_operator,
@@ -183,7 +183,7 @@ _WORDS: dict[NoSolution, Callable[[Formula, Edge, Misfit], str]] = {
 
 
 def _innermost(formula: Formula) -> Formula:
-    """A formula without those around it, such as `maybe`."""
+    """The formula inside wrappers such as `maybe`."""
     while isinstance(formula, AROUND):
         formula = formula.parts()[0]
     return formula
@@ -195,7 +195,7 @@ def _maker(value: Edge) -> Node:
 
 
 def _oddity(node: Node) -> str:
-    """Why no formula means a node of this form; empty if one may."""
+    """Why formulas never match a node of this form; empty if one may."""
     if node.has_references:
         return "attributes are parameters of the function that holds it"
     return "operands are aligned at an axis, as before opset 7" if has_legacy_axis(node) else ""

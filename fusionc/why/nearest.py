@@ -1,5 +1,5 @@
-"""The reasons of a pass: its places with the nearest misses first, and those that are alike
-together.
+"""The reasons of a pass: its places with the nearest misses first, where equal reasons are
+grouped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Reason:
 
 
 def reasons_of(places: Sequence[Place]) -> list[Reason]:
-    """Why nothing happens at these places: the nearest misses first, those that are alike together.
+    """Why nothing happens at these places: the nearest misses first, with equal reasons grouped.
 
     If several patterns begin at a node, the nearest one counts. A place that has only the first
     operator of its pattern is left out if any other place is nearer.
@@ -65,8 +65,8 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
 def _nearest(places: Sequence[Place]) -> Place:
     """The nearest of the patterns that begin at one node.
 
-    If one fits except for a condition, a larger one that lacks several things is not what the model
-    means.
+    If a pattern fits except for a condition, the model is unlikely to mean a larger one that lacks
+    several things.
     """
     if any(place.is_whole and place.size > 1 for place in places):
         places = [place for place in places if place.is_whole or place.unfit == 1]

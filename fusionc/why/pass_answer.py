@@ -1,5 +1,5 @@
-"""Everything there is to say of one pass in a conversion: where it fired, which places others took
-first, and why it does not fire elsewhere.
+"""The answer for one pass in a conversion: where it fired, which places other passes took first,
+and why it does not fire elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Taken:
 
     nodes: tuple[str, ...]
     pattern: str
-    reason: str  # why the pass had refused it; empty if another was first
+    reason: str  # why the pass had refused it; empty if another pass came first
     by: Commit  # the rewrite that took it
 
 
@@ -42,7 +42,7 @@ _Located = TypeVar("_Located", Place, Commit, Taken)
 
 @dataclass(frozen=True)
 class PassAnswer:
-    """Everything there is to say of one pass."""
+    """The answer for one pass."""
 
     name: str
     state: str  # whether it is on, and what switches it
@@ -98,8 +98,8 @@ def _select_near(names: Set[str], there: Iterable[_Located]) -> list[_Located]:
 def _taken(
     pass_: Pass, done: Converted, fired: Sequence[Commit], places: Sequence[Place]
 ) -> list[Taken]:
-    """The matches that the pass refused, or would have rewritten in the given model, and that other
-    rewrites took.
+    """The matches that other rewrites took. The pass had refused them, or would have rewritten them
+    in the given model.
 
     `places` are those in the converted model.
     """
@@ -118,7 +118,7 @@ def _taken(
 
 
 def _matches_before(pass_: Pass, done: Converted) -> Iterator[Place]:
-    """What the pass refused while it ran, and what it would have rewritten in the given model."""
+    """The matches that the pass refused while it ran, or would have rewritten before."""
     yield from (place for place in done.matched(pass_) if place.reason)
     given = places_of(done.before, pass_, only_matches=True)
     yield from (place for place in given if not place.reason)

@@ -39,17 +39,17 @@ class Place:
     pattern: str
     root: str  # the node at which it begins
     reason: str  # why nothing happens; empty if the pass takes effect
-    nodes: tuple[str, ...]  # that fit, and those in the place of others
+    nodes: tuple[str, ...]  # those that fit, and those found instead of expected ones
     is_match: bool = True  # it matches; with a reason, it is refused
     fitting: int = 1  # operators of the pattern that are there
     size: int = 1  # operators of the pattern
     unfit: int = 0  # number of things that do not fit
-    missing: float = 0.0  # weight of these
+    missing: float = 0.0  # total weight of the things that do not fit
     beyond: int = 0  # missing operators that come before a misfit in the graph
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """The sort key: what is nearer to a match comes first."""
+        """The sort key: places nearer to a match come first."""
         return (-self.is_match, self.missing - self.fitting - self.beyond, self.missing)
 
     @property
@@ -96,8 +96,8 @@ def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
-    """The operators at which a pattern begins; if it searches by itself, those that it looks
-    for.
+    """The operators at which a pattern begins. If it searches by itself, these are the operators
+    that it looks for.
     """
     if pattern.find is not None:
         return pattern.operators
@@ -105,7 +105,7 @@ def roots_of(pattern: Pattern) -> tuple[str, ...]:
 
 
 def _left_candidate(pattern: Pattern, miss: Miss) -> Place:
-    """The place of a candidate that a search left."""
+    """The place of a candidate that a search rejected."""
     root = node_text(miss.node)
     reason = f"{root}: {miss.reason}"
     place = Place(miss.node.graph.id, pattern.name, root, reason, (miss.node.label(),))
@@ -131,8 +131,8 @@ def _nearly(pattern: Pattern, furthest: Trace, anchor: Node) -> Place:
 
 
 def _beyond(misfit: Misfit) -> int:
-    """How many of the missing operators come before the misfit in the graph, if they are most of
-    them: then something unexpected stands in between.
+    """How many of the missing operators come before the misfit in the graph. It counts only if most
+    of them do, because then an unexpected operator is in between.
     """
     if not misfit.operators:
         return 0
@@ -160,7 +160,7 @@ def _nodes_before(value: Edge | None) -> Iterator[Node]:
 
 
 def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
-    """What would become of a match."""
+    """The place of a match, with the outcome that its rewrite would have."""
     root = node_text(match.nodes[0]) if match.nodes else ", ".join(map(named, match.labels))
     size = max(len(match.nodes), 1)
     place = Place(match.graph.id, pattern.name, root, "", match.labels, fitting=size, size=size)
@@ -203,7 +203,7 @@ def _opset_advice(own: int, wanted: int) -> str:
 
 
 def _user_inside(match: Match) -> str:
-    """Which interior value is used elsewhere, and by whom."""
+    """Which interior value is used elsewhere, and by which nodes."""
     inside = set(match.nodes)
     for value in (
         value
@@ -221,7 +221,7 @@ def _user_inside(match: Match) -> str:
 
 
 def _condition(where: Callable[[Match], bool]) -> str:
-    """What a condition asks for: its docstring, or else its name or its text."""
+    """What a condition requires: its docstring, or else its name or its text."""
     if not inspect.isfunction(where):
         return _OWN
     if where.__doc__:
@@ -238,7 +238,7 @@ def _written(code: CodeType) -> str:
     """The text of a lambda, as it is written in its file."""
     try:
         lines, _ = inspect.findsource(code)
-    except OSError:  # the file has gone
+    except OSError:  # the file no longer exists
         return _OWN
     starts = {
         (line, at) for line, _, at, _ in code.co_positions() if line is not None and at is not None

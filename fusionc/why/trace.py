@@ -1,8 +1,9 @@
 """How far a formula gets at a node where it does not match: which operators fit, and everything
 that does not fit.
 
-The matcher judges: a Trace is the Search that it asks how to go on. It notes each thing that does
-not fit and goes on as if it did. Of several orders of operands, the nearest to a match is kept.
+The matcher judges. It asks a Search how to continue after a misfit, and a Trace is such a Search:
+it notes each thing that does not fit and continues as if it did. Of several orders of operands, the
+nearest to a match is kept.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _MOST = 4  # equally near states that are followed
 def trace(formulas: Sequence[Formula], anchor: Node) -> Trace:
     """How far the formulas get at a node; without a misfit, they match there.
 
-    Further outputs are searched only if the first one fits completely: nothing else tells where
-    they would be.
+    Further outputs are searched only if the first one fits completely, because otherwise it is not
+    known where they would be.
     """
     start = State(anchor.graph, {}, {}, {}, search=Trace())
     values = [value for value in anchor.outputs if value is not None]
@@ -50,21 +51,21 @@ class Misfit:
     """One thing that does not fit."""
 
     why: NoSolution
-    node: Node | None  # whose input or attribute it is; None: an output of the pattern
-    place: int | str  # the number of the input, the name of the attribute, the number of the output
+    node: Node | None  # that has the input or attribute; None for an output of the pattern
+    place: int | str  # the number of the input or output, or the name of the attribute
     formula: Formula  # what the pattern needs there; for an attribute, its operator
     value: Edge | None  # what is there
-    captures: Mapping[str, Any]  # of the formula so far
+    captures: Mapping[str, Any]  # values captured by the formula so far
 
     @cached_property
     def operators(self) -> frozenset[OpFormula]:
-        """The operators that are missing for it."""
+        """The operators of the formula that are missing because of it."""
         is_leaf = self.why in (matcher.OTHER_ATTRIBUTE, MORE_INPUTS, matcher.OTHER_NODE)
         return frozenset() if is_leaf else operators_in(self.formula)
 
     @property
     def weight(self) -> float:
-        """How much it counts; one operator counts 1."""
+        """How much the misfit counts; one operator counts 1."""
         return len(self.operators) or _LEAF
 
 
@@ -72,8 +73,8 @@ class Misfit:
 class Trace(Search):
     """How much of a formula fits."""
 
-    operators: frozenset[OpFormula] = frozenset()  # that fit
-    nodes: tuple[Node, ...] = ()  # that are these operators
+    operators: frozenset[OpFormula] = frozenset()  # those that fit
+    nodes: tuple[Node, ...] = ()  # the nodes that match these operators
     misfits: tuple[Misfit, ...] = ()  # in the order of the formula
 
     @cached_property

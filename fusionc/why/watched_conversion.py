@@ -1,5 +1,5 @@
-"""A conversion that keeps everything to be told: the model before and after, each rewrite, and what
-the passes in question matched on the way.
+"""A conversion that keeps everything for the answer: the model before and after, each rewrite, and
+the matches of the passes in question.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Converted:
 
 
 def converted(plan: ConversionPlan, registry: Sequence[Pass], asked: Sequence[Pass]) -> Converted:
-    """The conversion of a plan, in which the passes in question run, too."""
+    """Convert by a plan; the passes in question run even if they are off."""
     watched = {p.name: Watched(p) for p in asked}
     wanted = {p.name for p in (*plan.passes, *asked)}
     passes = tuple(

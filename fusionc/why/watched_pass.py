@@ -1,5 +1,5 @@
-"""A pass that notes its matches while it runs, to explain why it left a place that others took
-later.
+"""A pass that notes its matches while it runs, to explain why it did not rewrite a place that
+others took later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Watched:
     """What a pass matched while it ran."""
 
     pass_: Pass
-    # each place, as it was judged last
+    # each place, with its latest outcome
     places: dict[tuple[int, str, tuple[str, ...]], Place] = field(default_factory=dict)
 
     @property

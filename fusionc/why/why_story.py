@@ -37,7 +37,7 @@ _SUGGESTED = 3  # suggested names of nodes
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """An operator that another optimizer made, and what there is to say of it."""
+    """An operator that another optimizer made, and the answers for it."""
 
     operator: ExpectedOperator
     taken_by: tuple[str, ...]  # passes that took its nodes
@@ -46,9 +46,9 @@ class ExpectedAnswer:
 
 @dataclass(frozen=True)
 class Answer:
-    """What `fusionc why` answers."""
+    """The answer of `fusionc why`."""
 
-    passes: tuple[PassAnswer, ...] = ()  # of that name
+    passes: tuple[PassAnswer, ...] = ()  # for the passes of that name
     expected: tuple[ExpectedAnswer, ...] = ()  # for each operator that was expected
     node: tuple[str, ...] = ()  # sentences on the node in question
     dequantizations: tuple[Dequantization, ...] = ()  # those that are left
@@ -61,9 +61,10 @@ class Answer:
 def why(options: Options, name: str | None, node: str | None, expected: Path | None) -> Answer:
     """Why the passes of this name do not fire, at all or at this node.
 
-    With the result of another optimizer: why its fusions were not made, by the passes of this name,
-    or by all that could make them. The name DequantizeLinear asks why each of these stays. Raises
-    UsageError if the pass, the node or the model does not exist.
+    `expected` is the result of another optimizer; the answer then says why its fusions were not
+    made, by the passes of this name, or by all that could make them. The name DequantizeLinear asks
+    why each DequantizeLinear stays. Raises UsageError if the pass, the node or the model does not
+    exist.
     """
     with running(options) as plog:
         registry = load_passes(options.custom_passes)
@@ -97,14 +98,14 @@ def _passes_in_question(name: str | None, registry: Sequence[Pass]) -> list[Pass
 def _operators_in_question(
     done: Converted, other: Model, near: set[str] | None
 ) -> list[ExpectedOperator]:
-    """What the other optimizer made and this conversion did not, of nodes in `near`."""
+    """The operators that only the other optimizer made, from nodes in `near`."""
     operators = expected_operators(done.before, done.after, other)
     return [one for one in operators if near is None or not near.isdisjoint(one.nodes)]
 
 
 def _nodes_in_question(done: Converted, node: str | None) -> set[str] | None:
-    """The node in question, and what passes have made of it. Raises UsageError if the model does
-    not have it.
+    """The node in question, and the nodes that passes have made from it. Raises UsageError if the
+    model does not have the node.
     """
     if node is None:
         return None

@@ -207,7 +207,7 @@ TOP = """g (float[N,100] x) => (float[N,3] v) <int64[1] k = {3}, int64[1] axes =
         (
             "p = Mul (b, e) s = Div (p, e)",
             "q = Div (e, e) s = Mul (b, q)",
-            "the 4 values inside that both models have in front of TopK (i) are equal",
+            "the 4 values inside that both models have before TopK (i) are equal",
         ),
         (
             "s = Identity (e)",

@@ -66,9 +66,7 @@ def test_a_name_that_stands_for_something_else() -> None:
     text = "agraph (float[N,2] x) => (float[N,2] y) { %s = Exp (x) %s = Neg (%s) y = Relu (%s) }"
     found = located(text % ("t1", "t2", "t1", "t2"), text % ("t2", "t1", "t2", "t1"))
     assert (found.name, found.is_inner) == ("t1", True)
-    assert str(found).endswith(
-        "the outputs are the same: this name may stand for something else there"
-    )
+    assert str(found).endswith("the outputs are the same: this name may mean another value there")
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 512])
@@ -147,7 +145,7 @@ def test_rounding_that_the_model_amplifies_is_no_difference() -> None:
     twice = text.format("Mul (p, b)", "Neg")
     found = located(once, twice.replace("m =", "p = Mul (x, a) m ="))
     assert (found.name, found.compared, found.excused) == ("", 3, 2)
-    assert "(2 of them but for rounding that the model amplifies)" in str(found)
+    assert "(2 of them except for rounding that the model amplifies)" in str(found)
     assert located(once, once.replace("Neg", "Abs")).name == "y"
 
 
@@ -155,7 +153,7 @@ def test_models_without_common_names() -> None:
     found = located(
         CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] z) { z = Relu (x) }"
     )
-    assert str(found) == "the models have no values of the same name, but for inputs and outputs"
+    assert str(found) == "the models have no values of the same name, except for inputs and outputs"
 
 
 def test_sequences_and_values_of_subgraphs() -> None:

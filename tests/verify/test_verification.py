@@ -253,7 +253,7 @@ def test_where_nothing_but_nan_comes_nothing_is_known(tmp_path: Path) -> None:
     reference = parse(ROOTS.format("", NEVER))
     other = parse(ROOTS.format("", NEVER.replace("Add (p, c)", "Sub (p, c)")))
     found = judge(tmp_path, reference, other)
-    assert found.status == "impossible" and "nothing but NaN and infinities" in found.summary
+    assert found.status == "impossible" and "only NaN and infinities" in found.summary
     np.savez(tmp_path / "x.npz", x=np.full((2, 4), 9, np.float32))
     assert judge(tmp_path, reference, other, inputs=tmp_path / "x.npz").status == "different"
 
@@ -261,10 +261,7 @@ def test_where_nothing_but_nan_comes_nothing_is_known(tmp_path: Path) -> None:
 def test_an_output_of_which_nothing_is_known_is_named(tmp_path: Path) -> None:
     model = parse(ROOTS.format(", float[N,4] z", f"{NEVER} z = Exp (x)"))
     found = judge(tmp_path, model, model)
-    assert (
-        found.status == "equal"
-        and "of y nothing but NaN and infinities was compared" in found.summary
-    )
+    assert found.status == "equal" and "of y only NaN and infinities were compared" in found.summary
 
 
 @pytest.mark.parametrize("factor", [2.0, 1.0])

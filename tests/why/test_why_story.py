@@ -223,8 +223,7 @@ def test_a_function_hides_types_and_shapes() -> None:
     answer = ask(FUNCTION, "GeluFusionPass", 20)
     first = answer.reasons[0]
     assert (
-        first.text
-        == "Mul ‹h›: second operand ‹half› is a constant of which the shape is not known here"
+        first.text == "Mul ‹h›: second operand ‹half› is a constant whose shape is not known here"
     )
     switch = '--optimization_switch "FunctionInlinePass:on"'
     hidden = (
@@ -343,5 +342,5 @@ def test_areas_of_which_there_are_none(name: str) -> None:
     assert not answer.fired and not any(reason.is_match for reason in answer.reasons)
     if name.startswith("Blocked"):
         assert answer.notes == (
-            f'nothing here could be such an area: "fusionc passes {name}" says of what it makes one',
+            f'nothing here could be such an area: "fusionc passes {name}" says which operators can be in one',
         )

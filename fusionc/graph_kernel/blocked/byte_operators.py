@@ -1,8 +1,7 @@
 """Operators between DequantizeLinear and QuantizeLinear as operations on images of bytes.
 
 They compute the integers that onnxruntime computes when it fuses such a group: it multiplies sums
-of integers by one factor, rounds to the nearest integer, to the even one of two, and adds the zero
-point.
+of integers by one factor, rounds to the nearest integer (ties to even), and adds the zero point.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ _F32 = np.float32
 _BLOCK = 64  # bytes of a block of channels
 _MOST_PLANAR = 4  # channels that lie together in four bytes
 _MOST_COLUMNS = 16  # of a kernel that reads such pixels
-_NEAR = 1e-5  # the share by which the scale of a bias may differ from that of the sums
+_NEAR = 1e-5  # the scale of a bias may differ from that of the sums by this share
 
 
 @dataclass(frozen=True)
 class Dequantized(Part):
-    """The numbers that bytes, or integers of a bias, stand for."""
+    """Float numbers dequantized from bytes, or from the integers of a bias."""
 
     dequantize: onnx.NodeProto
     unknown = "it does not read dequantized integers here"
@@ -73,7 +72,7 @@ class Unquantized(Part):
 
 @dataclass(frozen=True)
 class _Grid:
-    """The scale and zero point of a quantization; of unsigned bytes if it is of bytes."""
+    """The scale and zero point of a quantization. The zero point of bytes is an unsigned one."""
 
     scale: np.ndarray
     zero: int
@@ -87,7 +86,7 @@ class _Grid:
 
 
 def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
-    """Whether an operator reads or makes bytes, or what is dequantized from them."""
+    """Whether an operator reads or makes bytes, or numbers dequantized from them."""
     if node.op_type in ("DequantizeLinear", "QuantizeLinear"):
         return True
     return images.has_bytes and any(
@@ -99,7 +98,9 @@ def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
 def byte_operation(
     images: ImageArea, node: onnx.NodeProto
 ) -> Operation | ImageCut | ImageJoin | None:
-    """What an operator of bytes does; None if a later one does it. Raises UnfitOperator."""
+    """The operation of an operator on bytes; None if a later operator completes it. Raises
+    UnfitOperator.
+    """
     if node.op_type == "DequantizeLinear":
         _dequantized(images, node)
         return None
@@ -192,7 +193,7 @@ def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 
 def _is_void(images: ImageArea, activation: onnx.NodeProto, grid: _Grid) -> bool:
-    """Whether an activation changes nothing that the quantization does not change as well."""
+    """Whether the quantization gives the same bytes without an activation."""
     if activation.op_type == "Relu":
         return grid.zero == 0
     least, most = (images.numbers(activation, k, name) for k, name in ((1, "min"), (2, "max")))
@@ -210,7 +211,7 @@ def _operand(images: ImageArea, node: onnx.NodeProto, place: int) -> tuple[str, 
 
 
 def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple[int, ...], int]:
-    """Weights with their grid, their shape and the bits that make them signed."""
+    """Weights, their grid, their shape, and the bits to flip to make them signed."""
     name, grid = _operand(images, node, 1)
     value = images.area.values.get(name)
     if value is None or name not in images.area.inputs:
@@ -225,7 +226,7 @@ def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple
 
 
 def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels: int) -> str:
-    """The integers of a bias, one for each channel, whose scales are those of the sums."""
+    """The integers of a bias, one for each channel. Its scales must be those of the sums."""
     if len(node.input) < 3 or not node.input[2]:
         return ""
     name, grid = _operand(images, node, 2)
@@ -249,7 +250,7 @@ def _sums(
     channels: int,
     window: KernelWindow,
 ) -> Operation:
-    """A convolution or product whose result has so many channels."""
+    """A convolution or product. Its result has this number of channels."""
     x, of_image = _operand(images, core, 0)
     w, of_weights, _, flip = _weights(images, core)
     of_result = _grid(images, quantize)
@@ -326,7 +327,7 @@ def _sum(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> O
     of_result = _grid(images, quantize)
     images.require_same(a, b)
     first, second = (_F32(of.step / of_result.step) for of in (of_a, of_b))
-    # onnxruntime rounds the second product alone, and each sum with a product once
+    # onnxruntime rounds the second product by itself, and then each multiply-add once
     offset = np.float64(first) * of_a.zero + np.float64(_F32(second * _F32(of_b.zero)))
     addend = _F32(_F32(of_result.zero) - _F32(offset))
     out = quantize.output[0]
@@ -402,5 +403,5 @@ _CORES: Mapping[str, _Maker] = {
     "GlobalAveragePool": _average,
 }
 _ACTIVATIONS = ("Relu", "Clip")
-# by operator on bytes, which of the bounds its inputs after the first one are: 0 the lower one
+# by operator on bytes: which bound each input after the first one is (0: lower, 1: upper)
 _BOUNDS: Mapping[str, tuple[int, ...]] = {"Clip": (0, 1), "Max": (0,), "Min": (1,)}

@@ -1,7 +1,7 @@
-"""About how long steps over images of bytes take on one thread, here and in onnxruntime.
+"""Time estimates for steps over images of bytes on one thread, here and in onnxruntime.
 
 Measured with AMX, onnxruntime 1.32, on layers of ResNet-50, MobileNetV2 and BERT. With other
-instructions both take longer.
+instructions both take longer. Names that end in _THERE are onnxruntime's figures.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep
 from fusionc.graph_kernel.blocked.step_kind import ImageEstimate, StepEstimate, StepKind
 
-_BEGIN = 0.5e-6  # seconds that a step takes, however small it is
-_BEGIN_THERE = 3e-6  # that an operator takes
-_PRODUCTS = 1.1e12  # of channels, in a second
+_BEGIN = 0.5e-6  # seconds that even the smallest step takes
+_BEGIN_THERE = 3e-6  # seconds that even the smallest operator takes
+_PRODUCTS = 1.1e12  # multiplications in a second, in sums over channels
 _PRODUCTS_THERE = 0.35e12
 _STREAMED = 11e9  # bytes of weights that are read in a second
-_FINISHED = 0.16e-9  # seconds until a sum is a byte
+_FINISHED = 0.16e-9  # seconds to turn a sum into a byte
 _FINISHED_THERE = 0.18e-9
-# products of pixels with at most four channels, and of channels by themselves
+# multiplications in a second: of pixels with at most four channels, and in depthwise convolutions
 _FIRST = 0.4e12
 _FIRST_THERE = 0.06e12
 _BY_CHANNEL = 0.07e12
@@ -25,8 +25,8 @@ _BY_CHANNEL_THERE = 0.018e12
 _PASS = 0.05e-9  # seconds for each byte of a pass
 _PASS_THERE = 0.18e-9
 _LANES = 64
-# seconds for each element that comes into the layout or leaves it: as rows, as pixels of few
-# channels, as channels that lie apart, and of a transposition there
+# seconds to copy an element into the layout or out of it: of rows, of pixels of few channels, of
+# channels that lie apart; then seconds to transpose and to quantize an element in onnxruntime
 _OF_ROWS = 0.1e-9
 _OF_PIXELS = 0.4e-9
 _OF_CHANNELS = 1.2e-9
@@ -39,7 +39,7 @@ def _elements(image: ImageEstimate) -> int:
 
 
 def sum_seconds(of: StepEstimate, *, is_first: bool) -> tuple[float, float]:
-    """Seconds of a convolution or a product over all channels, with the sum that follows it."""
+    """Seconds for a convolution or a product over all channels, with the addition that follows."""
     rows, columns = of.window.kernel
     made = _elements(of.out)
     channels_in = of.image.channels
@@ -53,7 +53,7 @@ def sum_seconds(of: StepEstimate, *, is_first: bool) -> tuple[float, float]:
 
 
 def depthwise_seconds(of: StepEstimate) -> tuple[float, float]:
-    """Seconds of a convolution of each channel by itself."""
+    """Seconds for a depthwise convolution."""
     rows, columns = of.window.kernel
     products = _elements(of.out) * rows * columns
     filling = -(-of.out.channels // _LANES) * _LANES / of.out.channels
@@ -64,7 +64,7 @@ def depthwise_seconds(of: StepEstimate) -> tuple[float, float]:
 
 
 def byte_pass_seconds(of: StepEstimate) -> tuple[float, float]:
-    """Seconds of a pass over images, the larger one of those that are read and made."""
+    """Seconds for a pass over images, by the larger of the image read and the image made."""
     count = max(_elements(of.image), _elements(of.out))
     return _BEGIN + count * _PASS, _BEGIN_THERE + count * _PASS_THERE
 
@@ -72,7 +72,7 @@ def byte_pass_seconds(of: StepEstimate) -> tuple[float, float]:
 def byte_copy_seconds(
     kind: StepKind, operation: Operation, of: StepEstimate
 ) -> tuple[float, float]:
-    """Seconds of the way into the layout or out of it, with the quantization."""
+    """Seconds to copy an image into the layout or out of it, with the quantization."""
     image = of.out
     is_quantized = isinstance(kind, LoadStep) and kind.scale != 0.0
     each = _OF_ROWS if image.is_rows else _OF_PIXELS if operation.is_planar else _OF_CHANNELS

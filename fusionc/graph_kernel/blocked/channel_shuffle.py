@@ -1,5 +1,5 @@
-"""Channels of groups take turns: a Reshape gives them two axes, a Transpose changes these, and a
-Reshape makes them one again.
+"""Channel shuffle, which interleaves the channels of groups: a Reshape splits the channels into two
+axes, a Transpose swaps these, and a Reshape merges them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def has_five_axes(images: ImageArea, name: str) -> bool:
 
 
 def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """The Reshape before the Transpose, which does nothing yet, or the one after it."""
+    """Read one of the two Reshapes. The one before the Transpose has no operation of its own."""
     name = node.input[0]
     out = node.output[0]
     before = images.shape(name)
@@ -56,7 +56,7 @@ def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut |
 
 
 def interleaved(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The Transpose between the two."""
+    """Read the Transpose between the two Reshapes."""
     if tuple(attribute(node, "perm") or ()) != _INTERLEAVING:
         raise UnfitOperator("it moves other axes than those of channels")
     grouped = images.part(node.input[0], GroupedChannels)

@@ -13,8 +13,8 @@ from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind, ConvSte
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, are_vectors
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 
-MOST_PLANAR = 4  # channels of an image that a convolution reads as it lies in its tensor
-_VECTORS = (4, 8, BLOCK)  # channels that lie together, by processor
+MOST_PLANAR = 4  # a convolution reads images of up to this many channels directly from the tensor
+_VECTORS = (4, 8, BLOCK)  # floats in a vector, depending on the processor
 
 
 def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -46,7 +46,7 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
 def channels_and_window(
     node: onnx.NodeProto, weights: Sequence[int], image: Image
 ) -> tuple[int, KernelWindow]:
-    """The channels that a Conv makes of an image, and its window. `weights` is the shape of its
+    """The number of output channels of a Conv, and its window. `weights` is the shape of its
     weights. Raises UnfitOperator if they do not fit the image.
     """
     if len(weights) != 4:
@@ -79,7 +79,7 @@ def _kind(
 
 
 def _fit_lanes(group_in: int, group_out: int, out: int, floats: int) -> bool:
-    """Whether the channels in that make a vector of channels out lie in one vector."""
-    # for each channel out, the vector with the first channel in of its group, which has all others
+    """Whether each vector of output channels is computed from one vector of input channels."""
+    # for each output channel: the input vector that holds all channels of its group
     vectors = [channel // group_out * group_in // floats for channel in range(out)]
     return floats % group_in == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))

@@ -1,5 +1,5 @@
-"""The operations of an area in the order in which they run. Activations and sums become part of the
-step before.
+"""The operations of an area in the order in which they run. Activations and additions become part
+of the preceding step.
 """
 
 from __future__ import annotations
@@ -49,17 +49,18 @@ from fusionc.graph_kernel.blocked.step_kind import (
 )
 
 _Item = Operation | ImageJoin | ImageCut
-_GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # whose results are from 0 to 1
-# pixels of a side of an input whose size is not known, and of one with few channels
+_GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # their results are from 0 to 1
+# assumed height and width of an input of unknown size, and of such an input with few channels
 _ABOUT = 56
 _ABOUT_FIRST = 224
-# from so many pixels on for each channel out it takes less time to multiply weights than pixels
+# with at least this many pixels per output channel, multiplying the weights takes less time than
+# multiplying the pixels
 _PIXELS = 4
 
 
 class Operations:
-    """The operations of an area, and its joins and cuts of channels. Raises UnfitOperator with the
-    places of all operators that no step computes.
+    """The operations of an area, and its joins and cuts of channels. The constructor raises
+    UnfitOperator with the places of all operators that no step computes.
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
@@ -68,7 +69,7 @@ class Operations:
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}
-        self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or leaves
+        self._order: dict[int, _Item] = {}  # by identity, because fusing moves or removes items
         self._loaded: set[tuple[str, bool]] = set()
         unfit: dict[int, str] = {}
         for number, node in enumerate(area.nodes):
@@ -76,7 +77,7 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[number] = str(reason)
-                # others may still be judged by the declared shapes
+                # the declared shapes let the operators that follow be judged all the same
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
@@ -90,8 +91,8 @@ class Operations:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """Why operators do not fit whose parts are not completed, by their places. No norm follows,
-        or others read its parts as well, or no attention reads the heads.
+        """Why operators with incomplete parts do not fit, by their places. Either no norm follows,
+        or other operators read the parts as well, or no attention reads the heads.
         """
         unfinished = dict[int, str]()
         if self.images.is_fragment or not self.images.parts:
@@ -121,14 +122,14 @@ class Operations:
 
     @property
     def unknown(self) -> int:
-        """About how many pixels a side of an input has, if nothing is known of it."""
+        """The height and width to assume for inputs of unknown size."""
         known = self.images.images
         inputs = [known[name].channels for name in self.images.area.inputs if name in known]
         return _ABOUT_FIRST if inputs and min(inputs) <= MOST_PLANAR else _ABOUT
 
     @property
     def items(self) -> list[_Item]:
-        """All of them, in order."""
+        """All operations, joins and cuts, in order."""
         return list(self._order.values())
 
     def _read(self, node: onnx.NodeProto) -> None:
@@ -201,8 +202,8 @@ class Operations:
         self._put(Operation(load, name, tensor, is_planar=is_planar))
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
-        """Readers of groups of channels, or of heads, read the image that these are made of. The
-        norm reads the rows instead of their squares.
+        """Let readers of channel groups or heads read the underlying image. A norm reads the rows
+        instead of their squares.
         """
         name = node.output[0]
         part = self.images.parts.get(name)
@@ -212,11 +213,11 @@ class Operations:
             self._uses[node.input[0]] -= 1
 
     def _is_private(self, name: str) -> bool:
-        """Whether one operator alone needs a value."""
+        """Whether exactly one operator needs a value."""
         return self._uses[name] == 1 and name not in self._outputs
 
     def _add(self, operation: Operation) -> None:
-        """Put an operation into the order, or make it a part of the one before."""
+        """Append an operation, or make it part of the preceding one."""
         if isinstance(operation.kind, MulStep):
             operation = self._gated(operation) or operation
         if not any(fuse(operation) for fuse in self._ways_to_fuse(operation.kind)):
@@ -232,12 +233,14 @@ class Operations:
         return [self._add_to_convolution] if isinstance(kind, AddStep | ByteAddStep) else []
 
     def _end_with(self, maker: Operation, out: str) -> None:
-        """Let an operation make what a later one would have made of its result."""
+        """Let an operation write the result of a later one that was fused into it."""
         maker.out = out
         self._made[out] = maker
 
     def _rename(self, cut: ImageCut) -> bool:
-        """Whether the cut is a whole image, which the operation before can make by that name."""
+        """Whether the cut takes a whole image; if so, let the preceding operation make it by that
+        name.
+        """
         before = self._maker(cut.image)
         if before is None or len(cut.parts) != 1:
             return False
@@ -248,7 +251,7 @@ class Operations:
         return True
 
     def _scaled(self, product: Operation) -> Operation:
-        """A product with an enlarged pixel as one with the pixel itself."""
+        """Turn a product with a pixel enlarged to an image into a product with the pixel."""
         if not isinstance(product.kind, MulStep) or product.image == product.second:
             return product
         for image, large in ((product.image, product.second), (product.second, product.image)):
@@ -266,9 +269,9 @@ class Operations:
         return product
 
     def _take_factor(self, conv: Operation) -> None:
-        """Let a convolution of single pixels multiply its weights by the factors of its image, if
-        that takes less time. The factors are at most 1: a larger one could make a weight infinite,
-        though no pixel becomes infinite.
+        """Let a 1×1 convolution multiply its weights by the factors of its image, if that takes
+        less time. The factors must be at most 1: a larger one could overflow a weight even if no
+        pixel overflows.
         """
         is_point = isinstance(conv.kind, ConvStep) and conv.window == PLAIN_WINDOW
         before = self._before(conv) if is_point and conv.second != conv.image else None
@@ -305,7 +308,7 @@ class Operations:
         return None
 
     def _activate(self, activation: Operation) -> bool:
-        """Whether the operation before can apply an activation."""
+        """Whether the preceding operation can apply an activation; if so, fuse it."""
         before = self._before(activation)
         if before is None:
             return False
@@ -314,7 +317,7 @@ class Operations:
         return True
 
     def _clip(self, clip: Operation) -> bool:
-        """Whether the operation before can keep its bytes between bounds."""
+        """Whether the preceding operation can clip its bytes; if so, fuse the bounds."""
         before = self._maker(clip.image)
         kind = clip.kind
         if before is None or not isinstance(before.kind, ByteConvolutionKind | ByteAddStep):
@@ -329,7 +332,9 @@ class Operations:
         return True
 
     def _extend(self, line: Operation) -> bool:
-        """Whether the operation before has a factor and an addend, and can take another pair."""
+        """Whether the preceding operation has a factor and an addend and can take another pair; if
+        so, fuse it.
+        """
         before = self._before(line)
         if before is None or before.second or before.bias or line.bias:
             return False
@@ -343,7 +348,9 @@ class Operations:
         return True
 
     def _give_bias(self, line: Operation) -> bool:
-        """Whether the operation before is a convolution that can take the addends as its bias."""
+        """Whether the preceding operation is a convolution that can take the addends as its bias;
+        if so, fuse them.
+        """
         before = self._before(line)
         if line.line is None or not line.bias:
             return False
@@ -357,7 +364,9 @@ class Operations:
         return True
 
     def _give_factors(self, factors: Operation) -> bool:
-        """Whether the operation before is a norm that can take the factors of channels."""
+        """Whether the preceding operation is a norm that can take the factors of channels; if so,
+        fuse them.
+        """
         before = self._before(factors)
         if before is None or not isinstance(before.kind, RmsNormStep) or before.weights:
             return False
@@ -368,19 +377,21 @@ class Operations:
         return True
 
     def _before(self, operation: Operation) -> Operation | None:
-        """The operation that makes an image for this one alone, and has no activation yet."""
+        """The operation that makes the image of this one, if no other operation reads that image
+        and it has no activation yet.
+        """
         before = self._maker(operation.image)
         return before if before is not None and before.activated == NO_ACTIVATION else None
 
     def _maker(self, name: str) -> Operation | None:
-        """The operation of this area that makes an image for one other operation alone."""
+        """The operation of this area that makes an image, if exactly one operation reads it."""
         maker = self._made.get(name)
         if not isinstance(maker, Operation) or isinstance(maker.kind, LoadStep):
             return None
         return maker if self._is_private(name) else None
 
     def _add_to_convolution(self, total: Operation) -> bool:
-        """Whether convolutions make the operands of a sum; the later one adds the other operand."""
+        """Whether a convolution makes an operand of a sum; if so, the later one adds the other."""
         places = {key: k for k, key in enumerate(self._order)}
         makers = [
             (self._made.get(a), b)

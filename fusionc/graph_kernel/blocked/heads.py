@@ -1,5 +1,5 @@
-"""Rows whose channels have two axes on the way to attention: heads, and the channels of each. In
-blocks nothing moves.
+"""Operators that split the channels of rows into heads for attention. In the blocked layout no data
+moves.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from onnx import TensorProto
 from fusionc.graph_kernel.blocked.image_area import Heads, ImageArea, UnfitOperator
 from fusionc.graph_kernel.lower.area_info import attribute
 
-ROWS_RANK = 3  # of rows with a batch
+ROWS_RANK = 3  # axes of rows with a batch
 _HEADS_RANK = 4
-_REPEATED_RANK = 5  # with an axis to repeat heads
+_REPEATED_RANK = 5  # axes of heads that have one more to repeat them
 _TO_THE_FRONT = (0, 2, 1, 3)
 _Shape = tuple[int | str, ...]
 
 
 def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The Reshape that gives channels an axis of heads, or one that ends their repetition."""
+    """Read a Reshape that splits channels into heads, or one that merges repeated heads."""
     name = node.input[0]
     out = node.output[0]
     before = float_shape(images, name)
@@ -49,7 +49,7 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The Transpose that puts heads before the rows."""
+    """Read the Transpose that puts the axis of heads before that of rows."""
     if (
         tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT
         or len(float_shape(images, node.input[0])) != _HEADS_RANK
@@ -61,7 +61,7 @@ def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The Unsqueeze that gives each head an axis to repeat it."""
+    """Read the Unsqueeze that gives each head an axis to repeat it."""
     axes = [axis % _REPEATED_RANK for axis in images.numbers(node, 1, "axes") or ()]
     if len(float_shape(images, node.input[0])) != _HEADS_RANK or axes != [2]:
         raise UnfitOperator("it does not give heads an axis to repeat them")
@@ -73,7 +73,7 @@ def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The Expand that repeats each head."""
+    """Read the Expand that repeats each head."""
     before = float_shape(images, node.input[0])
     after = float_shape(images, node.output[0])
     if len(before) != _REPEATED_RANK or len(after) != _REPEATED_RANK:
@@ -97,8 +97,8 @@ def has_heads(images: ImageArea, name: str) -> bool:
 
 
 def rows_with_heads(images: ImageArea, name: str, count: int) -> tuple[str, int]:
-    """The rows that an operand of attention is made of, and how many times each of their heads
-    counts. Raises UnfitOperator unless they have so many heads.
+    """The rows that an operand of attention is made from, and how often each head is repeated.
+    Raises UnfitOperator unless there are `count` heads.
     """
     heads = images.parts.get(name)
     if not isinstance(heads, Heads):
@@ -121,8 +121,8 @@ def float_shape(images: ImageArea, name: str) -> _Shape:
 def heads_of(
     images: ImageArea, name: str, *, is_in_front: bool = True, has_axis: bool = False
 ) -> Heads | None:
-    """What is known of heads; None in a fragment that they come into. Raises UnfitOperator for
-    other values, and for heads that lie in another way.
+    """What is known of heads; None if they are an input of a fragment. Raises UnfitOperator for
+    other values, and for heads in another layout.
     """
     heads = images.part(name, Heads)
     if heads is not None and (heads.is_in_front, heads.has_axis) != (is_in_front, has_axis):

@@ -1,4 +1,4 @@
-"""Activations: operators that do the same to each element."""
+"""Activations: operators that apply the same function to each element."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _with_alpha(function: Activation, default: float) -> _Reader:
 
 
 def _activated(function: Activation, *parameters: float) -> Activated:
-    """Raises UnfitOperator if the activation of 0 may be NaN: the lanes after the last channel are
-    zero.
+    """Raises UnfitOperator if the activation of 0 may be NaN, because the lanes after the last
+    channel are zero.
     """
     is_open = (
         function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
@@ -76,7 +76,7 @@ ACTIVATIONS: Mapping[tuple[str, str], _Reader] = {
     (MICROSOFT, "Gelu"): _plain(Activation.GELU),
     (MICROSOFT, "QuickGelu"): _with_alpha(Activation.SWISH, _QUICK_GELU),
 }
-# What FusedConv and FusedGemm call them, and how many parameters they have for each.
+# By the names that FusedConv and FusedGemm use: the activation, and its number of parameters.
 _FUSED = {
     "Relu": (Activation.RELU, 0),
     "LeakyRelu": (Activation.LEAKY_RELU, 1),
@@ -88,8 +88,8 @@ _FUSED = {
 
 
 def fused_activation(node: onnx.NodeProto) -> Activated:
-    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator if no step
-    has it.
+    """The activation that a FusedConv or FusedGemm applies. Raises UnfitOperator if no step has
+    it.
     """
     name = attribute(node, "activation", "")
     if not name:

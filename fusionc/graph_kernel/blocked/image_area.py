@@ -1,4 +1,4 @@
-"""What an area says of its images, and what each of its operators does to them."""
+"""The images of an area, and the operations on them, while its program is made."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from fusionc.operators.integer_operators import BYTES
 
 _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
-Numbers = float | tuple[float, ...]  # for all channels, or for each
-SIGN = 128  # the bit that makes unsigned bytes of signed ones, with the same order
+Numbers = float | tuple[float, ...]  # one for all channels, or one for each
+SIGN = 128  # flipping this bit turns signed bytes into unsigned ones and keeps their order
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
 class UnfitOperator(Unsupported):
-    """Operators cannot be in a blocked area, or not together with the others. `places` are their
-    places in the area.
+    """Operators cannot be in a blocked area, or not together with the others. `places` are the
+    indices of these operators in the area.
     """
 
     def __init__(self, reason: str, places: Sequence[int] = ()) -> None:
@@ -46,8 +46,8 @@ class Operation:
     """A step whose operands are values, by name."""
 
     kind: StepKind
-    out: str  # of a StoreStep an output of the area
-    image: str  # of a LoadStep an input of the area
+    out: str  # for a StoreStep: an output of the area
+    image: str  # for a LoadStep: an input of the area
     second: str = ""
     third: str = ""
     tensor: str = ""
@@ -56,16 +56,16 @@ class Operation:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
-    is_planar: bool = False  # it reads the image, or loads it, as it lies in its tensor
+    is_planar: bool = False  # the step reads or loads the image in the layout of its tensor
     # numbers that the step reads as its `tensor`
     numbers: tuple[float, ...] = ()
-    # of a DepthwiseStep without weights: the factor and addend of all elements, or of each channel
+    # for a DepthwiseStep without weights: factor and addend of all elements, or of each channel
     line: tuple[Numbers, Numbers] | None = None
 
 
 @dataclass(frozen=True)
 class ImageJoin:
-    """The channels of images, one after the other, become an image."""
+    """A concatenation of the channels of images to one image."""
 
     out: str
     parts: tuple[str, ...]
@@ -73,7 +73,7 @@ class ImageJoin:
 
 @dataclass(frozen=True)
 class ImageCut:
-    """Channels of an image become images: for each the name, and its first channel."""
+    """A split of an image by channels: for each part its name and its first channel."""
 
     image: str
     parts: tuple[tuple[str, int], ...]
@@ -104,30 +104,30 @@ class Image:
 
 @dataclass(frozen=True)
 class Part:
-    """A value that no step makes: a later operator completes what is begun with it."""
+    """A value that no step makes: an intermediate result of operators that become one step."""
 
-    image: str  # what it is made of
-    unknown: ClassVar[str]  # why an operator does not fit that expects such a value
-    outside: ClassVar[str]  # why an operator does not fit whose result is needed outside
+    image: str  # the image or rows that it is made from
+    unknown: ClassVar[str]  # the refusal of an operator that expects such a value and has another
+    outside: ClassVar[str]  # the refusal of its operator if the value is needed outside the area
 
 
 @dataclass(frozen=True)
 class GroupedChannels(Part):
-    """An image whose channels have two axes: groups and the channels of each, or the other way
-    round if they are interleaved.
+    """An image whose channels are split into two axes: groups, then channels of each group. If they
+    are interleaved, the axes are the other way round.
     """
 
     group: int
     is_interleaved: bool
     unknown = "its channels are not made of groups here"
-    outside = "what has two axes of channels is needed outside"
+    outside = "a value with two axes of channels is needed outside"
 
 
 @dataclass(frozen=True)
 class Heads(Part):
-    """Rows whose channels have an axis of `count` heads, after that of the rows or before it. In
-    grouped-query attention each head is repeated `times` times; while `has_axis`, that is an axis
-    of its own.
+    """Rows whose channels are split into `count` heads, with the axis of heads before or after that
+    of rows. In grouped-query attention each head is repeated `times` times. If `has_axis`, the
+    repetitions have an axis of their own.
     """
 
     count: int
@@ -140,9 +140,7 @@ class Heads(Part):
 
 @dataclass(frozen=True)
 class NormPart(Part):
-    """What an operator of a root mean square normalization makes of rows before these are divided
-    by it.
-    """
+    """An intermediate result of a root mean square normalization, before rows are divided by it."""
 
     op: str  # the operator that has made it
     epsilon: float = 0.0
@@ -154,7 +152,7 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def unsigned(zero: np.ndarray) -> int:
-    """A zero point of one element as that of unsigned bytes, if it is of signed ones."""
+    """A zero point of one element; that of signed bytes is converted to that of unsigned ones."""
     return int(zero.item()) + (SIGN if zero.dtype == np.int8 else 0)
 
 
@@ -167,16 +165,16 @@ def _integers(node: onnx.NodeProto) -> str:
 class ImageArea:
     """An area while its program is made.
 
-    The operators before a fragment are not seen: sizes that may be equal there count as equal.
+    In a fragment the operators before it are not seen, so sizes that may be equal count as equal.
     """
 
     area: Area
     is_fragment: bool = False
     has_rows: bool = False  # values of four axes are rows as well, not images
-    images: dict[str, Image] = field(default_factory=dict)  # that are known by now
-    channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
-    parts: dict[str, Part] = field(default_factory=dict)  # by the values that they are
-    # bytes → the float32 image that becomes these while it is loaded, and their scale
+    images: dict[str, Image] = field(default_factory=dict)  # those that are known so far
+    channels_last: set[str] = field(default_factory=set)  # images whose last axis is the channels
+    parts: dict[str, Part] = field(default_factory=dict)  # by the names of the values
+    # image of bytes → the float32 image that is quantized to it while it is loaded, and the scale
     loaded_as_bytes: dict[str, tuple[str, float]] = field(default_factory=dict)
     # rows that only steps make → a value of the area of the same shape
     alike: dict[str, str] = field(default_factory=dict)
@@ -190,7 +188,7 @@ class ImageArea:
         return self.images[name]
 
     def note(self, name: str, computed: Image | None) -> None:
-        """An image: what the area declares of it, and what its operators make it."""
+        """Note an image, from what the area declares and from what its operators compute."""
         value = self.area.values[name]
         is_bytes = value.dtype in BYTES and self.has_bytes
         is_image = value.dtype == TensorProto.FLOAT or is_bytes
@@ -231,8 +229,8 @@ class ImageArea:
         return zeros
 
     def zero_point(self, node: onnx.NodeProto) -> np.ndarray | None:
-        """The zero point of a DequantizeLinear or QuantizeLinear, which is 0 in the type of its
-        integers where none is written; None if it is not a constant.
+        """The zero point of a DequantizeLinear or QuantizeLinear; None if it is not a constant. An
+        omitted zero point is 0 in the type of the integers.
         """
         if len(node.input) > 2 and node.input[2]:
             return self.area.constants.get(node.input[2])
@@ -241,11 +239,11 @@ class ImageArea:
         return np.zeros((), np.int8 if is_signed else np.uint8)
 
     def flip(self, name: str) -> int:
-        """The bits that make unsigned bytes of those of a value."""
+        """The bits to flip to turn the bytes of a value into unsigned ones."""
         return SIGN if self.area.values[name].dtype == TensorProto.INT8 else 0
 
     def part(self, name: str, kind: type[AnyPart]) -> AnyPart | None:
-        """What is known of a part; None in a fragment that it comes into. Raises UnfitOperator for
+        """What is known of a part; None if it is an input of a fragment. Raises UnfitOperator for
         other values.
         """
         part = self.parts.get(name)
@@ -262,7 +260,7 @@ class ImageArea:
         self.parts[name] = part
 
     def note_alike(self, name: str, rows: str) -> None:
-        """Rows that only a step makes, of the shape of others."""
+        """Note rows that only a step makes, and a value of the same shape."""
         self.images[name] = self.image(rows)
         self.alike[name] = self.alike.get(rows, rows)
 
@@ -282,27 +280,27 @@ class ImageArea:
             raise UnfitOperator("its shape is not known before the model runs")
 
     def is_rows(self, name: str) -> bool:
-        """Whether a value is a matrix, or several, in an area without images: its rows are
-        pixels.
+        """Whether a value is a matrix, or a batch of matrices, in an area without images. Its rows
+        are the pixels.
         """
         rank = len(self.shape(name))
         return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
 
     def is_channels_last(self, name: str) -> bool:
-        """Whether the last axis of a value is that of its channels: of rows, and of images after a
-        Transpose.
+        """Whether the last axis of a value is that of its channels, as in rows and in transposed
+        images.
         """
         return self.is_rows(name) or name in self.channels_last
 
     def of_four_axes(self, names: Sequence[str]) -> list[str]:
-        """Those that are computed and have the axes of an image."""
+        """The values that are computed and have the axes of an image."""
         known = [
             name for name in names if name in self.area.values and name not in self.area.constants
         ]
         return [name for name in known if len(self.area.values[name].shape) == _IMAGE_RANK]
 
     def put_channels_last(self, name: str) -> None:
-        """Take an image for one whose last axis are the channels. Raises UnfitOperator if that is
+        """Note that the channels of an image are its last axis. Raises UnfitOperator if that is
         known to be wrong.
         """
         if name in self.channels_last:
@@ -336,8 +334,8 @@ class ImageArea:
             raise UnfitOperator("its operands may have different shapes")
 
     def are_same(self, one: str, other: str, axis: int) -> bool:
-        """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3
-        their widths.
+        """Whether two images are known to have the same size along an axis: 0 for batches, 2 for
+        heights, 3 for widths.
         """
         if len(self.shape(one)) != len(self.shape(other)):
             return False
@@ -357,7 +355,7 @@ class ImageArea:
         )
 
     def numbers(self, node: onnx.NodeProto, k: int, name: str = "") -> list[float] | None:
-        """An input that is a constant, or else the attribute of this name; None if it has neither.
+        """The constant input k, or else the attribute of this name; None if there is neither.
 
         Raises UnfitOperator if the input is computed.
         """
@@ -370,8 +368,8 @@ class ImageArea:
         return [float(v) for v in self.area.constants[operand].ravel()]
 
     def tensor(self, name: str, dtype: int, rank: int) -> AreaValue:
-        """A tensor that is read in addition to rows. Raises UnfitOperator if the area makes it, or
-        for another type or rank.
+        """A tensor that is read in addition to rows. Raises UnfitOperator if the area computes it,
+        or if it has another type or rank.
         """
         value = self.area.values.get(name)
         if value is None or name not in self.area.inputs or name in self.images:

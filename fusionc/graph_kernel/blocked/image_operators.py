@@ -72,7 +72,7 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation | None
 def _with_constant(
     images: ImageArea, node: onnx.NodeProto, name: str, constant: str
 ) -> Operation | None:
-    """A sum with a number, or with one for each channel, or a product; None for other operands."""
+    """A sum or product with one number, or one for each channel; None for other operands."""
     number = images.number(constant)
     if number is not None:
         return _linear(images, node, name, number, is_first=node.input[0] == constant)
@@ -119,7 +119,7 @@ def _linear(
 
 
 def _normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """BatchNormalization by constant statistics: a factor and an addend for each channel."""
+    """BatchNormalization with constant statistics: a factor and an addend for each channel."""
     image = images.image(node.input[0])
     statistics = [np.array(images.numbers(node, k), np.float64) for k in range(1, 5)]
     if (
@@ -127,7 +127,7 @@ def _normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
         or attribute(node, "training_mode", 0)
         or not attribute(node, "spatial", 1)
     ):
-        raise UnfitOperator("it computes statistics, or has others than of channels")
+        raise UnfitOperator("it computes statistics, or its statistics are not those of channels")
     if any(numbers.shape != (image.channels,) for numbers in statistics):
         raise UnfitOperator("its statistics do not fit its image")
     scale, offset, mean, variance = statistics
@@ -154,7 +154,7 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
     parts = tuple(node.input)
     first = images.image(parts[0])
     channels = [images.image(part).channels for part in parts]
-    # onnxruntime joins them as fast
+    # onnxruntime concatenates them as fast
     if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):
         raise UnfitOperator("it joins parts of blocks of rows")
     for part in parts[1:]:
@@ -264,7 +264,7 @@ _PRODUCTS = frozenset(op for (_, op), reading in OPERATORS.items() if reading.is
 
 
 def is_of_integers(operator: tuple[str, str]) -> bool:
-    """Whether an operator is part of a group that is computed in integers, and of nothing else."""
+    """Whether an operator can only be part of a group that is computed in integers."""
     reading = OPERATORS.get(operator)
     return reading is not None and reading.read is byte_operation
 
@@ -275,27 +275,29 @@ def is_product(op: str) -> bool:
 
 
 def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
-    """Whether operators are about rows: some are products, and none is a convolution."""
+    """Whether operators work on rows: some are products, and none is a convolution."""
     ops = [node.op_type for node in nodes if (node.domain, node.op_type) in CONVOLVING]
     return bool(ops) and all(map(is_product, ops))
 
 
 def operation_of(images: ImageArea, node: onnx.NodeProto) -> Read:
-    """What an operator does; None if a later one does it. Raises UnfitOperator if no step does."""
+    """The operation of an operator; None if a later operator completes it. Raises UnfitOperator if
+    no step computes it.
+    """
     if is_of_bytes(images, node):
         return byte_operation(images, node)
     reading = OPERATORS.get((node.domain, node.op_type))
     if reading is None:
         raise UnfitOperator("no step computes it")
     if _has_rows(images, node) and not _may_have_rows(images, node, reading):
-        raise UnfitOperator("it is of images, and these are rows")
+        raise UnfitOperator("no step computes it on rows")
     if reading.of_last_axis and not images.is_rows(node.input[0]):
         images.put_channels_last(node.input[0])
-    # a Transpose moves the axis of the channels itself
+    # only a Transpose may move the axis of the channels
     if images.channels_last.intersection(node.input) and node.op_type != "Transpose":
         if not reading.of_rows:
-            raise UnfitOperator("the last axis are the channels")
-        # or else equal shapes would mean other elements
+            raise UnfitOperator("the last axis is the channels")
+        # otherwise equal shapes would not mean equal elements
         for name in images.of_four_axes(node.input):
             images.put_channels_last(name)
         images.channels_last.update(node.output)
@@ -308,6 +310,6 @@ def _has_rows(images: ImageArea, node: onnx.NodeProto) -> bool:
 
 
 def _may_have_rows(images: ImageArea, node: onnx.NodeProto, reading: OperatorReading) -> bool:
-    # among images, the operators of heads mean other axes
+    # in an area of images, operators of heads refer to other axes
     is_of_rows = reading.of_rows or (reading.of_heads and images.has_rows)
     return is_of_rows or (reading.of_pixels and is_between_pixel_and_row(images, node))

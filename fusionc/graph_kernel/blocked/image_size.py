@@ -1,5 +1,5 @@
-"""Sizes of images as far as they are known when a program is made. Equal sizes compare equal if
-they were computed alike.
+"""Sizes of images as far as they are known when a program is made. Two sizes compare equal if they
+were computed in the same way.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SizeTerm:
-    """A symbol, or another size divided (floored) or multiplied by a number."""
+    """A symbol, or another size divided (rounded down) or multiplied by a number."""
 
     of: str | ImageSize
     divisor: int = 1
@@ -25,7 +25,7 @@ class ImageSize:
 
     @property
     def known(self) -> int | None:
-        """The number, unless there is a term."""
+        """The number; None if there is a term."""
         return self.number if self.term is None else None
 
     def plus(self, number: int) -> ImageSize:
@@ -45,7 +45,7 @@ class ImageSize:
         return ImageSize(0, SizeTerm(self, divisor=divisor))
 
     def about(self, unknown: int) -> int:
-        """The number if each symbol is `unknown`."""
+        """An estimate of the size: its value if each symbol is `unknown`."""
         if self.term is None:
             return self.number
         inner = unknown if isinstance(self.term.of, str) else self.term.of.about(unknown)
@@ -53,7 +53,7 @@ class ImageSize:
 
 
 def size_of(dim: int | str) -> ImageSize:
-    """The size that a dimension says."""
+    """The size that a dimension declares."""
     return ImageSize(dim) if isinstance(dim, int) else ImageSize(0, SizeTerm(dim))
 
 

@@ -1,4 +1,6 @@
-"""Operators on integers as what they are made of: DequantizeLinear, an operator, QuantizeLinear."""
+"""Operators on integers, written as the groups that they compute: DequantizeLinear, an operator,
+QuantizeLinear.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from fusionc.model.operators import MICROSOFT
 
 @dataclass
 class _Form:
-    """The operators that one is made of."""
+    """The group of operators that an operator on integers computes."""
 
     node: onnx.NodeProto
     constants: Mapping[str, np.ndarray]  # of the area
-    made: dict[str, np.ndarray] = field(default_factory=dict)  # constants of its own
+    made: dict[str, np.ndarray] = field(default_factory=dict)  # constants added for the group
 
     def operand(self, place: int, axis: int | None = None) -> tuple[onnx.NodeProto, str]:
-        """The dequantization of the operand at a place, before its scale and its zero point."""
+        """The dequantization of the operand at a place. Its scale and zero point follow there."""
         name, scale, zero = self.node.input[place : place + 3]
         out = f"{self.node.output[0]}/{place}"
         inputs = [name, scale, *filter(None, [zero])]
@@ -33,7 +35,7 @@ class _Form:
         return node, out
 
     def bias(self, place: int) -> tuple[list[onnx.NodeProto], list[str]]:
-        """The dequantization of integers with the scale of the sums, if there are any."""
+        """The dequantization of a bias with the scale of the sums, if there is a bias."""
         name = self.node.input[place] if place < len(self.node.input) else ""
         if not name:
             return [], []
@@ -47,7 +49,7 @@ class _Form:
     def core(
         self, op: str, read: list[str], place: int, without: tuple[str, ...] = ()
     ) -> list[onnx.NodeProto]:
-        """The operator itself, and the quantization, whose scale is at a place."""
+        """The operator itself, and the quantization of its result, whose scale is at a place."""
         out = f"{self.node.output[0]}/float"
         core = helper.make_node(op, read, [out])
         core.attribute.extend(a for a in self.node.attribute if a.name not in without)
@@ -96,13 +98,13 @@ _FORMS: Mapping[
     (MICROSOFT, "QLinearAdd"): (_sum, ()),
     (MICROSOFT, "QLinearGlobalAveragePool"): (_average, ()),
 }
-# Operators on integers, and which of their operands are weights and biases.
+# Operators on integers, with the indices of their operands that are weights and biases.
 INTEGER_FORMS = {operator: weights for operator, (_, weights) in _FORMS.items()}
 
 
 def in_groups(area: Area) -> tuple[Area, list[int]]:
-    """The area with groups in place of operators on integers, and for each of its operators the
-    place of the one that it comes from.
+    """The area with groups in place of operators on integers; and for each operator of the result
+    the index of the original operator.
     """
     nodes = list[onnx.NodeProto]()
     places = list[int]()

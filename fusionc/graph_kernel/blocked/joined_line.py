@@ -1,4 +1,4 @@
-"""Factors and numbers to add, one after the other, as one of each."""
+"""Two consecutive pairs of factor and addend, joined to one pair."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _FAR = 1e6  # how much larger, or smaller, a · x may be than both x and the res
 
 
 def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[float, float] | None:
-    """(a · x + b) · c + d as one factor and one number to add; None if these are not single
-    numbers, or if the result would differ by more than rounding.
+    """(a · x + b) · c + d as one factor and one addend; None if these are not single numbers, or if
+    the result would differ by more than rounding.
     """
     numbers = [number for number in (*first, *second) if isinstance(number, int | float)]
     if len(numbers) < 4:
@@ -24,7 +24,7 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
     is_exact = b == 0 or c == 1
     if not (is_exact and _is_normal(factor) and _is_normal(addend)):
         return None
-    # the second addend may take away the first, which is there to cut off digits of x
+    # the second addend may cancel the first, which was added to cut off digits of x
     is_lost = (factor == 0 and 0 not in (a, c)) or abs(addend) < max(abs(b * c), abs(d)) / 4
     return None if is_lost or _leads_far_away(a, factor) else (factor, addend)
 
@@ -35,7 +35,5 @@ def _is_normal(number: float) -> bool:
 
 
 def _leads_far_away(a: float, factor: float) -> bool:
-    """Whether a · x may overflow, or lose digits below the smallest number, where factor · x does
-    not.
-    """
+    """Whether a · x may overflow or underflow although factor · x does not."""
     return a != 0 and not min(1, abs(factor)) / _FAR <= abs(a) <= max(1, abs(factor)) * _FAR

@@ -10,7 +10,7 @@ from fusionc.graph_kernel.blocked.image_size import size_of
 from fusionc.graph_kernel.blocked.program import Program
 from fusionc.graph_kernel.blocked.step_kind import ImageEstimate, StepEstimate
 
-_ABOUT_ROWS = 128  # rows, if their number is not known
+_ABOUT_ROWS = 128  # the number of rows to assume if it is not known
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class MadeProgram:
     operations: tuple[Operation, ...]  # one for each step
     images: dict[str, Image]
     rows: frozenset[str]  # the images that are rows
-    unknown: int  # pixels of a side, if their number is not known
+    unknown: int  # the height and width to assume if they are not known
 
     def is_rows(self, name: str) -> bool:
         """Whether a value is rows, not images."""
         return name in self.rows
 
     def estimates(self) -> Iterator[StepEstimate]:
-        """What the time of each step depends on."""
+        """The data for the time estimate of each step."""
         for operation in self.operations:
             yield StepEstimate(
                 self.estimate(operation.out),
@@ -51,9 +51,7 @@ class MadeProgram:
         return ImageEstimate(image.channels, batches, height, width, pixels, self.is_rows(name))
 
     def about(self, name: str, dim: int | str) -> int:
-        """About how large a dimension of an image, or of rows, is; a batch of one, if nothing is
-        known.
-        """
+        """An estimate of a dimension of an image or of rows. An unknown batch counts as 1."""
         if isinstance(dim, int):
             return dim
         if self.images[name].batch == size_of(dim):

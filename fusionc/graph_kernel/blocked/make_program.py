@@ -1,4 +1,4 @@
-"""From a blocked area to its program."""
+"""Making the program of a blocked area."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
-    """The algorithm of a step, or the one that it takes if there are enough pixels. BLOCKED is the
-    direct way.
-    """
+    """The algorithm that a step uses if there are enough pixels. BLOCKED is the direct one."""
     if isinstance(step.kind, WinogradStep):
         return KernelKind.WINOGRAD
     is_strassen = isinstance(step.kind, MatrixKind) and step.kind.strassen_from
@@ -32,15 +30,15 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area, of float32 alone. Raises UnfitOperator for operators that no step
+    """The program of an area in float32 alone. Raises UnfitOperator for operators that no step
     computes.
     """
     return _Maker(area, is_narrow=False).program()
 
 
 def narrow_program_of(area: Area) -> MadeProgram | None:
-    """The program of an area for processors with bfloat16; None for an area of float32 alone, or
-    if no step is of bfloat16.
+    """The program of an area for processors with bfloat16; None if the area is not NARROW, or if no
+    step would use bfloat16.
     """
     if KernelKind.NARROW not in area.kind:
         return None
@@ -144,7 +142,7 @@ class _Maker:
         )
 
     def _kind(self, operation: Operation) -> StepKind:
-        """The kind of a step with the algorithm that takes least."""
+        """The kind of a step, with the fastest algorithm."""
         if points := self._winograd_points(operation):
             return WinogradStep(points)
         kind = operation.kind
@@ -153,7 +151,7 @@ class _Maker:
         return kind
 
     def _winograd_points(self, operation: Operation) -> int:
-        """Points of a tile of Winograd's algorithm in each direction; 0 for the direct way."""
+        """Points of a Winograd tile in each direction; 0 for a direct convolution."""
         is_conv = isinstance(operation.kind, ConvStep)
         if KernelKind.WINOGRAD not in self._area.kind or not is_conv:
             return 0
@@ -167,7 +165,7 @@ class _Maker:
         )
 
     def _strassen_from(self, operation: Operation) -> int:
-        """From how many pixels on a product is made by Strassen's algorithm; 0: never."""
+        """The least number of pixels for which a product uses Strassen's algorithm; 0: never."""
         if KernelKind.STRASSEN not in self._area.kind:
             return 0
         image = self._images.images[operation.image]

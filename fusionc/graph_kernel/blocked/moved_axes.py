@@ -1,4 +1,4 @@
-"""Reshape, Transpose and the like. They mean one thing for rows, and another for images."""
+"""Reshape, Transpose and similar operators, which mean different things for rows and images."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fusionc.graph_kernel.blocked.turned_images import turned
 
 
 def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """Channels get an axis of heads or of groups, or lose it; or a pixel becomes a row, or a row a
-    pixel.
+    """A Reshape that adds or removes an axis of heads or groups, or that turns pixels into rows or
+    rows into pixels.
     """
     if not images.has_rows:
         return (
@@ -26,7 +26,7 @@ def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | 
 
 
 def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """Heads get an axis to repeat them, or a row becomes a pixel."""
+    """An Unsqueeze that gives heads an axis to repeat them, or turns rows into pixels."""
     if not images.has_rows:
         return pixel_or_row(images, node)
     heads.with_axis_to_repeat(images, node)
@@ -34,7 +34,9 @@ def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 
 def transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
-    """Heads move before rows, groups take turns, or channels become the last or the second axis."""
+    """A Transpose that moves heads before rows, interleaves groups, or moves the channels to the
+    last axis or back to the second one.
+    """
     if images.has_rows:
         heads.to_the_front(images, node)
         return None

@@ -1,7 +1,8 @@
 """Which images of an area are of bfloat16, and which steps read or write them.
 
-Convolutions and products read bfloat16. A value is stored so if whatever makes it can write that,
-and all its readers can read it. Others are narrowed for the products that read them, once for all.
+Convolutions and products read bfloat16. A value is stored in bfloat16 if the step that makes it can
+write that, and all its readers can read it. Any other value that products read is narrowed once for
+all of them.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from fusionc.graph_kernel.blocked.kinds.transposed import TransposedStep
 from fusionc.graph_kernel.blocked.step_kind import NO_ACTIVATION, StepKind
 
 _BYTES = 2
-_LEAST_CHANNELS = 8  # that a product reads; with fewer most of a block of 32 is empty
-_WIDEST_STRIDE = 8  # so many pixels are read beyond the last one
+_LEAST_CHANNELS = 8  # of the image of a product; with fewer, most of a block of 32 is empty
+_WIDEST_STRIDE = 8  # limits how far beyond the last pixel a tile reads
 _SUFFIX = "/bfloat16"
 
 Item = Operation | ImageJoin | ImageCut
 
 
 def with_narrow_images(images: ImageArea, items: Iterable[Item]) -> list[Item]:
-    """The operations, with images of bfloat16 for those that multiply. Notes these images."""
+    """The operations, with images of bfloat16 for convolutions and products. Notes these images."""
     return _Narrowing(images, [_with_narrow_product(images, item) for item in items]).items()
 
 
@@ -93,7 +94,7 @@ def _is_plain(item: Operation) -> bool:
     return item.activated == NO_ACTIVATION
 
 
-# Steps that read bfloat16 if they write it, with those that do so.
+# Steps that can read and write bfloat16: the condition, and the kind that does so.
 _CARRIERS: Mapping[type[StepKind], tuple[Callable[[Operation], bool], StepKind]] = {
     DepthwiseStep: (_is_plain_depthwise, NarrowDepthwiseStep()),
     MaxPoolStep: (_is_plain, NarrowMaxPoolStep()),
@@ -122,10 +123,10 @@ class _Narrowing:
         others = [item for item in items if item not in self._joins.values()]
         self._apart = _joined_or_cut(others)  # values that are parts of others, or have parts
         self._stored = self._narrow_values()
-        self._narrowed = set[str]()  # values of float32 with an image of bfloat16 next to them
+        self._narrowed = set[str]()  # values of float32 that also have an image of bfloat16
 
     def _narrow_values(self) -> set[str]:
-        """The values that are stored in bfloat16: as many as fit each other."""
+        """The largest set of values that can all be stored in bfloat16."""
         stored = {name for name, maker in self._makers.items() if self._may_be_narrow(name, maker)}
         while unfit := {name for name in stored if not self._fits(name, stored)}:
             stored -= unfit
@@ -140,8 +141,8 @@ class _Narrowing:
         return any(name in join.parts for join in self._joins.values())
 
     def _may_be_joined(self, join: ImageJoin, joins: Sequence[ImageJoin]) -> bool:
-        """Whether two images may be joined in bfloat16, so that each begins a block: only
-        convolutions of all channels read that.
+        """Whether two images may be joined in bfloat16. Each then begins a block, and only
+        convolutions over all channels can read that.
         """
         readers = self._readers[join.out]
         cut = (item.image for item in self._items if isinstance(item, ImageCut))
@@ -169,7 +170,7 @@ class _Narrowing:
         return isinstance(reader.kind, GlobalAverageStep) or reader.out in stored
 
     def items(self) -> list[Item]:
-        """All operations in order, with those that narrow images."""
+        """All operations in order, including those that narrow images."""
         for name in self._stored:
             self._note(name, name)
         ordered = list[Item]()
@@ -183,7 +184,7 @@ class _Narrowing:
         return ordered
 
     def _narrow_join(self, join: ImageJoin) -> list[Item]:
-        """The join of images of bfloat16, after the steps that narrow some of these."""
+        """The join of images of bfloat16, preceded by the steps that narrow some of them."""
         before = list[Item]()
         parts = list[str]()
         for part in join.parts:
@@ -198,7 +199,7 @@ class _Narrowing:
         return [*before, ImageJoin(join.out, tuple(parts))]
 
     def _with_narrow_image(self, item: Operation) -> list[Item]:
-        """The operation, after the step that narrows what it reads, if there is none yet."""
+        """The operation, preceded by the step that narrows its image if that is still needed."""
         is_stored = item.image in self._stored
         if is_stored and isinstance(item.kind, GlobalAverageStep):
             return [replace(item, kind=NarrowGlobalAverageStep())]
@@ -212,7 +213,7 @@ class _Narrowing:
         return [*self._narrowing(item.image), replace(item, image=item.image + _SUFFIX)]
 
     def _narrowing(self, name: str) -> list[Item]:
-        """The step that makes an image of bfloat16, if there is none yet."""
+        """The step that narrows an image, unless there is one already."""
         narrow = name + _SUFFIX
         if narrow in self._narrowed:
             return []

@@ -14,16 +14,16 @@ Read = Operation | ImageJoin | ImageCut | None
 
 @dataclass(frozen=True)
 class OperatorReading:
-    """The function that reads an operator, and what the operator may be about.
+    """The function that reads an operator, and which values the operator may have.
 
     `read` gives None if a later operator completes what this one begins, and raises UnfitOperator
     if no step computes it.
     """
 
     read: Callable[[ImageArea, onnx.NodeProto], Read]
-    of_rows: bool = False  # of rows, and of images whose last axis is that of the channels
-    of_heads: bool = False  # in areas of rows, of four axes as well
-    of_pixels: bool = False  # may make rows of images of one pixel, or such images of rows
+    of_rows: bool = False  # reads rows, and images whose last axis is that of the channels
+    of_heads: bool = False  # in areas of rows, also reads values of four axes
+    of_pixels: bool = False  # may turn images of one pixel into rows, or rows into such images
     of_last_axis: bool = False  # the last axis of its image is that of the channels
     is_convolution: bool = False
     is_product: bool = False  # a product of rows with a matrix

@@ -1,5 +1,5 @@
-"""Pixels become rows, and rows pixels, by Flatten, Reshape, Squeeze and Unsqueeze. Those of one
-image lie in the same way in blocks of channels, so that nothing moves.
+"""Flatten, Reshape, Squeeze and Unsqueeze that turn pixels into rows, or rows into pixels. The rows
+of one image have the same blocked layout as its pixels, so no data moves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ONE = ImageSize(1)
 
 
 def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
-    """Whether an operator makes a matrix of an image, or an image of a matrix."""
+    """Whether an operator turns an image into a matrix, or a matrix into an image."""
     axes = [
         len(images.shape(name)) for name in (node.input[0], node.output[0]) if images.is_value(name)
     ]
@@ -30,7 +30,9 @@ def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
 
 
 def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operation:
-    """Images of one pixel each become rows, or rows such images. Raises UnfitOperator."""
+    """An operator that turns images of one pixel into rows, or rows into such images. Raises
+    UnfitOperator.
+    """
     name = node.input[0]
     out = node.output[0]
     if len(node.input) > 1:
@@ -54,5 +56,5 @@ def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operatio
 
 
 def as_rows(image: Image) -> Image:
-    """The rows that the pixels of several images make."""
+    """The rows that the pixels of an image become."""
     return Image(image.channels, _ONE, _ONE, image.batch)

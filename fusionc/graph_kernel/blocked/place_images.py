@@ -1,5 +1,5 @@
-"""Where images lie: as parts of others, in memory that others use at other times, or in the memory
-of an operand that is read for the last time.
+"""The memory of images: inside other images, in memory that is shared at different times, or in the
+memory of an operand that is read for the last time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from fusionc.graph_kernel.blocked.step_kind import (
     block_of,
 )
 
-Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
+Value = tuple[str, bool]  # a name, and whether it has the layout of a tensor
 
 
 @dataclass(frozen=True)
 class ImagePlace:
-    """Where a value lies: in the memory named after a value, from which channel on."""
+    """The place of a value: the value whose memory it is in, and its first channel there."""
 
     storage: Value
     first: int
@@ -49,7 +49,7 @@ class Places:
         self, images: ImageArea, items: Iterable[Operation | ImageJoin | ImageCut]
     ) -> None:
         self.images = images
-        self._inside: dict[Value, ImagePlace] = {}  # what lies in another value's memory
+        self._inside: dict[Value, ImagePlace] = {}  # of values that lie in another one's memory
         self.steps: list[Operation] = []
         for item in items:
             if isinstance(item, Operation):
@@ -91,7 +91,7 @@ class Places:
         return self._flattened(step) if is_mean else self._sampled(step)
 
     def _flattened(self, step: Operation) -> list[Operation]:
-        """A mean whose pixels become rows."""
+        """A mean that makes rows: the mean of an image, then a step that turns pixels into rows."""
         image = self.images.image(step.image)
         rows = self.images.image(step.out)
         if not self.images.is_rows(step.out) or image.batch == rows.batch:
@@ -102,8 +102,8 @@ class Places:
         return [mean, replace(step, kind=FlattenStep(), image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
-        """A convolution of single pixels that lie apart: a pool picks them, and a convolution reads
-        them side by side, where they fill tiles however long a row is.
+        """A 1×1 convolution with a stride as two steps: a pool picks the pixels, and a convolution
+        reads them side by side. There they fill tiles even if rows are short.
         """
         window = step.window
         is_point = window.kernel == (1, 1) and not any(window.pads)
@@ -130,7 +130,7 @@ class Places:
         for number, part in enumerate(join.parts):
             value = (part, False)
             channels = self.images.image(part).channels
-            before = first % block  # channels of the first block that other parts write
+            before = first % block  # channels of its first block that belong to preceding parts
             is_picked = block == BLOCK and not are_blocks(first, channels, image.channels)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
@@ -162,8 +162,8 @@ class Places:
         return last
 
     def _share(self, number: int, step: Operation) -> None:
-        """Let a step write where an operand lies that is not read later. What is added after an
-        activation is read when pixels are written already.
+        """Let a step write into the memory of an operand that is not read later. The operand that
+        is added after an activation does not qualify: it is read after pixels are written.
         """
         if step.is_after:
             return
@@ -180,8 +180,8 @@ class Places:
                 return
 
     def _border(self, value: Value) -> int | None:
-        """The zero point of bytes, which the border around them holds: only the first step that
-        writes a memory fills its border. None for other images, whose borders are zeros.
+        """The number in the border of bytes, which is their zero point; None for other images,
+        whose borders are zeros. Only the first step that writes to a memory fills its border.
         """
         return self.images.zero_points.get(value[0])
 
@@ -200,9 +200,9 @@ class Places:
 def chains(
     steps: Sequence[Operation], may_begin: Callable[[Operation], bool]
 ) -> list[tuple[int, int]]:
-    """The first and the last step of the chain of each step. A chain is a convolution of all
-    channels and the next steps that read from it, or from one another, only the channels that they
-    make. It may be done block by block of channels.
+    """The first and the last step of the chain of each step. A chain begins with a convolution over
+    all channels. From the results of the chain, each further step reads only the channels that it
+    computes, so a chain may be run one block of channels at a time.
     """
     ends = list[tuple[int, int]]()
     while len(ends) < len(steps):
@@ -227,8 +227,8 @@ def _is_by_channel(step: Operation, written: Collection[str]) -> bool:
 def lifetimes(
     places: Places, steps_of_chains: Sequence[tuple[int, int]]
 ) -> dict[Value, tuple[int, int]]:
-    """The first and the last step that use each memory, in the order of the first ones. The steps
-    of a chain may run at the same time.
+    """The first and the last step that use each memory, ordered by the first one. The steps of a
+    chain count as running at the same time.
     """
     lives: dict[Value, tuple[int, int]] = {}
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
@@ -240,8 +240,8 @@ def lifetimes(
 
 
 def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:
-    """A slot for each memory: the free slot that is closest in size, so that slots are few and
-    small.
+    """A slot for each memory. Each takes the free slot that is closest in size, which keeps slots
+    few and small.
     """
     ends = list[int]()
     largest = list[int]()

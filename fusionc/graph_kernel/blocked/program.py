@@ -21,7 +21,7 @@ NOTHING = -1  # the number of an operand, of weights or of a bias that a step la
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory of images. Storages share a slot at different times."""
+    """Memory of images. Several storages may share a slot at different times."""
 
     slot: int
     halo: int  # rows and columns of zeros around each image
@@ -35,7 +35,7 @@ class Buffer:
     """Some channels of a storage."""
 
     storage: int
-    is_planar: bool  # one channel lies after the other, as in a tensor
+    is_planar: bool  # channels lie one after the other, as in a tensor
     first: int
     channels: int
 
@@ -45,8 +45,8 @@ class ProgramStep:
     """One step. Its operands are numbers of buffers, unless a comment says otherwise, or NOTHING.
 
     The image, `second` and `third` are, for example, the queries, keys and values of attention, or
-    the rows, cosines and sines of a rotary embedding. A convolution of single pixels multiplies its
-    weights by the pixel in `third`.
+    the rows, cosines and sines of a rotary embedding. A 1×1 convolution multiplies its weights by
+    the pixel in `third`.
     """
 
     kind: StepKind
@@ -60,7 +60,7 @@ class ProgramStep:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False  # `second` is added after the activation, not before
     window: KernelWindow = PLAIN_WINDOW
-    chained: int = 0  # how many of the next steps may be done with it, block by block of channels
+    chained: int = 0  # how many of the next steps may run with it, one block of channels at a time
 
 
 @dataclass(frozen=True)
@@ -70,5 +70,5 @@ class Program:
     storages: tuple[Storage, ...]
     buffers: tuple[Buffer, ...]
     steps: tuple[ProgramStep, ...]
-    tables: tuple[np.ndarray, ...]  # constants; their numbers follow those of the area's inputs
+    tables: tuple[np.ndarray, ...]  # constants, numbered after the area's inputs
     slots: int

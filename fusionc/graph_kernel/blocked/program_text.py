@@ -39,7 +39,7 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
 
 
 def _step(step: ProgramStep) -> str:
-    """A gb_step: what all steps have in its order, then the fields of the kind by their names."""
+    """A gb_step: first the members of all steps in order, then the fields of the kind by name."""
     window = step.window
     activated = step.activated
     numbers = [

@@ -14,7 +14,7 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 
 def squared(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The squares of rows. Only the last operator of a norm does something."""
+    """Read the squares of rows. Only the last operator of a norm becomes an operation."""
     name, exponent = node.input
     if images.number(exponent) != 2 or not images.is_rows(name):
         raise UnfitOperator("no step raises to a power")
@@ -23,7 +23,7 @@ def squared(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> None:
-    """Their mean over the channels."""
+    """Read the mean of the squares over the channels."""
     if not images.is_rows(node.input[0]):
         raise UnfitOperator("it is not a mean of rows")
     rank = len(images.shape(node.input[0]))
@@ -38,16 +38,16 @@ def mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def is_mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> bool:
-    """Whether a sum adds a number to such a mean."""
+    """Whether an Add adds a number to a mean of squares."""
     return node.op_type == "Add" and any(_is_part(images, name) for name in node.input)
 
 
 def with_epsilon(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The mean with epsilon."""
+    """Read the addition of epsilon."""
     mean, other = node.input if _is_part(images, node.input[0]) else reversed(node.input)
     epsilon = images.number(other)
     if epsilon is None:
-        raise UnfitOperator("what is added to a mean of squares is not one number")
+        raise UnfitOperator("the addend of a mean of squares is not one number")
     _follow(images, node, mean, "ReduceMean", epsilon)
 
 
@@ -56,14 +56,14 @@ def _is_part(images: ImageArea, name: str) -> bool:
 
 
 def root(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The root of that."""
+    """Read the square root of the mean."""
     if not images.is_rows(node.input[0]):
         raise UnfitOperator("no step takes roots")
     _follow(images, node, node.input[0], "Add")
 
 
 def over_root(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """The rows over that root: the norm. A factor for each channel may follow."""
+    """The rows divided by the root: the norm. A factor for each channel may follow."""
     name, divisor = node.input
     part = images.parts.get(divisor, NormPart(name, "Sqrt") if images.is_fragment else None)
     is_root = isinstance(part, NormPart) and (part.image, part.op) == (name, "Sqrt")
@@ -76,7 +76,7 @@ def over_root(images: ImageArea, node: onnx.NodeProto) -> Operation:
 def _follow(
     images: ImageArea, node: onnx.NodeProto, name: str, op: str, epsilon: float | None = None
 ) -> None:
-    """Note the part of a norm that an operator makes of that of `op`."""
+    """Note the part of a norm that an operator makes from the part that `op` made."""
     part = images.part(name, NormPart)
     if part is None:
         return

@@ -1,4 +1,4 @@
-"""Operators on rows: matrices whose last axis are the channels."""
+"""Operators on rows: matrices whose last axis is the channels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 
 def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Rows times a constant matrix, a bias, and the activation of a FusedGemm. Raises
+    """Rows times a constant matrix, with a bias, and with the activation of a FusedGemm. Raises
     UnfitOperator.
     """
     x, w, bias = [*node.input, ""][:3]

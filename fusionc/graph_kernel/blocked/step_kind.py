@@ -51,7 +51,7 @@ class KernelWindow:
 
 
 def block_of(element_bytes: int) -> int:
-    """How many channels lie together in the widest layout, if each element has so many bytes."""
+    """How many channels a block of the widest layout has if elements have this many bytes."""
     return BLOCK * _FLOAT_BYTES // element_bytes
 
 
@@ -61,7 +61,7 @@ def are_blocks(first: int, channels: int, whole: int, block: int = BLOCK) -> boo
 
 
 def are_vectors(channels_in: int, channels_out: int, floats: int) -> bool:
-    """Whether the channels of a group, in and out, are whole vectors of so many floats."""
+    """Whether the channels of a group, in and out, are whole vectors of `floats` floats."""
     return channels_in % floats == 0 and channels_out % floats == 0
 
 
@@ -71,7 +71,7 @@ PLAIN_WINDOW = KernelWindow()
 
 @dataclass(frozen=True)
 class ImageEstimate:
-    """About how large images, or rows, are."""
+    """Estimated sizes of images or rows."""
 
     channels: int
     batches: int
@@ -95,23 +95,23 @@ class StepEstimate:
 
 @dataclass(frozen=True)
 class StepFunctions:
-    """The C functions of a kind, which the header next to its file defines. The runtime has one of
-    its own for each that is not named.
+    """The names of a kind's C functions, which the header next to its file defines. The runtime has
+    a default for each function that is not named.
     """
 
     # compiled for each width of vectors as GB(name): gb_width of c/blocked_program.h
     task: str  # computes some units of the result
     pack: str = ""  # puts weights in the order in which the task reads them
-    derive_weights: str = ""  # makes of packed weights what runs keep
+    derive_weights: str = ""  # transforms packed weights into a form that is kept between runs
     scratch: str = ""  # how many floats of memory a thread needs for itself
     # compiled once as gb_name: gb_kind of c/blocked_run.h
     packed_floats: str = ""  # how many floats packed weights are
     size: str = ""  # the size of the result, from that of the image
     fault: str = ""  # what is wrong with the sizes of the operands
     divide: str = ""  # cuts a step into units
-    nanoseconds: str = ""  # about how long a step takes on one thread
-    most_tasks: str = ""  # into how many tasks the units are put at most
-    derive: str = ""  # derives weights, when a run needs them for the first time
+    nanoseconds: str = ""  # estimates how long a step takes on one thread
+    most_tasks: str = ""  # the largest number of tasks for the units
+    derive: str = ""  # derives weights when a run first needs them
 
 
 @dataclass(frozen=True)
@@ -119,29 +119,29 @@ class StepKind:
     """What a step does. Each kind is a subclass in a file of kinds/, next to the header with its C
     functions.
 
-    The fields of a kind are the numbers that only its steps have; gb_step of C has them by the
-    same names. Its traits are what others ask about it: the C enumeration, structure, traits and
-    table of functions are generated from these classes.
+    The fields of a kind are the numbers that only its steps have; the C structure gb_step has
+    members of the same names. Its traits are the properties that other code needs. The C
+    enumeration, structure, traits and table of functions are generated from these classes.
     """
 
     functions: ClassVar[StepFunctions]
-    # C text that takes long to compile, so that only libraries with such a step have it
+    # names C text that takes long to compile and is only compiled into libraries that need it
     family: ClassVar[str] = ""
     # its functions are compiled for vectors of 16 floats alone, between #if GB_V == 16 and #endif
     is_of_widest_vectors: ClassVar[bool] = False
 
     is_convolution: ClassVar[bool] = False  # reads weights and a border, adds `second` to its sums
     is_matrix: ClassVar[bool] = False  # may be a product of pixels with a matrix
-    writes_rows: ClassVar[bool] = False  # may write rows where later stores would
+    writes_rows: ClassVar[bool] = False  # may write rows directly to the tensors of later stores
     is_copy: ClassVar[bool] = False  # moves channels, and computes nothing
-    writes_in_place: ClassVar[bool] = False  # may write where its image lies
-    takes_either: ClassVar[bool] = False  # its operands may change places
-    reads_all_channels: ClassVar[bool] = False  # for each channel that it makes
-    keeps_channels: ClassVar[bool] = False  # makes each channel from the same one alone
-    reads_model_weights: ClassVar[bool] = False  # as they are, in addition to packed ones
-    # traits that C asks about, too
-    keeps_pixels: ClassVar[bool] = False  # makes each pixel from the same one alone, if no window
-    scatters: ClassVar[bool] = False  # may make pixels side by side that lie in rows with gaps
+    writes_in_place: ClassVar[bool] = False  # may overwrite its image
+    takes_either: ClassVar[bool] = False  # its operands may be swapped
+    reads_all_channels: ClassVar[bool] = False  # needs all channels for each channel of the result
+    keeps_channels: ClassVar[bool] = False  # computes each channel from the same channel only
+    reads_model_weights: ClassVar[bool] = False  # needs unpacked weights in addition to packed ones
+    # traits that the C code uses, too
+    keeps_pixels: ClassVar[bool] = False  # without a window: computes each pixel from the same one
+    scatters: ClassVar[bool] = False  # may compute pixels side by side that lie in rows with gaps
     second_is_pixel: ClassVar[bool] = False  # `second` is one pixel for each image
     reads_tables: ClassVar[bool] = False  # `second` and `third` are rows that may lie in tensors
 
@@ -150,18 +150,18 @@ class StepKind:
         return max(window.pads) if self.is_convolution else 0
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        """About how long a step takes on one thread, here and in onnxruntime; 0 and 0 if both take
-        as long.
+        """Estimated seconds of a step on one thread, here and in onnxruntime; 0 and 0 if they are
+        about equal.
         """
         return 0.0, 0.0
 
     @classmethod
     def macros(cls) -> dict[str, str]:
-        """C macros for the header by their names: numbers that Python knows as well."""
+        """C macros for the header, by name: numbers that Python and C share."""
         return {}
 
     @classmethod
     def enumerator(cls) -> str:
-        """The name of the kind, as in GB_… of C."""
+        """The name of the kind in C, without the prefix GB_."""
         words = re.findall("[A-Z][a-z]*", cls.__name__.removesuffix("Step"))
         return "_".join(words).upper()

@@ -1,9 +1,9 @@
-"""What a blocked program saves: the time of onnxruntime, which has a blocked layout for images as
-well, less its own.
+"""The time that a blocked program saves: onnxruntime's time minus its own. onnxruntime also has a
+blocked layout for images.
 
-Convolutions, products, attention, norms and copies count, and the number of steps. Between
-convolutions, other operators do not: onnxruntime fuses them as well, or they take as long there.
-After products they count, as onnxruntime makes a pass of its own for them.
+Convolutions, products, attention, norms and copies count, and the number of steps. Other operators
+between convolutions do not count: onnxruntime fuses them as well, or they take as long there. After
+products they count, because onnxruntime makes an additional pass for them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fusionc.graph_kernel.blocked.make_program import narrow_program_of, program
 from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
-_OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator, in addition to computing
-_OF_PASS = 0.25  # the time to pick channels of one more block, as a share of that of a copy
+_OPERATOR = 1e-6  # seconds of overhead that onnxruntime has for each operator
+_OF_PASS = 0.25  # the time to pick channels of one more block, relative to that of a copy
 # A program has to save this share of onnxruntime's time: below that, estimates are guesses. Less is
-# enough for products, which never take more time here. More is needed for copies, whose time
-# depends on the cache that an image is in. And it has to save the time in which an operator of a
-# library begins.
+# enough for products, which never take more time here. More is needed for copies, because their
+# time depends on the cache that an image is in. In addition it has to save the overhead of calling
+# a library's operator.
 _LEAST = 0.04
 _LEAST_OF_ROWS = 0.015
 _LEAST_OF_COPIES = 0.3
@@ -56,8 +56,8 @@ def saved_by_program(area: Area) -> float:
 
 
 def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
-    """Seconds that a program of bytes saves. onnxruntime's operators of integers compute each
-    quantized group by themselves, too.
+    """Seconds that a program of bytes saves. onnxruntime also has one integer operator for each
+    quantized group.
     """
     times = [
         byte_copy_seconds(step.kind, operation, of)
@@ -70,14 +70,14 @@ def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
 
 
 def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[float, float]:
-    """Seconds in which images are copied, here and in onnxruntime.
+    """Seconds to copy images, here and in onnxruntime.
 
-    Here they come into the layout and leave it, and channels are picked. onnxruntime picks channels
-    and transposes outside of its layout; its convolutions take what they read into the layout. It
-    makes each copy once.
+    Here images enter the layout and leave it, and channels are picked. onnxruntime picks channels
+    and transposes outside its layout; its convolutions copy their images into the layout. It makes
+    each copy once.
     """
     here = there = 0.0
-    in_layout = dict[int, bool]()  # by storage: there
+    in_layout = dict[int, bool]()  # by storage: whether it is in onnxruntime's layout
     copied = set[int]()
     for step, operation, of in zip(made.program.steps, made.operations, estimates, strict=True):
         if of.out.is_rows:
@@ -113,7 +113,7 @@ def _seconds(image: ImageEstimate) -> float:
 
 
 def _passes(step: ProgramStep) -> float:
-    """How many copies of an image the time of a step is."""
+    """The time of a step as a multiple of that of a copy."""
     groups = step.kind.groups if isinstance(step.kind, PickStep) else 1
     return step.kind.is_copy * (1 + _OF_PASS * (min(groups, BLOCK) - 1))
 

@@ -1,4 +1,4 @@
-"""Images whose last axis are the channels, which a Transpose makes. In blocks of channels nothing
+"""Images whose last axis is the channels, as a Transpose makes them. In the blocked layout no data
 moves.
 """
 
@@ -10,13 +10,13 @@ from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, UnfitOperator
 from fusionc.graph_kernel.lower.area_info import attribute
 
-# where a Transpose takes the axes of its result from
+# the attribute `perm` of a Transpose
 _LAST = (0, 2, 3, 1)
 _SECOND = (0, 3, 1, 2)
 
 
 def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
-    """A Transpose after which the channels are the last axis, or the second one again."""
+    """A Transpose that moves the channels to the last axis, or back to the second one."""
     (name,) = node.input
     (out,) = node.output
     order = tuple(attribute(node, "perm") or ())

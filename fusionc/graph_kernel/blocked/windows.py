@@ -1,4 +1,4 @@
-"""How convolutions and pools walk over images, from their attributes."""
+"""The windows of convolutions and pools, read from their attributes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Ke
 
 
 def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes of another. Raises UnfitOperator if the window is larger."""
+    """The image that a window makes from another. Raises UnfitOperator if the window is larger."""
     top, left, bottom, right = window.pads
     height = windows_in(
         image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom
@@ -49,8 +49,8 @@ def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
 
 
 def reaching_ends(window: KernelWindow, image: Image) -> KernelWindow:
-    """The window with the border of ceil_mode: the last window reaches the end of the image or
-    beyond. Raises UnfitOperator if that depends on sizes that are not known.
+    """The window with a border enlarged for ceil_mode, so that the last window reaches the end of
+    the image or beyond. Raises UnfitOperator if that depends on unknown sizes.
     """
     pads = list(window.pads)
     for axis, size in enumerate((image.height, image.width)):
@@ -89,8 +89,8 @@ def _pads(node: onnx.NodeProto, window: KernelWindow, image: Image) -> tuple[int
 
 
 def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
-    """The zeros at both ends together if the size of the result is that of the image divided by the
-    stride, rounded up. Raises UnfitOperator.
+    """The total padding along an axis for auto_pad SAME. The size of the result then is that of the
+    image divided by the stride, rounded up. Raises UnfitOperator.
     """
     reach = dilation * (kernel - 1) + 1
     if stride == 1:

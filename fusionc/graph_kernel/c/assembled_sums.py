@@ -1,8 +1,8 @@
 """The innermost loop of sums of products for processors with AVX2, in assembly.
 
-A tile takes 15 of 16 registers. gcc finds room for it, with copies and spills that cost nothing
-while a core works for one thread alone; where a neighbour has the other half of the core, as on
-most rented machines, they take a fifth of the time.
+A tile takes 15 of 16 registers. gcc's code has copies and spills. They cost nothing while a core
+runs one thread, but if another tenant uses the other hardware thread of the core, as on most rented
+machines, they take a fifth of the time.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 _VECTOR = 8  # floats
 _FLOAT = 4  # bytes
-_LINE = 64  # bytes of a cache
-_NEAR = 3  # pixels that one pointer reaches: none, one and two distances from it
+_LINE = 64  # bytes of a cache line
+_NEAR = 3  # pixels that one pointer reaches: at zero, one and two distances from it
 _X = "rax"
 _LOWER = "rcx"
 _WEIGHTS = "rdx"

@@ -1,8 +1,8 @@
-/* What is done to each element of a result, where that takes many instructions. */
-#if GB_V > 4 /* others have no instruction that looks up a table */
+/* Activations that take many instructions. */
+#if GB_V > 4 /* shorter vectors have no instruction that looks up a table */
 /* x / (1 + exp(-a x)), where exp(-a x) is 2^(n / GB_V) exp(r): the last bits of n choose a power of
  * two from a table, the others are its exponent, and r is so small that three products suffice.
- * What is 2^128 or more is infinite. */
+ * Powers from 2^128 on are infinite. */
 static void GB(swish)(float *p, ptrdiff_t n, float a) {
   static const float powers[] = {
 #if GB_V == 8
@@ -45,7 +45,7 @@ void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
     GB_ACTIVATION(GB_RELU, x < 0.0f ? 0.0f : x)
     GB_ACTIVATION(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
     GB_ACTIVATION(GB_LEAKY_RELU, x < 0.0f ? a * x : x)
-    /* as onnxruntime has it: below 2e-8 nothing is left */
+    /* as in onnxruntime: results below 2e-8 become 0 */
     GB_ACTIVATION(GB_SIGMOID, x < -18.0f ? 0.0f : gk_sigmoid_f32(x, m))
     GB_ACTIVATION(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
     GB_ACTIVATION(GB_HARD_SWISH, x * gk_at_most(gk_at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))

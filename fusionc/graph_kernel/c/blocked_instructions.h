@@ -1,6 +1,6 @@
 /* Which instructions for narrow numbers the processor has, in addition to vectors. */
-/* Whether the environment takes an instruction away, for tests and measurements: its names, in any
- * order. */
+/* Whether FUSIONC_KERNELS_WITHOUT names these instructions. Tests and measurements disable
+ * instructions with this environment variable. */
 static int gb_is_masked(const char *name) {
   const char *masked = getenv("FUSIONC_KERNELS_WITHOUT");
   return masked && strstr(masked, name);
@@ -9,7 +9,7 @@ static int gb_is_masked(const char *name) {
 #if defined(__x86_64__) && defined(__linux__)
 extern long syscall(long, ...); /* unistd.h has it only for more than C11 */
 
-/* Whether the system gives this process the processor's tiles: it has to be asked once. */
+/* Requests the processor's tiles from the system; returns whether this process may use them. */
 static int gb_may_use_tiles(void) {
   enum { ARCH_PRCTL = 158, REQUEST = 0x1023, TILE_DATA = 18 };
   unsigned low, high;
@@ -42,15 +42,16 @@ static int gb_known_instructions(void) {
 #endif
 }
 
-/* Asked once. */
+/* The bits of the processor's instructions, which are determined once. */
 int gb_instructions(void) {
   static _Atomic int known = -1;
   if (known < 0) known = gb_known_instructions();
   return known;
 }
 
-/* Whether products of bfloat16 by vectors take less time than those of float32: AMD's do twice as
- * many at once, Intel's half as many (Sapphire Rapids: 61 and 123 in a nanosecond). */
+/* Whether vector products of bfloat16 take less time than those of float32. On AMD's processors
+ * they are twice as fast, on Intel's half as fast (Sapphire Rapids: 61 and 123 products in a
+ * nanosecond). */
 static int gb_pays_narrow_vectors(void) {
 #if defined(__x86_64__)
   enum { AUTH = 0x68747541 }; /* "Auth", of AuthenticAMD */

@@ -1,4 +1,4 @@
-"""What C texts know of the kinds of steps, generated from blocked/kinds."""
+"""C text about the kinds of steps, generated from blocked/kinds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRAITS = (
     "writes_rows",
 )
 _FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")
-# functions for each width of vectors: the type, and the list of them by kind
+# functions for each width of vectors: the C type, and the macro that lists them by kind
 _OF_WIDTHS = {
     "task": ("gb_task", "GB_TASKS_BY_KIND"),
     "pack": ("gb_pack_weights", "GB_PACKS_BY_KIND"),

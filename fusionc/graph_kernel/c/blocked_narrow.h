@@ -1,7 +1,7 @@
-/* Numbers of bfloat16, which only processors with vectors of 16 floats have instructions for: the
- * upper halves of floats, rounded to the nearest, ties to even. NaN stays NaN and infinity stays
- * infinite; what is smaller than the smallest normal number becomes 0. The instructions are in
- * assembly, as few versions of compilers know them by a name. */
+/* Numbers of bfloat16: the upper halves of floats, rounded to the nearest, ties to even. NaN stays
+ * NaN, infinity stays infinite, and subnormal numbers become 0. Only processors with vectors of 16
+ * floats have instructions for them. These are in assembly, because few versions of compilers have
+ * names for them. */
 #if GB_V == 16 && !defined(GB_NARROW_NUMBERS)
 #define GB_NARROW_NUMBERS
 typedef uint16_t gb_half_pixel __attribute__((vector_size(32), aligned(4)));
@@ -25,15 +25,15 @@ GK_INLINE gb_narrow_pixel gb_narrowed_pair(GB(vec) low, GB(vec) high) {
   return y;
 }
 
-/* Which channels of a block there are, all bits of each; a block has 32, of which `channels` are
- * there. What is not there is zero in images of narrow numbers: products read it. */
+/* A mask of the first `channels` of the 32 channels of a block, with all bits of each. In images of
+ * narrow numbers the other lanes are zero, because products read them. */
 GK_INLINE gb_narrow_pixel gb_narrow_lanes(ptrdiff_t channels) {
   const gb_narrow_pixel places = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
   return (gb_narrow_pixel)(places < (uint16_t)(channels < GB_PAIR ? channels : GB_PAIR));
 }
 
-/* The same for weights, by any processor. */
+/* A weight rounded to bfloat16, on any processor. */
 GK_INLINE uint16_t gb_narrow_weight(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);

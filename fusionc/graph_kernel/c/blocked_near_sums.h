@@ -1,4 +1,4 @@
-/* The functions of tiles of pixels side by side, and what is made of these. */
+/* The functions of tiles of pixels side by side, and the functions that use these. */
 #define GB_TILE_OF(r)                                   \
   GB_FUNCTION(one_##r, GB(sum)(t, GB_V, r, 1, GB_V), r) \
   GB_FUNCTION(two_##r, GB(sum)(t, GB_V, r, 2, GB_V), r)
@@ -29,7 +29,7 @@ void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int b
     t->x_column = t->x_block;
     t->blocks = 1;
   }
-  /* or else each step would ask for memory that there is not, which takes a while */
+  /* otherwise each step would prefetch an unmapped address, which takes a while */
   if (!t->ahead) t->ahead = t->w;
   t->asked = t->ahead_step * t->blocks * t->rows * t->columns * (GB_V / GB_STEP);
   GB(tiles_side_by_side)(t, n, tiles, GB_TILE);

@@ -1,4 +1,4 @@
-/* Programs as custom operators. Weights are packed when a session is made; they have to be
+/* Programs as custom operators. Weights are packed when a session is created, so they must be
  * constants of the model. */
 static const float *gb_table(const gk_kernel *kernel, int tensor) {
   return kernel->program->tables[tensor - kernel->inputs];

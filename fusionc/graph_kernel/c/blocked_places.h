@@ -1,8 +1,7 @@
-/* What units of steps work on: where it lies in images, and in packed weights. */
+/* The places of units of steps in images and in packed weights. */
 
-/* What a unit of work makes: pixels of a row, or of all rows where they lie without a gap; of a
- * block or a pair of blocks; of an image. `top` is the first part of the strip that is worked on.
- */
+/* The place of a unit: some pixels of a row, or of all rows if these have no gaps; of a block or a
+ * pair of blocks; of an image. `top` is the first part of the current strip. */
 typedef struct {
   ptrdiff_t first, count, row, block, image, part, top;
 } GB(place);
@@ -42,7 +41,7 @@ GK_INLINE void GB(advance)(const gb_call *c, GB(place) *at, ptrdiff_t blocks) {
   GB(find_pixels)(c, at);
 }
 
-/* Which channels there are of a block; NULL where there are all. */
+/* The mask of the existing channels of a block; NULL if all exist. */
 GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
   return (block + 1) * GB_V > c->out.channels ? c->lanes : NULL;
 }
@@ -52,7 +51,7 @@ GK_INLINE float *GB(at)(const gb_image *image, const GB(place) *p) {
          p->first * image->pixel;
 }
 
-/* The store whose tensor a block of channels is in. */
+/* The store step whose tensor contains a block of channels. */
 GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
   const gb_call *store = c + 1;
   while (store->maker != c || block < store->first || block >= store->first + store->in.blocks)
@@ -60,17 +59,19 @@ GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
   return store;
 }
 
-/* Where weights lie of one element of a kernel and one channel in, of `all` of these, for a block
- * of channels out. Those of two blocks lie side by side, as tiles read them. */
+/* The place of the packed weights of one kernel element and one channel in (there are `all` such
+ * pairs) for a block of channels out. The weights of two blocks lie side by side, as tiles read
+ * them. */
 GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdiff_t all,
                             ptrdiff_t number) {
   const ptrdiff_t pair = block / 2 * 2, side_by_side = pair + 1 < blocks ? 2 : 1;
   return to + (pair * all + number * side_by_side + block - pair) * GB_V;
 }
 
-/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are
- * worked on. Four times as many of larger kernels, which find them in the second one: with few
- * channels at once, sums were written and read again too often. */
+/* How many blocks of channels in are processed at once: as many as have weights that stay in the
+ * first-level cache for all pixels of a strip. For larger kernels it is four times as many, with
+ * weights in the second-level cache: with fewer channels at once, sums would be written and read
+ * again too often. */
 GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
                   size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);

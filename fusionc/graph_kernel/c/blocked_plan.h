@@ -1,4 +1,4 @@
-/* The plan of a run: steps cut into units and tasks, in memory that they share. */
+/* The plan of a run: steps divided into units and tasks, in shared memory. */
 
 static void gb_divide(const gb_width *width, gb_call *c) {
   const gb_kind *kind = &gb_kinds[c->step->op];
@@ -18,24 +18,24 @@ static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
   return gb_tasks_of(gb_nanoseconds(width, c), kind->most_tasks ? kind->most_tasks(c, most) : most);
 }
 
-/* Whether a thread may need memory for itself: most products do not. */
+/* Whether a thread may need scratch memory for a step; most products need none. */
 static int gb_may_need_scratch(const gb_width *width, const gb_step *s) {
   return width->scratches[s->op] &&
          (!gb_kinds[s->op].is_matrix || s->in3 >= 0 || gb_may_be_strassen(s));
 }
 
-/* Bytes of that memory. */
+/* The bytes of scratch memory that a thread needs for a step. */
 static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
   const ptrdiff_t floats = c->is_strassen ? width->strassen_floats(c->in.blocks * width->vector)
                                           : width->scratches[c->step->op](c);
   return floats * (ptrdiff_t)sizeof(float);
 }
 
-/* Whether a step and the steps of its chain run together: if all that they make of a pair of blocks
- * stays in the cache of a core, and so does all that they read, and there are enough pairs for all
+/* Whether a step and the steps of its chain run together. They do if their results for a pair of
+ * blocks stay in the cache of a core, their operands do too, and there are enough pairs for all
  * threads. */
 static int gb_is_chained(const gb_program *p, const gb_call *c) {
-  /* bytes; bytes; pairs for each thread */
+  /* bytes of operands, bytes of results, pairs for each thread */
   enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 };
   if (!c->step->chained || c->is_strassen) return 0;
   const ptrdiff_t read = c->in.image * (ptrdiff_t)sizeof(float);
@@ -48,7 +48,7 @@ static int gb_is_chained(const gb_program *p, const gb_call *c) {
     made += 2 * d->out.plane * (ptrdiff_t)sizeof(float);
   }
   const ptrdiff_t pairs = c->out.batch * (c->out.blocks / 2), threads = gb_threads();
-  /* many pairs, or as many for each thread */
+  /* many pairs, or an equal number for each thread */
   const int is_even =
       pairs >= 2 * GB_PAIRS * threads || (pairs % threads == 0 && c->out.blocks % 2 == 0);
   return read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
@@ -71,7 +71,7 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
   }
 }
 
-/* A step with what it works on. */
+/* A step with its operands and its result. */
 static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
   const gb_step *s = &state->kernel->program->steps[k];
   gb_call c = {.step = s,
@@ -95,7 +95,7 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
   return c;
 }
 
-/* Makes the steps of a plan, which has memory for them. */
+/* Fills in the steps of a plan, which already has memory for them. */
 static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
   const gb_program *p = state->kernel->program;
   char is_made[p->storages_count + 1];
@@ -113,8 +113,8 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
   }
 }
 
-/* The plan for images of these sizes: that of the last run if sizes are the same. NULL if there is
- * no memory. */
+/* The plan for images of these sizes. That of the last run is used if the sizes are the same. NULL
+ * if there is no memory. */
 static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
@@ -140,7 +140,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    /* to divide all steps twice would take as long as a short run */
+    /* dividing all steps twice would take as long as a short run */
     if (!gb_may_need_scratch(state->width, &p->steps[k])) continue;
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);

@@ -1,14 +1,14 @@
-/* Convolutions, products and what stands between them as a program: steps over images in a blocked
- * layout.
+/* Convolutions, products and the operators between them as a program: steps over images in a
+ * blocked layout.
  *
  * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the
  * block], with a border of zeros (halo) around rows and columns. A block has as many channels as
- * the vectors of the processor, which is known when the session is made. Nothing in the model
- * depends on it. Images of narrower elements have as many bytes for each pixel of a block, and so
- * more channels in a block.
+ * the vectors of the processor, which is known when the session is created. Nothing in the model
+ * depends on it. Images of narrower elements use the same number of bytes for a pixel of a block,
+ * so a block has more channels.
  *
- * What is generated from blocked/ comes before this: the enumerations of kinds, which ends with
- * GB_KINDS, and of activations, and GB_FIELDS, the fields that only steps of some kinds have. */
+ * Text generated from blocked/ precedes this header: the enumeration of kinds, which ends with
+ * GB_KINDS, that of activations, and GB_FIELDS, the fields that only steps of some kinds have. */
 #ifndef GB_PROGRAM
 #define GB_PROGRAM
 #include <stddef.h>
@@ -31,13 +31,13 @@ typedef struct {
   short weights, bias;         /* tensors, or -1: inputs of the operator, then tables */
   short activation, after;     /* after: in2 is added after the activation */
   float alpha, beta;           /* of the activation */
-  short chained; /* how many of the next steps may be done block by block together with it */
+  short chained; /* how many of the next steps may run with it, one block of channels at a time */
   int group, kernel[2], stride[2], dilation[2], pads[4];
   GB_FIELDS
 } gb_step;
 
-/* Strassen's algorithm: products instead of 8, sums of quarters of a matrix, blocks of channels out
- * that are made together. */
+/* Strassen's algorithm: the number of products (instead of 8), of sums of quarters of a matrix, of
+ * quarters, and of blocks of channels out in a group. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
 typedef struct gb_program {
@@ -52,46 +52,47 @@ typedef struct gb_program {
  * Distances are in units of 4 bytes, however many an element has. */
 typedef struct {
   float *data;
-  /* planar ones have as many blocks as channels */
+  /* a planar image has one block for each channel */
   ptrdiff_t batch, channels, blocks, height, width;
   ptrdiff_t pixel, row, plane, image; /* between pixels, rows, blocks, images */
   int is_planar;
   ptrdiff_t bytes, own; /* of an element; channels of a block */
 } gb_image;
 
-/* A step with all that is known when it runs. */
+/* A step with everything that is known when it runs. */
 typedef struct gb_call {
   const gb_step *step;
   gb_image in, in2, in3, out;
-  int read, read2, read3; /* the tensors that in, in2 and in3 are, or -1 */
-  int is_stored;          /* it writes into the tensors of the later stores whose `maker` it is */
+  int read, read2, read3; /* the tensors that in, in2 and in3 are read from directly, or -1 */
+  int is_stored;          /* it writes directly to the tensors of the stores whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  /* what a load reads or a store writes, or a tensor that is read as it is, or the weights in the
+  /* the tensor that a load reads or a store writes, or that is read as it is; or the weights in the
    * order of the model */
   float *tensor;
   const float *weights, *bias;
   ptrdiff_t units; /* parts of blocks of channels, or of pairs of them */
-  /* parts of a block, pixels of a part; parts that each block has before any has the next */
+  /* parts of a block; pixels of a part; parts that are computed for all blocks before the next
+   * parts are */
   ptrdiff_t rows, part, strip;
   int is_flat;      /* parts are any pixels, not rows */
-  int is_scattered; /* they are, and rows of the result have gaps between them */
-  /* by Strassen's algorithm: rows are chunks of an image then, strip is parts of the groups */
+  int is_scattered; /* parts are any pixels, and rows of the result have gaps between them */
+  /* Strassen's algorithm is used: rows are the chunks of an image, strip the parts of the groups */
   int is_strassen;
-  /* tasks find in scratch memory what the thread has made of a chunk for the task before */
+  /* scratch memory keeps the factors of a chunk from one task of a thread to its next one */
   int keeps_chunk;
-  /* made of the weights once and kept: sums of their quarters for Strassen's algorithm; for
-   * Winograd's the weights at the points of tiles, or NULL if each task makes these */
+  /* derived from the weights once and kept: for Strassen's algorithm the sums of their quarters;
+   * for Winograd's the transformed weights, or NULL if each task transforms them */
   const float *derived;
-  /* for Strassen's algorithm: whether the columns of each group are of about one size */
+  /* for Strassen's algorithm: whether the columns of each group are of similar magnitude */
   const float *even;
   /* rows of a batch of the image, and of in2 */
   ptrdiff_t queries, keys;
   /* the distances in `tensor` from one batch to the next, and from one head or row to the next; 0
    * if all have the same elements */
   ptrdiff_t tensor_batch, tensor_part;
-  ptrdiff_t tasks; /* that do the units, or a chain; 0: another step does them */
-  /* how many of the next steps its tasks do, too, a pair of blocks of an image at a time */
+  ptrdiff_t tasks; /* for the units, or for a chain; 0 if an earlier step of its chain does it */
+  /* how many of the next steps its tasks also run, a pair of blocks of an image at a time */
   int chained;
   /* rows and columns to clear around the images at `whole`, or in a chain around those at `out` */
   ptrdiff_t halo;
@@ -101,11 +102,11 @@ typedef struct gb_call {
   int32_t lanes[16];
 } gb_call;
 
-/* The chunk of pixels whose factors, or points of tiles, a thread keeps from one task of a step to
- * the next. It lies at the beginning of the thread's scratch memory. */
+/* Identifies the chunk of pixels whose factors, or points of tiles, a thread keeps from one task of
+ * a step to the next. It is at the beginning of the thread's scratch memory. */
 typedef struct {
-  ptrdiff_t chunk; /* -1: of none */
-  int is_finite;   /* factors are */
+  ptrdiff_t chunk; /* -1: none */
+  int is_finite;   /* whether all factors are finite */
 } gb_chunk;
 enum { GB_CHUNK = 16 }; /* floats that it takes */
 
@@ -116,8 +117,8 @@ typedef void gb_pack_weights(const float *w, float *to, const gb_step *, ptrdiff
 typedef void gb_derive_weights(const float *packed, float *to, const gb_call *);
 typedef ptrdiff_t gb_scratch_floats(const gb_call *);
 
-/* Bits of gb_instructions: what the processor has for bfloat16, as vectors and as tiles, and for
- * products of bytes, as vectors of 256 and of 512 bits and as tiles. */
+/* Bits of gb_instructions: instructions for bfloat16 (vectors, tiles), and for products of bytes
+ * (vectors of 256 bits, of 512 bits, tiles). */
 enum {
   GB_HAS_BFLOAT16 = 1,
   GB_HAS_TILES = 2,
@@ -127,8 +128,7 @@ enum {
 };
 int gb_instructions(void);
 
-/* What is compiled once for each width of vectors. The functions of kinds are NULL where they have
- * none. */
+/* The functions that are compiled once for each width of vectors. NULL if a kind has none. */
 typedef struct {
   int vector, tile;                       /* floats in a vector, pixels of a tile */
   gb_task *tasks[GB_KINDS];               /* compute units of the result */

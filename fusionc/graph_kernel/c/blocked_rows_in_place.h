@@ -1,9 +1,8 @@
-/* Rows that products read from a tensor or write into one, where they lie, instead of copies of
- * them. */
+/* Rows that products read from a tensor or write into one directly, without a copy. */
 static int gb_is_product(const gb_step *s) { return gb_kinds[s->op].is_matrix; }
 
-/* Whether a step multiplies each pixel alone: a window around it would reach zeros, which are
- * cleared in a buffer, not in a tensor. */
+/* Whether a step multiplies each pixel by itself. A larger window would read the border of zeros,
+ * which a buffer has but a tensor lacks. */
 static int gb_is_plain_product(const gb_step *s) {
   const int *kernel = s->kernel, *pads = s->pads;
   return gb_is_product(s) && kernel[0] * kernel[1] == 1 && !(pads[0] | pads[1] | pads[2] | pads[3]);
@@ -26,9 +25,9 @@ static int gb_whole_rows(const gb_program *p, int buffer) {
   return storage->rows && b->first == 0 && b->channels == storage->channels ? b->storage : -1;
 }
 
-/* Where rows that a product makes are stored and nothing else, each channel once, its tasks write
- * them into the tensors: those whose channels are whole vectors, and begin where a pair of blocks
- * does. */
+/* Lets a product write its rows directly to the tensors of stores. That needs rows that only
+ * stores read, with each channel stored once, and tensors whose channels are whole vectors and
+ * begin with a pair of blocks. */
 static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const gb_step *maker = &p->steps[k];
@@ -60,10 +59,11 @@ static void gb_point_to_tensor(gb_image *image, int vector) {
   image->plane = vector;
 }
 
-/* Rows that are read by products without a window alone, or as cosines and sines, of which there
- * may be many more than rows to turn, are read from their tensor: those whose channels are whole
- * vectors. Where rows are whole pages apart, those of a tile would take the same few places of the
- * nearest cache, so that these are only added, or read once by Strassen's way. */
+/* Lets steps read rows directly from their tensor, if their channels are whole vectors. The readers
+ * may be products without a window, or rotary embeddings, whose tables may have many more rows than
+ * are needed. Rows that are whole pages apart would share the same few sets of the first-level
+ * cache, so these are read directly only as addends, or by Strassen's algorithm, which reads them
+ * once. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1,

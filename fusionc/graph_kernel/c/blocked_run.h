@@ -7,22 +7,22 @@ static const gb_width *const gb_widths[] = {&GB_width_of_4};
 #endif
 
 enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_HUGE_PAGE = 2 << 20, GB_PAGE_FLOATS = 1024 };
-/* bytes after all images: tiles of narrow numbers read whole, beyond the last pixel */
+/* bytes after all images: tiles of narrow numbers are read whole, even beyond the last pixel */
 enum { GB_BEYOND = 16 << 10 };
 
 #if defined(__linux__)
 extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than C11 */
 #endif
 
-/* What a session has of a program. `spare` is the plan of the last run, which one run at a time
- * takes. */
+/* The state of a program in a session. `spare` is the plan of the last run; one run at a time can
+ * reuse it. */
 typedef struct {
   const gk_kernel *kernel;
   const gb_width *width;
-  /* for each step, as its tasks read them; NULL where there is none */
+  /* for each step, in the order in which its tasks read them; NULL if it has none */
   const float **weights, **bias;
-  float *constants; /* where they lie */
-  /* floats that are made of weights, for each step whose way needs them kept */
+  float *constants; /* the memory of weights and biases */
+  /* for each step: floats that its algorithm derives from weights and keeps */
   _Atomic(void *) *derived;
   _Atomic(void *) spare;
 } gb_state;
@@ -33,16 +33,16 @@ typedef struct {
 
 static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
 
-/* What the runtime knows of a kind of steps: its traits, and functions that its header defines. The
- * table is generated from blocked/kinds; functions that are NULL there are those of most kinds,
- * which follow. `sizes` are by storage. */
+/* A kind of steps: its traits, and the functions that its header defines. The table of kinds is
+ * generated from blocked/kinds. For functions that are NULL there, the runtime has the defaults
+ * below. `sizes` are by storage. */
 typedef struct {
-  char keeps_pixels;    /* makes each pixel from the same one alone, if it has no window */
-  char scatters;        /* may make pixels side by side that lie in rows with gaps */
+  char keeps_pixels;    /* without a window: computes each pixel from the same one */
+  char scatters;        /* may compute pixels side by side that lie in rows with gaps */
   char second_is_pixel; /* in2 is one pixel for each image */
   char reads_tables;    /* in2 and in3 are rows that may lie in tensors */
   char is_matrix;       /* may be a product of pixels with a matrix */
-  char writes_rows;     /* may write rows where later stores would */
+  char writes_rows;     /* may write rows directly to the tensors of later stores */
   /* how many floats packed weights are */
   ptrdiff_t (*packed_floats)(const gb_width *, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   /* the size of the result, from that of the image */
@@ -52,11 +52,11 @@ typedef struct {
                        const int64_t *const *input_sizes);
   /* cuts a step into units */
   void (*divide)(const gb_width *, gb_call *);
-  /* about how long a step takes on one thread */
+  /* estimates how long a step takes on one thread */
   double (*nanoseconds)(const gb_width *, const gb_call *);
-  /* into how many tasks units are put, of `most` */
+  /* the number of tasks for the units, at most `most` */
   ptrdiff_t (*most_tasks)(const gb_call *, ptrdiff_t most);
-  /* gives step k what is made of its weights once, when a run needs it */
+  /* derives data from the weights of step k, once, when a run first needs it */
   void (*derive)(gb_state *, int k, gb_call *);
 } gb_kind;
 static const gb_kind gb_kinds[GB_KINDS];
@@ -67,11 +67,11 @@ typedef _Atomic(ptrdiff_t) gb_counter;
 typedef struct {
   gb_call *calls;
   gb_counter *ended; /* for each step, how many of its tasks are done */
-  /* for each thread and step, how many of its share of the tasks some thread has begun */
+  /* for each thread and step: how many tasks of the thread's share have been begun by any thread */
   gb_counter *begun;
   gb_size *sizes;    /* of the images of each storage */
   size_t size;       /* bytes of memory */
-  ptrdiff_t threads; /* that have something to do at once */
+  ptrdiff_t threads; /* that can work at the same time */
   char *memory, *scratch;
   size_t scratch_size; /* bytes of it for each thread */
 } gb_plan;
@@ -93,8 +93,8 @@ static void gb_free(gb_state *state) {
   free(state);
 }
 
-/* Memory of large pages where the system has them: tasks read and write it in many places at once.
- */
+/* Allocates memory, in large pages if the system has them, because tasks read and write many places
+ * of it at once. */
 static void *gb_allocate(ptrdiff_t bytes) {
   const ptrdiff_t align = bytes >= GB_HUGE_PAGE ? GB_HUGE_PAGE : GB_ALIGN,
                   size = gb_rounded(bytes > 0 ? bytes : 1, align);
@@ -105,7 +105,7 @@ static void *gb_allocate(ptrdiff_t bytes) {
   return memory;
 }
 
-/* Asked once: the system takes as long to answer as a step may. */
+/* The number of threads, determined once: the system call may take as long as a step. */
 static ptrdiff_t gb_threads(void) {
   static _Atomic long threads;
   if (!threads) {
@@ -115,7 +115,7 @@ static ptrdiff_t gb_threads(void) {
   return threads;
 }
 
-/* Keeps what is derived for step k. Two runs may have made it: one of the results is freed. */
+/* Keeps the data derived for step k. If two runs have computed it, one of the results is freed. */
 static float *gb_keep_derived(gb_state *state, int k, float *made) {
   void *known = NULL;
   if (__atomic_compare_exchange_n((void **)&state->derived[k], &known, made, 0, __ATOMIC_SEQ_CST,
@@ -125,8 +125,7 @@ static float *gb_keep_derived(gb_state *state, int k, float *made) {
   return known;
 }
 
-/* How many floats the weights of a step are as its tasks read them: blocks of channels in by blocks
- * of channels out. */
+/* The floats of packed weights: blocks of channels in times blocks of channels out. */
 static ptrdiff_t gb_packed_floats(const gb_width *width, const gb_step *s, ptrdiff_t in,
                                   ptrdiff_t out) {
   return gb_rounded(in / s->group, width->vector) * gb_rounded(out, width->vector) * s->kernel[0] *
@@ -139,9 +138,9 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
       width, s, p->buffers[s->in].channels, p->buffers[s->out].channels);
 }
 
-/* What a session needs of a program; NULL where there is no memory. `constants` are the tensors
- * that are weights. All weights lie together: small ones would not be in large pages by themselves.
- */
+/* Makes the state of a program for a session; NULL if there is no memory. `constants` are the
+ * tensors that are weights. All packed weights share one allocation, so that small ones are in
+ * large pages too. */
 static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) {
   const gb_program *p = kernel->program;
   gb_state *state = calloc(1, sizeof *state);
@@ -185,7 +184,7 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   const ptrdiff_t reach = (ptrdiff_t)s->dilation[axis] * (s->kernel[axis] - 1) + 1;
   const ptrdiff_t room = size + s->pads[axis] + s->pads[axis + 2] - reach;
   if (room < 0 && (s->weights >= 0 || size <= 0)) return 0;
-  /* of a pool over a smaller image as onnxruntime has it: one window */
+  /* a pool over an image smaller than its window has one window, as in onnxruntime */
   return room / s->stride[axis] + 1;
 }
 
@@ -201,8 +200,8 @@ static ptrdiff_t gb_rows_of(const gb_program *p, int buffer, const gb_size *size
   return size.height * size.width;
 }
 
-/* Whether the images of a buffer, if there is one, have the size of others; or with `is_pixel`,
- * whether they are one pixel for each of these. */
+/* Whether the images of a buffer, if there is one, have the size `others`; with `is_pixel`, whether
+ * they have one pixel for each image of that size. */
 static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_size others,
                    int is_pixel) {
   if (buffer < 0) return 1;
@@ -211,8 +210,8 @@ static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_siz
   return size.batch == others.batch && size.height == others.height && size.width == others.width;
 }
 
-/* What is wrong with images that are added or multiplied, or NULL; with `is_pixel` in2 is one pixel
- * for each image. */
+/* The error for images that are added or multiplied, or NULL. With `is_pixel`, in2 must have one
+ * pixel for each image. */
 static const char *gb_unlike(const gb_program *p, const gb_step *s, const gb_size *sizes,
                              gb_size out, int is_pixel) {
   const int fits = gb_fits(p, s->in2, sizes, out, is_pixel) && gb_fits(p, s->in3, sizes, out, 1);
@@ -225,7 +224,8 @@ static gb_size gb_windowed(const gb_program *p, const gb_step *s, gb_size in) {
   return (gb_size){in.batch, gb_sized(s, 0, in.height), gb_sized(s, 1, in.width)};
 }
 
-/* The size of what a step loads from a tensor of shape n; what is wrong with it, or NULL. */
+/* Sets the size of the images that a step loads from a tensor of shape n. Returns an error or NULL.
+ */
 static const char *gb_loaded(const gk_kernel *kernel, const gb_step *s, const int64_t *n,
                              gb_size *size) {
   const int rank = kernel->ranks[s->in], is_last = s->is_channels_last;
@@ -236,10 +236,10 @@ static const char *gb_loaded(const gk_kernel *kernel, const gb_step *s, const in
   return NULL;
 }
 
-/* The sizes of the images in all storages; `input_sizes` has those of the inputs: [batch, channels,
- * height, width] of images, [batch, height, width, channels] of rows, or without batch and height;
- * [batch, head, query, key] of what attention adds to scores, [batch, row, 1] of which rows are
- * cleared. What is wrong with them, or NULL. */
+/* Sets the sizes of the images in all storages. Returns an error or NULL. `input_sizes` has the
+ * shapes of the inputs: [batch, channels, height, width] for images; [batch, height, width,
+ * channels] for rows, or without batch and height; [batch, head, query, key] for the addend of
+ * attention scores; [batch, row, 1] for the selection of rows to clear. */
 static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input_sizes,
                             gb_size *sizes) {
   const gb_program *p = kernel->program;
@@ -269,7 +269,7 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input
   return NULL;
 }
 
-/* The shape of what a step stores. */
+/* The shape of the tensor that a step stores. */
 static void gb_stored(const gk_kernel *kernel, const gb_step *s, const gb_size *sizes,
                       int64_t *shape) {
   const gb_buffer *b = &kernel->program->buffers[s->in];
@@ -281,8 +281,8 @@ static void gb_stored(const gk_kernel *kernel, const gb_step *s, const gb_size *
   memcpy(shape, s->is_channels_last ? rows + (rank == 2) : image, (size_t)rank * sizeof *shape);
 }
 
-/* How far blocks of so many floats lie apart: at a distance of whole pages all blocks of a pixel
- * would take the same few places of the nearest cache. */
+/* The distance between blocks of `floats` floats. It avoids whole pages, at which all blocks of a
+ * pixel would share the same few sets of the first-level cache. */
 static ptrdiff_t gb_apart(ptrdiff_t floats) {
   enum { LINE = 16, AMONG = 8, PLACE = 5 };
   const ptrdiff_t lines = (floats + LINE - 1) / LINE;

@@ -1,31 +1,30 @@
-/* Products of pixels with a matrix by Strassen's algorithm: of halves of the pixels, of the
- * channels in and of the channels out, 7 products are made instead of 8.
+/* Products of pixels with a matrix by Strassen's algorithm. The pixels, the channels in and the
+ * channels out are divided into halves, and 7 products of quarters are computed instead of 8.
  *
- * V. Strassen, Gaussian Elimination is not Optimal, 1969. Which pixels and channels are in which
- * half is free: here those of a chunk of pixels, of all blocks of channels in, of a group of four
- * blocks of channels out. Sums of quarters mix pixels: each is multiplied by a power of two before,
- * so that its numbers are about 1 in sum, and nothing is lost of small ones beside large ones; a
- * pixel of zeros stays one. Columns of the matrix are mixed, too: where their sizes are too
- * different, and where something is not finite, which would reach other pixels, all is computed the
- * direct way. */
+ * V. Strassen, Gaussian Elimination is not Optimal, 1969. The halves can be chosen freely: here
+ * they are halves of a chunk of pixels, of all blocks of channels in, and of a group of four
+ * blocks of channels out. Sums of quarters mix pixels. So that small pixels lose no digits next
+ * to large ones, each pixel is first scaled by a power of two to make the sum of its magnitudes
+ * about 1; a pixel of zeros is not changed. Columns of the matrix are mixed, too. If their
+ * magnitudes differ too much, or if a number is not finite and would reach other pixels, the
+ * product is computed directly. */
 #define GB_MOST_PAIRS (8 * GB_TILE) /* of pixels in a chunk */
 
-/* The quarter of the matrix that a product takes, or -1: the next sum; and the quarters of the
- * result that it is added to, or -1: to one alone, and subtracted from, with `sign` -1. 0 and 1 are
- * the upper ones, 2 and 3 the lower ones; what pixels it takes is in `add_pixels`, the sums are in
- * `add_quarters`. */
+/* For each product: the quarter of the matrix that it takes, or -1 for the next sum of quarters;
+ * and the quarters of the result that it is added to (-1: only one), or subtracted from if
+ * `sign` is -1. Quarters 0 and 1 are the upper ones, 2 and 3 the lower ones. `add_pixels` makes
+ * the factors of pixels, `add_quarters` the sums of quarters. */
 static const struct {
   int matrix, to, also_to, sign;
 } GB(products)[GB_SEVEN] = {{-1, 0, 3, 1},  {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
                             {-1, 0, -1, 1}, {0, 2, 3, -1}, {3, 1, 0, -1}};
 
-/* What a thread makes in its scratch memory. Between blocks of channels lie `apart` floats, of an
- * odd number of pixels: at a distance of whole pages they would take the same few places of a
- * cache. */
+/* The scratch memory of a thread. Blocks of channels are `apart` floats apart, an odd number of
+ * pixels: at a distance of whole pages they would share the same few sets of a cache. */
 typedef struct {
   gb_chunk *kept;
   float *factors;             /* sums of quarters of the pixels of a chunk, for each product */
-  float *made, *sums;         /* by a product; of a group */
+  float *made, *sums;         /* the results of one product; the sums of a group */
   float *scale, *unscale;     /* of each pixel */
   ptrdiff_t *out_at, *in2_at; /* where each pixel lies */
   ptrdiff_t apart, each;      /* each: floats of the factors of a product */
@@ -51,7 +50,7 @@ static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
   return k;
 }
 
-/* How many floats that are. */
+/* How many floats of scratch memory a thread needs. */
 ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1,
                   blocks = GB_SEVEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
@@ -59,9 +58,9 @@ ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
          2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
 }
 
-/* Whether columns of a group of packed weights are of about one size, by the sum of their numbers
- * and by the largest one: one with a few numbers is small beside others, though these may be as
- * large. None of zeros, all finite. */
+/* Whether the columns of a group of packed weights are of similar magnitude, are all finite, and
+ * none is zero. Both the sum of magnitudes and the largest one count: a sparse column has a small
+ * sum even if its largest number is as large as in others. */
 static int GB(is_even)(const float *w, ptrdiff_t in) {
   enum { BY_SUM = 8, BY_LARGEST = 64 };
   float most = 0.0f, least = INFINITY, most_sum = 0.0f, least_sum = INFINITY;
@@ -83,8 +82,8 @@ static int GB(is_even)(const float *w, ptrdiff_t in) {
          most_sum <= BY_SUM * least_sum;
 }
 
-/* The sums of quarters of a group of packed weights, one after the other. Whether the columns are
- * even. */
+/* Writes the sums of quarters of a group of packed weights, one after the other. Returns whether
+ * the columns are even. */
 int GB(add_quarters)(const float *w, float *to, ptrdiff_t in) {
   const ptrdiff_t below = in * GB_V, beside = 2 * below;
   for (ptrdiff_t i = 0; i < below; i += GB_V, to += GB_V) {
@@ -103,8 +102,8 @@ GK_INLINE ptrdiff_t GB(offset_of)(const gb_image *image, ptrdiff_t width, ptrdif
   return pixel / width * image->row + pixel % width * image->pixel;
 }
 
-/* Finds the power of two that makes the sum of the sizes of a pixel's numbers about 1, and what
- * takes its results back. Whether the sum is finite. */
+/* Finds the power of two that makes the sum of a pixel's magnitudes about 1, and its inverse for
+ * the results. Returns whether the sum is finite. */
 GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, float *unscale) {
   GB(vec) sums[2] = {{0}, {0}};
   for (ptrdiff_t b = 0; b < c->in.blocks; b += 2)
@@ -125,8 +124,8 @@ GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, fl
   return 1;
 }
 
-/* The factors of a chunk of n pixels from `first` on. Whether the sums of their numbers are finite.
- */
+/* Computes the factors of a chunk of n pixels from `first` on. Returns whether all their sums are
+ * finite. */
 static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_t image,
                           ptrdiff_t first, ptrdiff_t n) {
   const ptrdiff_t half = c->in.blocks / 2, pairs = (n + 1) / 2, right = half * c->in.plane,
@@ -163,7 +162,7 @@ static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_
   return 1;
 }
 
-/* Adds what a product has made to a quarter of the sums, or begins it. */
+/* Adds the results of a product to a quarter of the sums, or sets the quarter to them. */
 GK_INLINE void GB(add_made)(const float *made, float *sums, ptrdiff_t apart, ptrdiff_t pairs,
                             int sign, int is_begun) {
   for (int b = 0; b < 2; ++b, made += apart, sums += apart)
@@ -175,7 +174,8 @@ GK_INLINE void GB(add_made)(const float *made, float *sums, ptrdiff_t apart, ptr
     }
 }
 
-/* Sums of a group for pairs of pixels, from its weights and the sums of their quarters. */
+/* Computes the sums of a group for pairs of pixels, from its weights and the sums of their
+ * quarters. */
 static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, const float *w,
                                   const float *sum, ptrdiff_t pairs) {
   const ptrdiff_t half = c->in.blocks / 2, at_once = GB(blocks_at_once)(c->step, half),
@@ -197,7 +197,7 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
           .x_block = k->apart,
           .w = matrix + b * row,
           .ahead = b + at_once < half ? matrix + (b + at_once) * row : next,
-          /* all tiles together ask for about a matrix */
+          /* all tiles together prefetch about one matrix */
           .ahead_step = tiles > FEW_TILES ? GB_LINE : 2 * GB_LINE,
           .blocks = half - b < at_once ? half - b : at_once,
           .last = GB_V,
@@ -218,8 +218,8 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
   }
 }
 
-/* Sums of a group to results: of one half of the pixels, n of them from number `p` of a chunk on.
- */
+/* Turns the sums of a group into results, for one half of the pixels: n of them, from number `p` of
+ * a chunk on. */
 static void GB(store_half)(const gb_call *c, const GB(strassen_work) *k, float *sums,
                            ptrdiff_t image, ptrdiff_t first, ptrdiff_t block, ptrdiff_t p,
                            ptrdiff_t n) {
@@ -260,7 +260,7 @@ static void GB(store_half)(const gb_call *c, const GB(strassen_work) *k, float *
   }
 }
 
-/* A group the direct way. */
+/* Computes a group directly. */
 static void GB(convolve_group)(const gb_call *c, ptrdiff_t image, ptrdiff_t first, ptrdiff_t n,
                                ptrdiff_t group) {
   const ptrdiff_t width = c->is_flat ? c->out.height * c->out.width : c->out.width;
@@ -276,8 +276,8 @@ static void GB(convolve_group)(const gb_call *c, ptrdiff_t image, ptrdiff_t firs
   }
 }
 
-/* Units are chunks of pixels, c->rows of an image, by some of the groups of channels out, c->strip
- * parts of these. */
+/* Units are chunks of pixels (an image has c->rows of them) by parts of the groups of channels out
+ * (there are c->strip parts). */
 void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t whole = c->out.channels / (GB_GROUP * GB_V),
                   groups = (c->out.blocks + GB_GROUP - 1) / GB_GROUP;

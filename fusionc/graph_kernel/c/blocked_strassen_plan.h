@@ -1,15 +1,15 @@
-/* Which products are made by Strassen's way, and what they need for it: made when a run has so many
- * pixels for the first time, since a session that never has should not keep it. */
+/* Which products use Strassen's algorithm, and the data that they need for it. The data is made
+ * when a run first has enough pixels, so a session that never has enough does not keep it. */
 
 static int gb_may_be_strassen(const gb_step *s) {
   return gb_kinds[s->op].is_matrix && s->strassen_from > 0;
 }
 
-/* Whether that takes less time on this processor, which follows from how fast it multiplies beside
- * how fast it reads. Measured were AMD's Zen 4, which is its family 25 with AVX-512 (0.90 to 0.97
- * of the direct way's time), its Zen 3, the same family without (three whole models: 1.00), and
- * Intel's Sapphire Rapids, which multiplies twice as fast (0.93 to 1.27). On others it is not
- * tried. */
+/* Whether Strassen's algorithm takes less time on this processor, which depends on its speed of
+ * multiplying relative to its speed of reading. Measured times, divided by the direct ones: 0.90 to
+ * 0.97 on AMD's Zen 4 (its family 25 with AVX-512), 1.00 on Zen 3 (the same family without AVX-512;
+ * three whole models), 0.93 to 1.27 on Intel's Sapphire Rapids, which multiplies twice as fast.
+ * Other processors do not use it. */
 static int gb_is_known_to_pay(void) {
 #if defined(__x86_64__)
   enum { FAMILY = 25, EXTENDED = 15, FEATURES = 7 };
@@ -24,15 +24,14 @@ static int gb_is_known_to_pay(void) {
 }
 
 static int gb_pays_strassen(void) {
-  /* a processor takes long to say what it is, where it is a virtual one */
+  /* the instruction that identifies a processor takes long on virtual machines */
   static _Atomic int pays = -1;
   if (pays < 0) pays = gb_is_known_to_pay();
   return pays;
 }
 
-/* Gives step k the sums of quarters of its weights, after a number for each group that says
- * whether its columns are even. Where there is no memory for them, all is computed the direct way.
- */
+/* Gives step k the sums of quarters of its weights, preceded by a number for each group that says
+ * whether its columns are even. If there is no memory for them, products are computed directly. */
 static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t in = c->in.channels, groups = c->out.channels / (GB_GROUP * state->width->vector);
   const ptrdiff_t group = GB_GROUP * state->width->vector * in,
@@ -50,8 +49,9 @@ static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   c->derived = made + first;
 }
 
-/* Whether a step is made by Strassen's way, where that pays: of fewer groups for a thread, the
- * factors of pixels take longer than is saved, which each thread makes for itself. */
+/* Whether a step uses Strassen's algorithm, on a processor where that saves time. Each thread makes
+ * the factors of pixels itself, so with few groups for each thread they take longer than is
+ * saved. */
 static int gb_is_strassen(const gb_width *width, const gb_call *c) {
   enum { GB_LEAST_GROUPS = 4 };
   const ptrdiff_t pixels = c->out.height * c->out.width,
@@ -62,9 +62,9 @@ static int gb_is_strassen(const gb_width *width, const gb_call *c) {
          GB_LEAST_GROUPS * gb_threads();
 }
 
-/* Some pairs of pixels at once, in an even number of chunks, so that two threads have as much to
- * do. Where the threads have not the same number of chunks, they divide the groups of blocks of
- * channels out. */
+/* Divides pairs of pixels into an even number of chunks, so that two threads have equal work. If
+ * threads would not have equal numbers of chunks, they divide the groups of blocks of channels out.
+ */
 static void gb_divide_strassen(const gb_width *width, gb_call *c) {
   enum { GB_MANY = 4 }; /* chunks for each thread */
   const ptrdiff_t pairs = (c->out.height * c->out.width + 1) / 2,

@@ -1,14 +1,14 @@
-/* Sums of a tile, of which each text makes functions. Where registers are few, gcc has to be told
- * what to do with them. */
+/* Sums of a tile, as code that each text instantiates. With few registers, gcc needs hints for
+ * their use. */
 
 /* Pixels that one pointer reaches with one distance; a second one reaches the others. */
 #define GB_HALF (GB_STEP == GB_V ? GB_TILE / 2 : GB_TILE)
-/* What gcc knows of a number is forgotten: it would keep for later turns what it finds to be the
- * same. */
+/* Makes gcc forget what it knows of a number, so that it does not keep equal values in registers
+ * for later iterations. */
 #define GB_FORGET(number) __asm__("" : "+r"(number))
 
-/* R pixels by O blocks of channels out; C channels of a block in. `pixel` is how far pixels lie
- * apart. */
+/* Sums of R pixels by O blocks of channels out, over C channels of each block in. `pixel` is the
+ * distance between pixels. */
 GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, const int O,
                        const int C) {
   const int step = C < GB_STEP ? C : GB_STEP, is_far = GB_HALF < R && !__builtin_constant_p(pixel);

@@ -1,6 +1,4 @@
-"""The C text that runs blocked programs: once for each width of vectors that processors of this
-kind have.
-"""
+"""The C text that runs blocked programs, compiled once for each width of vectors."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def families() -> tuple[str, ...]:
 
 
 def families_of(program: Program) -> frozenset[str]:
-    """What the steps of a program need."""
+    """The families that the steps of a program need."""
     return frozenset(family for step in program.steps if (family := _family_of(step)))
 
 
@@ -60,8 +58,9 @@ class _Width:
     floats: int
     target: str  # names their instructions to the compiler
     tile: int  # pixels by two blocks of channels that fit into registers
-    # numbers of pixels that have functions, for planar images and for each channel by itself: not
-    # all, as each function takes the compiler a while; rows are often a multiple of 7
+    # numbers of pixels that have functions, for planar images and for depthwise convolutions. Only
+    # some have one, because each function takes the compiler a while; rows are often a multiple
+    # of 7
     tiles: tuple[int, ...]
     by_lane: tuple[int, ...]
     step: int  # GB_STEP of blocked_tiles.h
@@ -106,8 +105,8 @@ def _each(numbers: Iterable[int]) -> str:
     return " ".join(f"f({n})" for n in numbers)
 
 
-# bytes that weights take of the first cache; the rest is for images. With AVX-512, what has to come
-# from the second cache costs 10 % of the time on Intel's processors.
+# bytes of the first-level cache for weights; the rest is for images. With AVX-512, reading weights
+# from the second-level cache instead costs 10 % of the time on Intel's processors.
 _OF_FIRST_CACHE = 16 << 10
 _OF_LARGER_FIRST_CACHE = 24 << 10
 _BY_LANE = (1, 2, 4, 7, 8)
@@ -144,8 +143,8 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 
 
 def width_texts(needed: Collection[str]) -> list[str]:
-    """The functions of steps for each width of vectors, which are the same in all libraries that
-    need these families: several texts each, those that take longest to compile first.
+    """The functions of steps for each width of vectors, as several texts. Texts that take longest
+    to compile come first. They are the same in all libraries that need these families.
     """
     bodies = [
         *("".join(map(header, names)) for names in _SUMS),
@@ -185,7 +184,7 @@ def _width_text(width: _Width, body: str, more: str = "") -> str:
 
 
 def running_text(needed: Collection[str]) -> str:
-    """What runs programs with these functions, after runtime.h."""
+    """The text that runs programs with these functions. It follows runtime.h."""
     widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
     return "".join(
         [

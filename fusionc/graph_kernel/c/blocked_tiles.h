@@ -3,16 +3,16 @@
  * GB_V floats are a vector; GB_MADD multiplies and adds, GB_PERMUTE gives each lane the element
  * whose number another vector has. GB_TILE pixels by two blocks of channels stay in registers;
  * GB_TILES and GB_SOME_TILES apply a macro to the numbers of pixels for which there are functions.
- * GB_STEP channels in are worked on between two looks whether there are more; weights of GB_NEAR
- * bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */
+ * GB_STEP channels in are processed between two tests whether there are more. GB_NEAR bytes of
+ * weights stay in the first-level cache. GB_IS_ASSEMBLED: whether GB(add_columns) is defined. */
 #define GB_LINE 16 /* floats in a line of a cache */
-/* pixels of a part that is any pixels, at most (gb_divide_pixels) */
+/* most pixels of a part that is not a row (gb_divide_pixels) */
 #define GB_PART (9 * GB_TILE)
-#define GB_ASKED (GB_IS_ASSEMBLED ? 2 : 4) /* lines that a tile asks for in each step */
-/* so many tiles ask for the next weights, 2 lines more in each step */
+#define GB_ASKED (GB_IS_ASSEMBLED ? 2 : 4) /* lines that a tile prefetches in each step */
+/* how many tiles prefetch the next weights, 2 lines in each step */
 #define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE))
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
-/* in a tensor, which may lie anywhere */
+/* a vector in a tensor, which need not be aligned */
 typedef float GB(loose) __attribute__((vector_size(4 * GB_V), aligned(4)));
 typedef int32_t GB(bits) __attribute__((vector_size(4 * GB_V), aligned(4)));
 
@@ -25,21 +25,21 @@ typedef struct {
   ptrdiff_t blocks, last, rows, columns;
   const int32_t *sources; /* where each lane finds the first channel of its group */
   const float *ahead;     /* weights that are read soon, from slower memory. NULL: none */
-  /* how far on a tile asks for them after a step, and after all of these */
+  /* how far the prefetched address advances after a step, and after all steps */
   ptrdiff_t ahead_step, asked;
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */
-  int is_begun;       /* they begin with what is at y */
+  int is_begun;       /* sums begin with the numbers at y */
   float *y;
   ptrdiff_t y_pixel, y_block;
   const float *residual; /* NULL where there is none */
   ptrdiff_t residual_pixel, residual_block;
   const gb_step *step;  /* for its activation; NULL: sums alone */
-  const int32_t *lanes; /* which channels there are of the last block; NULL: all */
+  const int32_t *lanes; /* the mask of the channels of the last block; NULL: all */
 } GB(tile);
 
 GK_INLINE GB(vec) GB(load)(const float *p) { return *(const GB(vec) *)p; }
 GK_INLINE GB(vec) GB(load_loose)(const float *p) { return (GB(vec))*(const GB(loose) *)p; }
-/* x + 0 were another number where x is -0 */
+/* x - 0, because x + 0 would change -0 */
 GK_INLINE GB(vec) GB(all)(float x) { return x - (GB(vec)){0}; }
 
 /* x within bounds, and NaN for NaN */
@@ -47,11 +47,10 @@ GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) {
   return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x));
 }
 
-/* For each pixel of a tile, one after the other: in a loop their sums would be in memory. */
+/* For each pixel of a tile. The loop is unrolled; otherwise the sums would be in memory. */
 #define GB_FOR_PIXELS(r) _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r)
 
-/* Whether nothing is left to do after `finish`: activations of a few instructions are applied
- * there, in registers. */
+/* Whether `finish` completes a step. It applies activations of a few instructions in registers. */
 GK_INLINE int GB(is_finished)(const gb_step *s) {
   return !s || ((s->activation <= GB_CLIP || s->activation == GB_HARD_SWISH ||
                  s->activation == GB_CLIP_SWISH) &&
@@ -62,8 +61,7 @@ GK_INLINE int GB(is_finished)(const gb_step *s) {
 GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const float *residual,
                           const int32_t *lanes, const int R) {
   const gb_step *s = t->step;
-  /* an infinite number times a weight of zero is none, and would reach all channels from where none
-   * is */
+  /* infinity times a zero weight is NaN, which would spread from unused lanes to all channels */
   if (lanes)
     GB_FOR_PIXELS(r) sums[r] = (GB(vec))((GB(bits))sums[r] & *(const GB(bits) *)lanes);
   if (residual && !(s && s->after))
@@ -80,12 +78,12 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
   GB_FOR_PIXELS(r) *(GB(loose) *)(y + r * t->y_pixel) = (GB(loose))sums[r];
 }
 
-/* Channels of the last block that sums have to be made of; later ones are zero. */
+/* How many channels of the last block sums have to include; later ones are zero. */
 GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) {
   return (channels - 1) % GB_V / GB_STEP * GB_STEP + GB_STEP;
 }
 
-/* tiles side by side; the pointers then are after the last one */
+/* computes tiles side by side; moves the pointers past the last one */
 typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count);
 
 /* A function of tiles of r pixels. */
@@ -100,16 +98,16 @@ typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count);
     }                                                        \
   }
 
-/* The functions by pixels, for one block of channels out and for two: of pixels side by side, of
- * others, of planar images. NULL for numbers of pixels that have no function. */
+/* The functions by number of pixels, for one block of channels out and for two. There are tables
+ * for pixels side by side, for others, and for planar images. NULL for numbers of pixels that
+ * have no function. */
 extern GB(tile_function) *const GB(near_tiles)[][GB_TILE + 1], *const GB(far_tiles)[][GB_TILE + 1];
 extern GB(tile_function) *const GB(first_tiles)[][GB_TILE + 1];
 
-/* Sums of n pixels that lie one after the other, in tiles that are about equal, of `longest` pixels
- * at most. */
+/* Sums of n consecutive pixels, in tiles of about equal length, of at most `longest` pixels. */
 GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles,
                                       const uint32_t longest) {
-  uint32_t count, r; /* which a processor divides faster */
+  uint32_t count, r; /* 32 bits, because a processor divides these faster */
   for (uint32_t left = (uint32_t)n; left > 0; left -= count * r) {
     const uint32_t times = (left + longest - 1) / longest;
     r = left / times;
@@ -124,9 +122,8 @@ GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function
 
 /* Applies the activation of a step to n floats. */
 void GB(activate)(float *p, ptrdiff_t n, const gb_step *s);
-/* What `finish` leaves to do to n pixels side by side, which are in the nearest cache. */
+/* Does the rest of `finish` for n pixels side by side, which are in the first-level cache. */
 void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const float *residual);
-/* Sums of n pixels that lie one after the other, for some blocks of channels, with all that is to
- * be done to them. `t` is not that of these pixels any more: a copy of it would take as long as a
- * tile. */
+/* Computes n consecutive pixels completely, for some blocks of channels. Afterwards `t` is changed:
+ * copying it would take as long as a tile. */
 void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks);

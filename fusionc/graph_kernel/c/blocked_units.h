@@ -1,15 +1,15 @@
-/* How steps are cut into units, and about how long they take. */
-/* bytes of an image that are read for all blocks before the next ones are */
+/* How steps are divided into units, and estimates of their time. */
+/* bytes of an image that are read for all blocks before the next bytes are */
 enum { GB_STRIP = 512 << 10 };
 
-/* Whether pixels lie without a gap from row to row. */
+/* Whether rows of pixels have no gaps between them. */
 static int gb_is_flat(const gb_image *image) {
   return !image->data || image->row == image->width * image->pixel;
 }
 
-/* Whether a step makes each pixel from the same one alone, whichever row that is in, and rows have
- * no gaps between them. A convolution may make some that have: where they are so short that tiles
- * are not full, that they are moved costs less. */
+/* Whether a step computes each pixel from the same one, so that rows do not matter, and rows
+ * have no gaps between them. The rows of a convolution's result may have gaps if they are so
+ * short that moving pixels costs less than partly filled tiles. */
 static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
   const gb_step *s = c->step;
   const gb_kind *kind = &gb_kinds[s->op];
@@ -21,25 +21,24 @@ static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
          (kind->second_is_pixel || gb_is_flat(&c->in2));
 }
 
-/* Parts of all pixels, each of about eight tiles, nine at most (GB_PART). Where there are few
- * parts, there are about as many for each thread. */
+/* Divides all pixels into parts of about eight tiles, at most nine (GB_PART). If there are few
+ * parts, threads get about equal numbers of them. */
 static void gb_divide_pixels(const gb_width *width, gb_call *c, ptrdiff_t pixels, int is_in_tiles) {
   enum { GB_FEW = 4 }; /* parts for each thread */
   const ptrdiff_t most = 8 * width->tile, threads = gb_threads(), left = pixels % most;
-  /* a few pixels alone are no part */
+  /* a few remaining pixels are not a part of their own */
   ptrdiff_t parts = pixels / most + (left >= width->tile / 2 || pixels < most);
   if (parts < GB_FEW * threads && pixels >= threads * width->tile)
     parts = gb_rounded(parts, threads);
-  /* whole ones take least for a pixel */
+  /* whole tiles take the least time for a pixel */
   c->part = gb_rounded((pixels + parts - 1) / parts, is_in_tiles ? width->tile : 1);
   c->rows = c->part ? (pixels + c->part - 1) / c->part : 0;
 }
 
-/* How many parts each block has before any has the next: of one image as many as each thread has,
- * so that it finds in its own cache what it has made in the step before. Of convolutions about so
- * many that what is read of them stays in that cache, but a multiple for all threads; where there
- * are more weights for each channel in than pixels, each thread reads some of the weights instead,
- * and all pixels. */
+/* How many parts are computed for all blocks before the next parts are. For one image, it is each
+ * thread's share, so that a thread finds in its cache what it computed in the preceding step. For
+ * convolutions, it is about as many as the cache holds, as a multiple for all threads. If a channel
+ * in has more weights than pixels, each thread reads all pixels and only some of the weights. */
 static ptrdiff_t gb_strip_of(const gb_call *c, int is_convolution) {
   const gb_step *s = c->step;
   const ptrdiff_t threads = gb_threads(),
@@ -62,7 +61,7 @@ static ptrdiff_t gb_pairs(const gb_call *c) {
   return (c->out.blocks / c->step->group + 1) / 2 * c->step->group;
 }
 
-/* Cuts a step into parts of so many blocks, or pairs of blocks, of channels. */
+/* Divides a step into parts of blocks, or pairs of blocks, of channels. */
 static void gb_divide_into(const gb_width *width, gb_call *c, ptrdiff_t blocks,
                            int is_convolution) {
   c->is_flat = gb_is_by_pixel(width, c);
@@ -78,7 +77,8 @@ static void gb_divide_into(const gb_width *width, gb_call *c, ptrdiff_t blocks,
   c->units = c->out.batch * blocks * c->rows;
 }
 
-/* Elements that a step makes; elements of its kernel; products in a nanosecond. */
+/* The number of elements that a step makes, of elements of its kernel, of products in a nanosecond.
+ */
 static double gb_made(const gb_call *c) {
   return (double)c->out.batch * (double)c->out.height * (double)c->out.width *
          (double)c->out.channels;
@@ -87,13 +87,13 @@ static double gb_taps(const gb_step *s) { return (double)s->kernel[0] * s->kerne
 static double gb_speed(const gb_width *width) { return 4.0 * width->vector; }
 
 enum {
-  GB_TASK_NS = 4000, /* about what a task takes at least: much more than to begin it */
-  /* for each thread at most: with 8 of them the last one is waited for, more than these gain
+  GB_TASK_NS = 4000, /* about the least time of a task: much more than it takes to begin one */
+  /* most tasks for each thread: with only 8, threads wait for the last one; more than 24 gain
      nothing */
   GB_TASKS = 24,
 };
 
-/* How many tasks a step is cut into: none takes much less than GB_TASK_NS. */
+/* How many tasks a step is divided into. None takes much less than GB_TASK_NS. */
 static ptrdiff_t gb_tasks_of(double ns, ptrdiff_t most) {
   return ns > (double)GB_TASK_NS * (double)most ? most
          : ns > 2.0 * GB_TASK_NS                ? (ptrdiff_t)(ns / GB_TASK_NS)

@@ -1,5 +1,5 @@
-/* What there is for one width of vectors. The functions of kinds are generated lists: those that no
- * program needs are not compiled. */
+/* The functions for one width of vectors. The lists of the kinds' functions are generated;
+ * functions that no program needs are not compiled. */
 #if GB_HAS_STRASSEN
 gb_task GB(strassen);
 ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels);

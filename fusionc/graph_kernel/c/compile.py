@@ -39,9 +39,9 @@ FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-# Optimizations that gcc may skip, without which kernels are as fast. Bodies of loops then compile
-# in half the time (benchmarks/compile_time.py). Their cost model is that of -O3, which alone turns
-# loops over rows of unknown strides into vectors. -fno-expensive-optimizations would save another
+# Optimizations that gcc may skip: kernels are as fast without them, and bodies of loops compile in
+# half the time (benchmarks/compile_time.py). The cost model is that of -O3, because only that one
+# vectorizes loops over rows of unknown strides. -fno-expensive-optimizations would save another
 # eighth, but gcc would no longer write vzeroupper after vectors: calls of the C library would take
 # up to fifty times as long, and onnxruntime's next operator would be slower.
 _LESS = {
@@ -58,8 +58,8 @@ _LESS = {
 _LONGEST = 900.0  # seconds for one text; the longest seen took 30
 _LONGEST_ANSWER = 60.0  # seconds for the compiler's version
 
-# Instructions that every such processor has: some distributions build their compiler for newer
-# ones. A kernel itself chooses between its functions for newer processors.
+# Only instructions that every x86-64 processor has: the compilers of some distributions target
+# newer processors by default. At run time a kernel chooses its functions for newer processors.
 _OLDEST = ("-march=x86-64",) if platform.machine() in ("x86_64", "AMD64") else ()
 
 
@@ -182,8 +182,8 @@ class _Job:
 
     def __init__(self, number: int, unit: Unit, folder: Path, kept: Path | None) -> None:
         self.unit = unit
-        # An object contains the name of its source, so that of a kept one must not depend on what
-        # it is linked with.
+        # An object contains the name of its source, so the name of a kept object must not depend
+        # on the texts that it is linked with.
         name = f"kernels{number}" if kept is None else kept.stem
         self.source = folder / f"{name}.c"
         self._object = self.source.with_suffix(".o")
@@ -196,7 +196,7 @@ class _Job:
         return ["-c", "-o", str(self._object), str(self.source)]
 
     def kept_object(self) -> Path:
-        """The object, after it was put in its place."""
+        """The object, after moving it to the place where it is kept."""
         if self._kept is None:
             return self._object
         if self.is_missing:
@@ -245,7 +245,7 @@ class _Compiler:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    # a driver starts other programs, which are ended with it
+                    # a compiler driver starts other programs; this lets all be ended together
                     start_new_session=True,
                 )
             except OSError as error:

@@ -32,14 +32,14 @@ typedef struct {
   short divisible; /* whether parts of a row can be computed separately: nothing is reduced */
   int scratch;     /* bytes for each element of a row */
   int cost;        /* of an element, in 1/16 ns */
-  int scalar;      /* its first one among those of the kernel */
+  int scalar;      /* the index of its first scalar in the kernel's scalars */
 } gk_form;
 
 /* The operators of an area as a model, whose inputs and outputs are p0, p1, … */
 typedef struct {
   const char *model;
   size_t bytes;
-  _Atomic(void *) session; /* that runs them, once it is created */
+  _Atomic(void *) session; /* runs them; NULL until it is created */
 } gk_operators_of;
 
 typedef struct gk_kernel {

@@ -101,7 +101,7 @@ class LoopNestText:
     def form(self, first_scalar: int) -> tuple[str, str]:
         """The table of accesses, and the initializer of the gk_form.
 
-        `first_scalar` is the place of its first scalar among those of the kernel.
+        `first_scalar` is the index of its first scalar in the kernel's scalars.
         """
         rows = []
         for access, stride in zip(self.accesses, self._strides, strict=True):
@@ -281,7 +281,7 @@ class LoopNestText:
             inner.append(f"v{step.number} = {result};")
         inner += self._inner_stores(parts, part, phase)
         loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
-        # one sum waits for the last one; several vectors of sums do not wait for each other
+        # each addition to one sum waits for the last one; several vectors of sums are independent
         if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps):
             clauses = f" simdlen(32){clauses}"
         return _simd(clauses, loop, inner)

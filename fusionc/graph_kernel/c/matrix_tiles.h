@@ -11,11 +11,11 @@
 #endif
 
 #if GB_HAS_INTRINSICS
-/* Integers next to 16 floats. Far numbers become 65536, which packing to bytes saturates: beyond
- * 32 bits the instruction would give the smallest integer. */
+/* The integers nearest to 16 floats. Larger numbers become 65536, which packing to bytes saturates;
+ * for numbers beyond 32 bits the instruction would give the smallest integer. */
 #define GB_TO_INTEGERS(x) _mm512_cvtps_epi32(_mm512_min_ps(x, _mm512_set1_ps(65536.0f)))
 
-/* How tiles were configured before: other code of the thread may use them, too. */
+/* The former configuration of the tiles, because other code of the thread may use them, too. */
 typedef struct {
   unsigned char config[64];
 } gb_tile_state;

@@ -27,7 +27,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 _MOST_ACCESSES = 128
 _MOST_TENSORS = 64
 _UNIT = 12_000  # characters of loops in one text: enough to be worth another run of the compiler
-_PLAIN = 16  # so many characters of tables and sizes compile as fast as one character of loops
+_PLAIN = 16  # this many characters of tables and sizes compile as fast as one character of loops
 _NAME = "GK_NAME"  # replaced by the name of a kernel's functions when its text is complete
 
 

@@ -48,9 +48,9 @@ class ReadFlags:
 def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
     """The flags of the environment variable if it is set, else those of `option`.
 
-    Unless the flags have a level, graph kernel fusion runs at level 2 if it `is_enabled`, or if
-    that is open (None) and a flag asks for it; a flag that only switches passes of the registry
-    does not.
+    If the flags set no level, graph kernel fusion runs at level 2 if it `is_enabled`. If that is
+    None, it runs if a flag asks for it. A flag that only switches passes of the registry does not
+    ask for it.
     """
     variable = os.environ.get(VARIABLE)
     raw = (option if variable is None else variable) or ""

@@ -1,4 +1,4 @@
-"""The libraries that this user's fusionc has compiled, the only ones that it loads unasked.
+"""The libraries that this user's fusionc has compiled. It loads no others without permission.
 
 The folder and every library in it must belong to the user and be closed to others; otherwise they
 are not used. A file is named KEY.DIGEST.so (or .o): the key identifies its sources, and the digest

@@ -107,8 +107,8 @@ class KernelLibrary:
         return source(areas) if self.file is not None and areas else ""
 
     def require_loadable(self) -> None:
-        """Raise FusioncError if onnxruntime cannot load the library, which its compiler causes, not
-        an area.
+        """Raise FusioncError if onnxruntime cannot load the library. The cause is then the
+        compiler, not an area.
         """
         if self.file is None:
             return

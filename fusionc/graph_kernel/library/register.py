@@ -13,7 +13,7 @@ from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import SUFFIX, has_areas, library_for
 
 _ELF_64 = b"\x7fELF\x02\x01"  # with 64 bits, little-endian
-# where its headers of sections are, which are last, how large each is, and how many
+# fields of the ELF header: offset, entry size and number of the section headers, which come last
 _ELF = Struct("<40xQ10xHH2x")
 # session options → the library that they have
 _REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
@@ -69,7 +69,7 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
 
 
 def _is_cut_off(library: Path) -> bool:
-    """Whether an ELF file ends before its last part: the system would kill the process when it
+    """Whether an ELF file ends before its last part. The system would kill the process when it
     reads the missing part.
     """
     with open(library, "rb") as file:

@@ -162,13 +162,13 @@ def _rules() -> dict[str, Rule]:
 
 
 def _extreme(name: str) -> Rule:
-    """The maximum or minimum. Of two zeros it is onnxruntime's: the constant or second one, for
-    float16 the other one.
+    """The maximum or minimum. Of zeros with different signs it takes the same one as onnxruntime:
+    the constant or second one; for float16 the other one.
     """
 
     def rule(call: Call, x: Step, y: Step) -> Step:
         is_first = (x.constant is not None and y.constant is None) != _is_half(call.ctype)
-        operands = (y, x) if is_first else (x, y)  # of two zeros the second one is taken
+        operands = (y, x) if is_first else (x, y)  # the function takes the second of two zeros
         return call.op(f"gk_{name}_$({{0}}, {{1}})", *operands, cost=2, types=_NUMBERS)
 
     return rule

@@ -129,7 +129,7 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
         digits = _digits(old, inner, size)
         variable = index.lone
         if digits is not None and len(digits) > 1:
-            if variable is None or variable.extent != size:  # it walks along a part of the axis
+            if variable is None or variable.extent != size:  # the index covers a part of the axis
                 break
             raise SplitWanted(variable, digits)
         inner *= size

@@ -43,7 +43,7 @@ def blocked_locations(
 ) -> list[AreaLocation]:
     """The areas of a graph, whether or not they save time, without operators that are left out.
 
-    Each has at least one convolution or product. Of those of bfloat16, some stay in float32.
+    Each has at least one convolution or product. `stays_wide` selects those that stay in float32.
     """
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
     # operators that no cluster can use would keep others apart
@@ -100,8 +100,8 @@ def _fitting(
     useless: Callable[[Sequence[Node]], list[Node]],
     with_others: Callable[[Iterable[Node]], set[Node]],
 ) -> list[AreaLocation]:
-    """The areas of these operators that remain when those that do not fit are taken away, and with
-    them others.
+    """The areas of these operators, without those that do not fit. `with_others` gives the
+    operators that have to be removed together with unfit ones.
     """
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
@@ -115,13 +115,13 @@ def _fitting(
 
 
 def _without_shared(location: AreaLocation) -> AreaLocation:
-    """The location of an area that leaves dequantizations where they are that others need, too."""
+    """The location, changed so that dequantizations that other operators need stay in the model."""
     shared = _shared(location.nodes)
     return replace(location, nodes=tuple(node for node in location.nodes if node not in shared))
 
 
 def _shared(nodes: Sequence[Node]) -> set[Node]:
-    """The dequantizations that operators outside need as well: the area has its own."""
+    """The dequantizations that operators outside need as well. The area has copies of them."""
     inside = set(nodes)
     return {
         node
@@ -132,7 +132,7 @@ def _shared(nodes: Sequence[Node]) -> set[Node]:
 
 
 def _may_be_inside(node: Node) -> bool:
-    """Whether an operator alone could be in a cluster, whatever comes before it."""
+    """Whether an operator by itself could be in a cluster, whatever precedes it."""
     is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
     if not is_known or node.bodies or None in node.outputs:
         return False

@@ -1,10 +1,10 @@
 """Cluster: the largest groups of operators that kernels can contain and that can become one without
 a cycle.
 
-Every operator gets a level: the number of times that, on the longest path to it, operators that can
-be in a cluster alternate with others. A path through an operator outside never returns to the same
-level, so neighbours of one level are a group, and all groups together are free of cycles. This
-takes linear time.
+Every operator gets a level. On each path to it, count how often operators that can be in a cluster
+alternate with others; the level is the largest count. A path through an operator outside never
+returns to the same level. So neighbours of one level are a group, and all groups together are free
+of cycles. This takes linear time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _raise(
     ):
         return
     same = [maker for maker in makers[node] if maker in members and levels[maker] == levels[node]]
-    if all(len(users[maker]) == 1 for maker in same):  # these can follow
+    if all(len(users[maker]) == 1 for maker in same):  # these can move up with it
         levels[node] = highest
 
 

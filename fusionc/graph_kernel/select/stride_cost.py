@@ -18,7 +18,7 @@ _LEAST_GATHERED = 4  # bytes
 
 
 def stride_cost(text: LoopNestText, nest: LoopNest, info: AreaInfo) -> int:
-    """What reading an element adds, if a nest of loops reduces what does not lie side by side."""
+    """The additional cost of an element if a nest of loops reduces elements that lie apart."""
     if not any(step.reduction for step in nest.steps.made):
         return 0
     reads = [access for access in text.accesses if _is_strided(text, access)]

@@ -30,7 +30,7 @@ from fusionc.graph_kernel.select.stride_cost import stride_cost
 # seconds that onnxruntime spends on an operator in addition to computing; with a kernel's shapes
 _LAUNCH = 0.7e-6
 _DOUBT = 0.05  # error of a kernel's estimate, as a share of the time of its operators
-_UNKNOWN = 64  # the size of a symbol without one
+_UNKNOWN = 64  # the size to assume for a symbol
 _MOST_CHANGED = 8  # symbols for which another size is tried
 _MOST_TRIED = 300  # sizes that are tried for each
 _NEAR = 256 * 1024  # bytes that stay in the near caches until the next operator reads them

@@ -1,4 +1,4 @@
-"""A normalization that is quantized: its scale takes that of QuantizeLinear."""
+"""Normalizations before a QuantizeLinear, whose scale is folded into that of the normalization."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def quantized(value: Formula) -> OpFormula:
 
 
 def move_scale(m: Match, new: Tape) -> tuple[Edge, Edge, Edge | None]:
-    """The scale of the normalization divided by that of QuantizeLinear, then 1, and one zero point.
+    """The new scale of the normalization (the old one divided by that of QuantizeLinear), the new
+    scale of QuantizeLinear, which is 1, and its zero point.
 
-    Refuses if the results would not be the same bit by bit: if the scale of QuantizeLinear is not
-    a power of two.
+    Refuses if the scale of QuantizeLinear is not a power of two, because the results would not be
+    the same bit by bit.
     """
     m.gamma.require_type(np.float32)
     m.scale.require_type(np.float32)
@@ -53,7 +54,7 @@ def _require_last_axis(m: Match, gamma: Array, factor: Array) -> None:
 
 
 def _one_zero_point(m: Match, new: Tape) -> Edge | None:
-    """The zero point as one number. Refuses different ones."""
+    """The zero point as one number. Refuses zero points that differ."""
     zero: Edge | None = m.zero
     array = None if zero is None else zero.constant()
     if zero is None or zero.shape == ():

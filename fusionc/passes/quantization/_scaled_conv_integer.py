@@ -19,8 +19,8 @@ SCALED = either(SUM * (var("s") * t), (SUM * var("s")) * t, (SUM * t) * var("s")
 
 
 def one_for_each_channel(value: Edge, weights: Edge, new: Tape) -> Edge:
-    """A constant that broadcasts into the result of a convolution, as one number or a vector with
-    one for each channel. Refuses another one.
+    """A constant that broadcasts into the result of a convolution, as one number or as a vector
+    with a number for each channel. Refuses other values.
     """
     array = array_of(value)
     rank = len(dims_of(weights))

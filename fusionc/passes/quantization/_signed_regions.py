@@ -1,9 +1,10 @@
-"""Regions of 8-bit integers that must have one signedness, and the one that is fast.
+"""Regions of 8-bit integers that must have one signedness, and the signedness that is fast.
 
-A region holds the values between operators that know a zero point: what a QuantizeLinear makes,
-what a Reshape makes of that, up to the DequantizeLinear. Its zero points move with its values. A
-QLinearConv has its data and its result in one region. Regions on both sides of an operator that
-runs in integers if both are of one type are one component: all of them change, or none.
+A region holds the values between operators that have zero points: for example the result of a
+QuantizeLinear, the result of a Reshape of it, up to the DequantizeLinear. Its zero points are
+shifted with its values. The data and the result of a QLinearConv are in one region. Some operators
+run in integers only if the regions on both sides have one type: such regions form a component, and
+either all of them change or none.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ from fusionc.rewrite.soundness import node_in
 from fusionc.runtime.processor import has_vnni
 
 _SAFE = 64  # weights up to this size cannot saturate a sum of two products in 16 bits
-# Products that are slower by as much as a conversion takes: for each element, and for its operators
+# The cost of a conversion, as the number of products that lose the same time in the slow
+# signedness: for each element, and for each conversion as a whole
 _PER_ELEMENT = 7
 _PER_CONVERSION = 1 << 15
 _AS_IT_IS = Wiring()
@@ -58,7 +60,7 @@ _AS_IT_IS = Wiring()
 
 @dataclass(frozen=True)
 class _Vote:
-    """What a product that reads a region is fast with, and its other operand."""
+    """The type of a region with which a product that reads it is fast, and the other operand."""
 
     fast: int
     other: Edge | None
@@ -92,7 +94,7 @@ class SignedRegion:
 
     @property
     def outputs(self) -> list[Edge]:
-        """What its operators make for others; all of it, if the region must stay."""
+        """The results of its operators that others read; all results if the region must stay."""
         made = [value for node in self.ordered for value in node.outputs if value is not None]
         inner = set(self.values).difference(self.handed_back)
         return [value for value in made if self.obstacle or value not in inner]
@@ -101,7 +103,8 @@ class SignedRegion:
 def regions_to_change(graph: Graph) -> list[SignedRegion]:
     """The regions that are fast with the other signedness, in the order of the graph.
 
-    One that must stay has its obstacle, and so has each that could change only with it.
+    A region that must stay has an obstacle. Each region that could change only with it has one,
+    too.
     """
     if not any(map(graph.by_operator.get, KERNELS)):
         return []
@@ -112,13 +115,13 @@ def regions_to_change(graph: Graph) -> list[SignedRegion]:
 
 
 def is_given(value: Edge) -> bool:
-    """Whether the maker of a value stays as it is, so that another type must be made of it."""
+    """Whether the maker of a value stays as it is, so that the value must be converted."""
     maker = value.producer
     return not value.is_constant and (maker is None or maker.operator in KEPT)
 
 
 def data_places(node: Node) -> tuple[int, ...]:
-    """The inputs that hold integers with a zero point, or such that are only moved."""
+    """The inputs that hold integers: with a zero point, or only to be moved."""
     kernel = kernel_of(node.operator, len(node.inputs))
     if kernel is not None:
         return tuple(operand.value for operand in kernel.operands)
@@ -158,7 +161,7 @@ def zero_point(node: Node, place: int) -> Array | None:
 
 
 def _regions_of(graph: Graph) -> dict[Edge, SignedRegion]:
-    """All regions of a graph, by the value that stands for each."""
+    """All regions of a graph, each by the value that represents it."""
     values = dict.fromkeys(_values_of(graph))
     sets = DisjointSets[Edge]()
     for node in graph.nodes:
@@ -175,7 +178,7 @@ def _regions_of(graph: Graph) -> dict[Edge, SignedRegion]:
 
 
 def _values_of_one_type(node: Node) -> list[Edge | None]:
-    """The integers that an operator reads and makes in one type, as long as it is that operator."""
+    """The integers that an operator requires to be of one type by its definition."""
     if node.domain == "" and node.op in CARRIED:
         made = node.outputs if node.op == "Split" else node.outputs[:1]
         return [*(node.inputs[at] for at in data_places(node) if at < len(node.inputs)), *made]
@@ -195,7 +198,7 @@ def _values_of(graph: Graph) -> Iterator[Edge]:
 
 
 def _type_of(value: Edge) -> int:
-    """The element type, which a zero point says where nothing is inferred for an operator."""
+    """The element type. If none is inferred for an operator, its zero point has the type."""
     if value.elem_type or value.producer is None:
         return value.elem_type
     maker = value.producer
@@ -225,8 +228,8 @@ def _read_maker(region: SignedRegion, value: Edge, graph: Graph) -> None:
 
 
 def _read_users(region: SignedRegion, value: Edge, graph: Graph) -> None:
-    """Note who reads a value, and what keeps it from changing."""
-    is_made = not (value.is_constant or is_given(value))  # else others read it as it is
+    """Note the operators that read a value, and any obstacle to changing it."""
+    is_made = not (value.is_constant or is_given(value))  # else others can read the original
     obstacles = [_reason_to_keep(value)] if is_made else []
     for user in value.outputs:
         places = _places_of(value, user)
@@ -262,7 +265,7 @@ def _reason_to_stay(user: Node, places: Sequence[int], graph: Graph) -> str:
 
 
 def _reason_to_share(constant: Edge) -> str:
-    """Why a constant that others read as it is must not be there a second time."""
+    """Why a constant that others read unchanged must not be duplicated; "" if it may."""
     return SHARED if would_double(constant, math.prod(dims_of(constant))) else ""
 
 
@@ -323,7 +326,7 @@ def _has_fixed_sizes(value: Edge) -> bool:
 
 
 def _has_fit_scale(quantization: Node) -> bool:
-    """Whether the integer operators that onnxruntime may make around it can run."""
+    """Whether its scale suits the integer operators that onnxruntime may make around it."""
     if quantization.operator in DEQUANTIZE:
         cores = [user for user, _ in _readers(quantization.outputs[0])]
     else:
@@ -333,7 +336,7 @@ def _has_fit_scale(quantization: Node) -> bool:
 
 
 def _readers(value: Edge | None) -> Iterator[tuple[Node, Edge]]:
-    """Who reads a value, what moves it aside, and which value that is for them."""
+    """The operators that read a value, also after it was moved, and the value that each reads."""
     reached = [] if value is None else [value]
     for _ in range(FAR):
         users = [(user, read) for read in reached for user in read.outputs if user.domain == ""]
@@ -343,7 +346,7 @@ def _readers(value: Edge | None) -> Iterator[tuple[Node, Edge]]:
 
 
 def _core_before(value: Edge | None) -> Node | None:
-    """The operator that computes a value, before those that limit or move it."""
+    """The operator that computes a value, not counting later ones that only limit or move it."""
     maker = None if value is None else value.producer
     for _ in range(FAR):
         if maker is None or maker.op not in PASSED | {"Relu", "Clip"} or maker.inputs[0] is None:
@@ -353,7 +356,7 @@ def _core_before(value: Edge | None) -> Node | None:
 
 
 def _comes_back(region: SignedRegion, graph: Graph) -> bool:
-    """Whether what the region makes leads through other operators into the region again."""
+    """Whether a path from the region leads through other operators back into it."""
     last = max((node.position for node in region.nodes), default=0)
     stack = [user for node in region.nodes for user in _users(node)]
     outside: set[Node] = set()
@@ -374,7 +377,7 @@ def _users(node: Node) -> list[Node]:
 
 
 def _votes_of(user: Node, place: int) -> Iterator[_Vote]:
-    """What the products want that read a value, at once or once it is dequantized."""
+    """The votes of the products that read a value, directly or after a DequantizeLinear."""
     kernel = kernel_of(user.operator, len(user.inputs))
     operands = () if kernel is None else kernel.operands
     for operand in operands:
@@ -395,7 +398,7 @@ def _votes_of_product(product: Node, dequantized: Edge) -> Iterator[_Vote]:
 
 
 def _components_of(graph: Graph, regions: dict[Edge, SignedRegion]) -> list[list[SignedRegion]]:
-    """The regions that operators between them want of one type."""
+    """The components: regions that operators between them need to have one type."""
     by_value = {value: root for root, region in regions.items() for value in region.values}
     sets = DisjointSets[Edge]()
     for node in graph.nodes:
@@ -418,7 +421,7 @@ def _data_of_one_type(node: Node) -> Iterator[Edge | None]:
 
 
 class _Decisions:
-    """Which regions change: first unsigned weights, then all that is computed, then weights."""
+    """Decides which regions change: unsigned weights first, then computed values, then weights."""
 
     def __init__(
         self, regions: dict[Edge, SignedRegion], components: list[list[SignedRegion]]
@@ -434,7 +437,7 @@ class _Decisions:
         self._decide(weights, self._wants_signed)
 
     def changes(self, region: SignedRegion) -> bool:
-        """Whether the other type is wanted, be there an obstacle or not."""
+        """Whether the other type is preferred, regardless of obstacles."""
         return self._target.get(id(region), region.elem_type) != region.elem_type
 
     def _decide(
@@ -484,7 +487,7 @@ class _Decisions:
         return SATURATES
 
     def _is_small(self, value: Edge, target: int) -> bool:
-        """Whether weights are small once they are signed, or stay unsigned."""
+        """Whether weights would be small after they became signed, or would stay unsigned."""
         array = value.constant()
         if target == UNSIGNED and value.elem_type == UNSIGNED:
             return True

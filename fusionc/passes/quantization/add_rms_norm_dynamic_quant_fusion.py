@@ -23,7 +23,7 @@ from fusionc.rewrite import (
 )
 from fusionc.rewrite.pattern import Formula
 
-# QuantizeLinear makes it of NaN only: the largest element of a row becomes ±127.
+# Only NaN is quantized to this number, because the largest element of a row becomes ±127.
 _NONE = -128
 _HALF_NORM = either(
     op.Cast(rms_norm(op.Cast(SUM, to=TensorProto.FLOAT))),
@@ -55,15 +55,15 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
     """The quantization of each row by its largest element becomes QuantizeLinear.
 
     before   s = ReduceMax(Abs(x)) / 127 over the last axis; Cast(Round(x / s)) to int8; also with a
-             Clip to the numbers of int8, and with a lower bound for s. x is TorchAir's root mean
-             square normalization of a sum, also scaled, flattened or cast to float32 in between, or
-             anything else
-    after    q = QuantizeLinear(x, s): of blocks as long as the last axis if all dimensions are
-             known (onnxruntime wants at least one block), else of the rows, which become one axis
-             first; then Where(q = −128, 0, q)
+             Clip to the range of int8, and with a lower bound for s. x is usually TorchAir's root
+             mean square normalization of a sum, which may be scaled, flattened or cast to float32
+             in between; but any x matches
+    after    q = QuantizeLinear(x, s), then Where(q = −128, 0, q). If all dimensions are known, it
+             quantizes blocks as long as the last axis (onnxruntime wants at least one block);
+             otherwise rows, after a Reshape to a matrix
     refuses  opset below 14; a last axis of unknown length; rank 1; elements other than float32;
              other bounds; a lower bound for s that is not one number; other targets
-    never    the sum and its normalization: AddRmsNormFusionPass joins these
+    never    fuses the sum with its normalization: AddRmsNormFusionPass does that
     algebra  the definition of QuantizeLinear, which divides and rounds as the parts do, bit by bit;
              |x / s| ≤ 127, so −128 can only mean NaN, as in rows of zeros, which Cast turns into 0.
              The result differs for rows whose elements are all below 2.3e-41: there s lacks
@@ -114,15 +114,15 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
 
 
 def _require_all_of_int8(m: Match) -> None:
-    """Refuses bounds that cut numbers of int8 off."""
+    """Refuses bounds that cut off numbers of int8."""
     low, high = (bound.require_number("a bound of the result") for bound in (m.low, m.high))
     if not (low <= -127 and high >= 127):
         refuse("the result is clipped to less than int8 holds")
 
 
 def _scale(m: Match, new: Tape) -> Edge:
-    """The divisor of x. For an infinite row it is infinite, too, so that only NaN leaves the
-    range.
+    """The divisor of x. It is infinite for a row with an infinity, so that only NaN leaves the
+    range of int8.
     """
     scale: Edge = m.quotient.inputs[1]
     if scale.rank != m.largest.outputs[0].rank or (

@@ -12,7 +12,7 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
              written out
     after    QuantizeLinear(com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale), s, z?);
              if s is a power of two, or powers of two along the last axis, and all zero points are
-             the same, s goes into the scale
+             the same, s is folded into the scale
     refuses  what AddRmsNormFusionPass refuses; a normalization that is used without the
              quantization as well
     never    by default: as AddRmsNormFusionPass
@@ -30,7 +30,7 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
         gamma = m.gamma
         scale = m.scale
         zero = m.zero
-        with suppress(Refused):  # then the scale stays in QuantizeLinear
+        with suppress(Refused):  # if refused, the scale stays in QuantizeLinear
             gamma, scale, zero = move_scale(m, new)
         results = joined(m, new, "SkipSimplifiedLayerNormalization", [gamma], epsilon_of_last(m))
         first, *others = results if isinstance(results, list) else [results]

@@ -29,7 +29,7 @@ from fusionc.rewrite import (
 
 _LEAST = float(np.finfo(np.float32).tiny)  # of a scale
 _LARGEST = 2.0**100
-_DEEP = 512  # products in a sum; with fewer, scaling the sums takes as long as the products gain
+_DEEP = 512  # products in a sum; with fewer, scaling the sums takes as long as is saved
 
 
 def _require_deep(m: Match) -> None:
@@ -48,7 +48,7 @@ def _require_deep(m: Match) -> None:
 
 
 def _zero_point(values: Edge, zero: Edge | None) -> Array:
-    """A zero point, which is 0 in the type of the values where none is written."""
+    """A zero point; if it is omitted, 0 in the type of the values."""
     if zero is not None:
         return array_of(zero)
     return np.zeros((), np.int8 if values.elem_type == SIGNED else np.uint8)
@@ -61,7 +61,7 @@ def _as_type(array: Array, elem_type: int) -> Array:
 
 
 def _require_bytes(m: Match) -> None:
-    """Refuses other data and weights than integers of 8 bits with one scale for all data."""
+    """Refuses unless data and weights are integers of 8 bits, and all data have one scale."""
     if m.q.elem_type not in OPPOSITE or m.W.elem_type not in OPPOSITE:
         refuse("the elements are not known to be integers of 8 bits")
     if array_of(m.s).size != 1 or (m.z is not None and array_of(m.z).size != 1):
@@ -91,13 +91,14 @@ class DequantizedConvPass(UBFusionPass):
              128, w + 128))·(s·t) + bias
     refuses  a result that is quantized, which onnxruntime computes in integers as it is; groups;
              windows of one element (IntegerPointwiseConvPass); sums of fewer than 512 or more than
-             33,025 products; data with several scales, or one of unusual size; several zero points;
+             33,025 products; data with several scales, or with a very small or very large one;
+             several zero points;
              large weights that are used elsewhere; a processor without VNNI, where products may
              saturate; other targets
     never    weights, scales and zero points that are not constants
-    algebra  q − 128 is what s(q−z) is rounded to; Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is
-             exact in integers
-    source   residual blocks of models that quantize the inputs of operators alone (NNCF, OpenVINO,
+    algebra  s(q−z) is rounded to q − 128; Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in
+             integers
+    source   residual blocks of models that quantize only the inputs of operators (NNCF, OpenVINO,
              TensorRT). ConvInteger is fast with data in int8 and weights in uint8: with 256
              channels on 14 × 14 pixels it takes 0.4 of the time of a convolution of floats
     """

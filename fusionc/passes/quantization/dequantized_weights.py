@@ -41,7 +41,7 @@ def _matches(graph: Graph) -> Iterator[Match]:
 
 
 def _reason_of_users(dequantized: Edge | None) -> str:
-    """Why the weights should stay as they are for those that read them; "" if none does."""
+    """Why the operators that read the weights need them as they are; "" if none does."""
     reached = [] if dequantized is None else [dequantized]
     for _ in range(FAR):
         for value in reached:
@@ -80,7 +80,7 @@ def _holds_bias(value: Edge) -> bool:
 
 def _spread(values: Edge, dims: tuple[int, ...], axis: int, *, has_blocks: bool) -> tuple[int, ...]:
     """The shape in which scales or zero points of a quantization broadcast into weights of these
-    dimensions, with an axis more for the elements of a block if there are blocks.
+    dimensions. With blocks, it has one more axis, for the elements of a block.
     """
     shape = dims_of(values)
     if math.prod(shape) == 1:
@@ -92,10 +92,10 @@ def _spread(values: Edge, dims: tuple[int, ...], axis: int, *, has_blocks: bool)
 
 @dataclass(frozen=True)
 class _Weights:
-    """Dequantized weights, taken apart so that scales and zero points broadcast."""
+    """Dequantized weights, in a shape into which scales and zero points broadcast."""
 
     integers: Array
-    parts: tuple[int, ...]  # the dimensions, that of the blocks in two
+    parts: tuple[int, ...]  # the dimensions, with that of the blocks split into two
     scale: Array
     zero: Array | None  # None: all are 0
 
@@ -146,9 +146,9 @@ class DequantizedWeightsPass(UBFusionPass):
     """Constant weights that a model dequantizes in every run are dequantized when it is loaded.
 
     before   DequantizeLinear(W, s, z) with constant W in 8 or 4 bits
-    after    Mul(Cast(W), s) or Mul(Sub(Cast(W), z), s), which onnxruntime folds when it loads the
-             model, as it does not fold DequantizeLinear; a Reshape on both sides for blocks; a
-             constant in place of biases in 32 bits and of at most 1,024 elements
+    after    Mul(Cast(W), s) or Mul(Sub(Cast(W), z), s): onnxruntime folds these when it loads the
+             model, but does not fold DequantizeLinear. For blocks, there is a Reshape on both
+             sides. Biases in 32 bits and weights of at most 1,024 elements become constants
     refuses  weights of an operator that onnxruntime computes in integers, or of a plain MatMul or
              Gemm, where it multiplies by the packed weights (MatMulNBits); a bias in 32 bits that
              is added; weights that are quantized again; a scale other than float32; other types;
@@ -168,7 +168,7 @@ class DequantizedWeightsPass(UBFusionPass):
         if scale is None or not scale.is_constant or not (zero is None or zero.is_constant):
             refuse("a scale or zero point is not constant")
         if m.W.elem_type not in (*_CAST, TensorProto.INT32):
-            refuse("the type of the weights is none that onnxruntime unpacks when it loads a model")
+            refuse("onnxruntime does not unpack weights of this type when it loads a model")
         if array_of(scale).dtype != np.float32:
             refuse("the scale is not float32")
         if reason := _reason_of_users(dequantize.outputs[0]):

@@ -11,12 +11,12 @@ from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
 _HALF = 128  # of the range of 8 bits
-_DEEP = 64  # products in a sum, and products in all: with fewer the conversion takes longer
+_DEEP = 64  # products in a sum, and products in all; with fewer, the conversion takes longer
 _MANY = 1 << 19
 
 
 def _products(graph: Graph) -> Iterator[Match]:
-    """What reads a DynamicQuantizeLinear, if the first that does is a ConvInteger."""
+    """The readers of each DynamicQuantizeLinear whose first reader is a ConvInteger."""
     for quantize in graph.of_operator("DynamicQuantizeLinear"):
         integers = quantize.outputs[0]
         readers = [] if integers is None else list(integers.outputs)
@@ -26,7 +26,7 @@ def _products(graph: Graph) -> Iterator[Match]:
 
 
 def _require_fast(conv: Node, quantize: Node) -> None:
-    """Refuses what is not faster with data in int8."""
+    """Refuses convolutions that are not faster with data in int8."""
     if not conv.is_op("ConvInteger") or conv.has_references or conv.graph is not quantize.graph:
         refuse("not only ConvInteger reads the integers")
     data, weights, zero = ([*conv.inputs, None])[:3]
@@ -59,9 +59,9 @@ class DynamicConvSignednessPass(UBFusionPass):
              targets
     algebra  sat(round(x/s) + z) − 128 = sat(round(x/s) + z − 128) in the range of int8; ConvInteger
              computes (q − z)·(W − w)
-    source   onnxruntime's quantize_dynamic; its ConvInteger has the weights as the left operand,
-             and the product of uint8 by int8 is the fast one. With 64 channels and a window of
-             3 × 3 it takes 0.4 of the time, with one of 1 × 1 0.7
+    source   onnxruntime's quantize_dynamic. ConvInteger multiplies with the weights as the left
+             operand, and products of uint8 by int8 are fast. With 64 channels the convolution takes
+             0.4 of the time for a window of 3 × 3, and 0.7 for 1 × 1
     """
 
     patterns = (

@@ -23,7 +23,7 @@ _EXACT = 1 << 24  # integers up to this size are float32 numbers
 
 
 def _require_groups(m: Match) -> None:
-    """Refuses one group, and sums that a convolution of floats would round."""
+    """Refuses a convolution with one group, and sums that a convolution of floats would round."""
     require_onnxruntime(m)
     if m.conv.attr("group", 1) == 1:
         refuse("the convolution has one group")
@@ -61,7 +61,7 @@ class GroupedConvIntegerPass(UBFusionPass):
 
     before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float), scaled by s·t or not, and
              then with a bias or not
-    after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias), with 1 for scales that are not there
+    after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias), with 1 for missing scales
     refuses  one group; sums of so many products that they may not fit into the 24 bits of float32;
              weights that are not constant; more than one zero point, or scale of the data; scales
              of the weights and a bias that are not one number for each channel; other targets
@@ -72,7 +72,7 @@ class GroupedConvIntegerPass(UBFusionPass):
     """
 
     numerics = "rounding"
-    # an infinite scale of the data is in each product then, and ∞ − ∞ is NaN
+    # afterwards an infinite scale of the data is in each product, and ∞ − ∞ is NaN
     is_for_finite = True
     patterns = (
         Pattern("ScaledGroupedConvIntegerAdd", SCALED + bias, _scaled),

@@ -81,8 +81,8 @@ def _require_finite(scale: Edge) -> None:
 
 
 def _is_transposed(m: Match) -> bool:
-    """Whether a Gemm reads its second operand transposed. Refuses what is more than a product and
-    its addend, or that onnxruntime computes in integers as it is.
+    """Whether a Gemm reads its second operand transposed. Refuses one that is more than a product
+    with an addend, or that onnxruntime already computes in integers.
     """
     if m.gemm is None:
         return False
@@ -96,8 +96,8 @@ def _is_transposed(m: Match) -> bool:
 def _columns(m: Match, is_transposed: bool = False) -> int:
     """The columns of the second operand.
 
-    Refuses one that is not a matrix of known shape, or may have no rows; and an addend that is not
-    one number for each column.
+    Refuses an operand that is not a matrix of known shape or that may have no rows, and an addend
+    that is not one number for each column.
     """
     shape = shape_of(m.W)
     if shape is None or len(shape) != 2 or not is_static(shape) or not shape[is_transposed]:
@@ -109,7 +109,7 @@ def _columns(m: Match, is_transposed: bool = False) -> int:
 
 
 def _is_single(value: Edge | None) -> bool:
-    """Whether this is left out, or known to be a single number."""
+    """Whether an operand is omitted, or known to be a single number."""
     return value is None or value.shape in ((), (1,))
 
 
@@ -129,7 +129,7 @@ def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
 
 
 def _require_one_scale(m: Match, columns: int, is_transposed: bool) -> None:
-    """Refuses other scales than one for the left operand and one for each column of the right."""
+    """Refuses unless the left operand has one scale, and the right one has one for each column."""
     for value in (m.a_scale, m.W_scale):
         _require_finite(value)
     if not _is_single(m.a_scale) or m.left.outputs[0].elem_type != TensorProto.FLOAT:
@@ -142,8 +142,8 @@ def _require_one_scale(m: Match, columns: int, is_transposed: bool) -> None:
 def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
     """The weights and their zero point, in uint8 if the processor lacks VNNI.
 
-    Numbers of int8 become 128 larger then: products of signed weights saturate on processors that
-    add pairs of them in 16 bits.
+    Without VNNI, processors add pairs of products in 16 bits, where products of signed weights
+    saturate. So 128 is added to numbers of int8.
     """
     weight: Edge = m.W
     zero: Edge | None = m.W_zero
@@ -167,15 +167,15 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
              the product of both scales, and with or without a bias
     after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
              DynamicQuantizeMatMul(x, W, …)
-    refuses  weights that are not a matrix of known shape, or may have no rows (the kernel forgets
-             to clear the result); scales, zero points and a bias that are not one number, or one
-             for each column; for the first form: weights and scales that the model computes,
-             elements other than uint8, which lack a fast kernel, a QuantizeLinear after it, a Gemm
-             that scales or that onnxruntime computes in integers as it is (its bias is in 32 bits),
+    refuses  weights that are not a matrix of known shape, or may have no rows (the kernel would not
+             clear the result); scales, zero points and a bias that are neither one number nor one
+             for each column; for the first form: weights and scales that the model computes;
+             elements other than uint8, which lack a fast kernel; a QuantizeLinear after it; a Gemm
+             that scales, or that onnxruntime already computes in integers (its bias is in 32 bits);
              large signed or transposed weights that are used elsewhere
     algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; without VNNI, W
-             becomes unsigned (w + 128, y + 128), as products of signed weights saturate there;
-             more rows than 33,025 may need more than 32 bits
+             becomes unsigned (w + 128, y + 128), because products of signed weights saturate; with
+             more than 33,025 rows, sums may need more than 32 bits
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's
              DynamicQuantizeMatMulFusion and MatMulIntegerToFloatFusion make the same nodes of
              MatMulInteger at load; the first form takes 0.01 to 0.76 of the time, without VNNI

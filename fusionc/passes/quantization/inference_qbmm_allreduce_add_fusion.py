@@ -8,7 +8,7 @@ class InferenceQbmmAllreduceAddFusionPass(UBFusionPass):
     after    AllReduce(the product with its bias), on one device; on the others the bias is 0
     refuses  nothing: the standard operators have no AllReduce, and onnxruntime's own is not in its
              CPU packages
-    algebra  the sum over all devices has the bias once
+    algebra  the sum over all devices includes the bias once
     source   MindSpore's inference_qbmm_allreduce_add_fusion; it is listed so that MindSpore's
              switches are understood
     """

@@ -36,12 +36,12 @@ from fusionc.rewrite import (
     var,
 )
 
-_FEW = 64  # channels with which the transpositions take longer than the product gains
+_FEW = 64  # with fewer channels, the transpositions take longer than the product saves
 _TO_THE_END = (1 << 31) - 1
 
 
 def _require_pointwise(m: Match) -> None:
-    """Refuses what is not a plain convolution with a window of one element."""
+    """Refuses convolutions that have groups, padding, or a window of several elements."""
     if any(size != 1 for size in dims_of(m.W)[2:]):
         refuse("the window has more than one element")
     if m.conv.attr("group", 1) != 1:
@@ -51,7 +51,7 @@ def _require_pointwise(m: Match) -> None:
 
 
 def _require_weights(m: Match) -> None:
-    """Refuses weights, or data, that the product does not take."""
+    """Refuses weights or data that the product does not support."""
     if dims_of(m.W)[1] > MOST_PRODUCTS:
         refuse("the sum may need more than 32 bits")
     if m.W.elem_type not in OPPOSITE or m.q.elem_type not in OPPOSITE:
@@ -114,17 +114,17 @@ class IntegerPointwiseConvPass(UBFusionPass):
              W, z, w))·(s·t) + bias, with a window of one element
     after    Transpose(MatMulIntegerToFloat(Transpose(q), Wᵀ, s, t, z, w, bias)), with a Slice of
              the rows for strides
-    refuses  a result that is quantized, which onnxruntime computes in integers as it is; groups and
-             padding; fewer than 64 channels of dequantized data, with which the transpositions take
-             longer; several scales for the data; weights of more than 33,025 channels, whose sums
+    refuses  a result that is quantized, which onnxruntime already computes in integers; groups and
+             padding; dequantized data of fewer than 64 channels, because the transpositions take
+             longer; several scales for the data; weights of more than 33,025 channels, because sums
              may need more than 32 bits; large weights that are used elsewhere; a processor without
              VNNI, where products may saturate; types other than 8 bits; other targets
     never    weights, and their scales and zero points, that are not constants
     algebra  Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in integers
-    source   models of NNCF, OpenVINO and TensorRT quantize the inputs of operators alone:
-             onnxruntime computes such a Conv in float32, and its weights in every run. ResNet-50
-             takes 0.6 of the time, MobileNetV2 0.7. quantize_dynamic writes ConvInteger, whose
-             result is cast, scaled and shifted in one pass each
+    source   models of NNCF, OpenVINO and TensorRT quantize only the inputs of operators.
+             onnxruntime computes such a Conv in float32, and dequantizes its weights in every run.
+             ResNet-50 takes 0.6 of the time, MobileNetV2 0.7. quantize_dynamic writes ConvInteger;
+             casting, scaling and shifting its result takes one pass each
     """
 
     numerics = "rounding"

@@ -19,7 +19,7 @@ def _matches(graph: Graph) -> Iterator[Match]:
 
 
 def _shared_activations(graph: Graph) -> Iterator[Match]:
-    """Activations after a Transpose that a quantization and others read."""
+    """Activations after a Transpose that both a quantization and other operators read."""
     for node in [node for name in _ACTIVATIONS for node in graph.of_operator(name)]:
         transpose = _maker(node)
         result = node.outputs[0]
@@ -57,21 +57,22 @@ def _is_private(value: Edge | None) -> bool:
 
 
 class QuantizeBeforeTransposePass(UBFusionPass):
-    """What is transposed and then quantized is quantized first: bytes are moved, not floats.
+    """Values that are transposed and then quantized are quantized first, so that bytes are moved.
 
     before   DynamicQuantizeLinear(act(Transpose(x))), where act is nothing, Relu or Clip
     after    q, s, z = DynamicQuantizeLinear(act(x)); Transpose(q); Transpose(act(x)), if others
              read the activation
     refuses  a Transpose that others read, unless the integers are transposed again; integers that a
-             ConvInteger reads, which gets others (DynamicConvSignednessPass); other targets
+             ConvInteger reads, because DynamicConvSignednessPass gives it other integers; other
+             targets
     never    other activations
-    algebra  scale and zero point depend on the smallest and the largest element alone
+    algebra  scale and zero point depend only on the smallest and the largest element
     source   1×1 convolutions in quantize_dynamic's models, which become products over the last
-             axis; moving a byte takes 0.2 to 0.5 of the time of a float, and of two such
-             convolutions in a row the Transposes cancel
+             axis. Moving a byte takes 0.2 to 0.5 of the time of a float, and the Transposes between
+             two such convolutions cancel
     """
 
-    # with NaN the smallest and the largest element depend on the order of the elements
+    # if an element is NaN, the smallest and the largest one depend on the order of the elements
     is_for_finite = True
     patterns = (
         Pattern("DynamicQuantizeOfTranspose", find=_matches, operators=("DynamicQuantizeLinear",)),

@@ -16,7 +16,7 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, o
 
 _INTEGER_CLIP = 12  # the opset since which Clip takes integers
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
-_LARGEST = 2.0**100  # of a scale: what is dequantized by it is finite
+_LARGEST = 2.0**100  # of a scale: numbers dequantized by it stay finite
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Grid:
         return int(np.clip(steps, ends.min, ends.max))
 
     def limited(self, value: Edge, low: int, high: int, new: Tape) -> Edge:
-        """Integers between limits; those that the type has anyway are left out."""
+        """Integers clipped to limits; limits of the type itself are left out."""
         ends = np.iinfo(self.zero.dtype)
         if low == ends.min and high == ends.max:
             return value
@@ -45,7 +45,7 @@ class _Grid:
 
 
 def _grid_of(scale: Edge | None, zero: Edge | None) -> _Grid:
-    """Refuses what is not one positive scale and one zero point of 8 bits."""
+    """The grid. Refuses unless there is one positive scale, and one zero point of 8 bits."""
     arrays = [None if value is None else value.constant() for value in (scale, zero)]
     if any(array is None or array.size != 1 for array in arrays):
         refuse("not one scale and one zero point that are constants")
@@ -58,7 +58,7 @@ def _grid_of(scale: Edge | None, zero: Edge | None) -> _Grid:
 
 
 def _table(m: Match, new: Tape, interval: Interval, source: Node, grid: _Grid) -> Result:
-    """Integers from one grid to another one, within limits."""
+    """Convert integers from one grid to another, within limits."""
     before = _grid_of(*([*source.inputs, None][1:3]))
     if before.zero.dtype != grid.zero.dtype:
         refuse("the integers before and after it are of two types")
@@ -82,14 +82,14 @@ class QuantizedActivationPass(UBFusionPass):
              integers and z is above the lowest integer, or where x is dequantized; Clip in place of
              Relu
     after    Clip(QuantizeLinear(x, s, z), z), so that onnxruntime computes the operator in
-             integers; for dequantized x LeakyRelu with alpha 0, or 1 for other limits, which
-             onnxruntime computes by a table of 256 numbers; Clip alone if the scales are equal
-    refuses  what is not one scale and one zero point; a scale that is not positive; types other
-             than float32 and 8 bits; limits at which the quantization saturates anyway, which
-             onnxruntime removes; x that is not made of integers, or that others read; opset below
+             integers. For dequantized x it is LeakyRelu with alpha 0 (1 for other limits), which
+             onnxruntime computes by a table of 256 numbers, or only Clip if the scales are equal
+    refuses  several scales or zero points; a scale that is not positive; types other than float32
+             and 8 bits; limits at which the quantization saturates anyway, because onnxruntime
+             removes these; x that is not computed from integers, or that others read; opset below
              12, where Clip takes no integers; other targets
-    algebra  quantization with s > 0 never decreases, so that it changes places with min and max;
-             LeakyRelu with alpha 1 is x
+    algebra  quantization with s > 0 is monotonic, so it commutes with min and max; LeakyRelu with
+             alpha 1 is x
     source   symmetric models of TensorRT and ModelOpt, and onnxruntime's quantize_static with
              ActivationSymmetric; onnxruntime fuses an activation only if the zero point is the
              lowest integer. The table takes 0.2 to 0.4 of the time

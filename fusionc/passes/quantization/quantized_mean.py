@@ -31,8 +31,8 @@ class QuantizedMeanPass(UBFusionPass):
     """A mean over pixels between integers becomes a GlobalAveragePool, which runs in integers.
 
     before   QuantizeLinear(ReduceMean(DequantizeLinear(q)), …) over all axes from 2 on
-    after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q)), …), with a Flatten where the
-             axes are dropped
+    after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q)), …), with a Flatten if the axes
+             are dropped
     refuses  other axes, or unknown ones; more than one scale; a quotient s/t of small integers,
              where many sums lie exactly between two steps and any rounding error picks the other
              one; types other than 8 bits; other targets

@@ -38,7 +38,7 @@ def _converted(value: Edge, elem_type: int, new: Tape) -> Edge:
 
 
 def _changed_sources(region: SignedRegion, new: Tape) -> dict[Edge, Edge]:
-    """The constants of a region, and what it is given from outside, in the other signedness."""
+    """The constants of a region, and the values from outside, in the other signedness."""
     made: dict[Edge, Edge] = {}
     for value in region.values:
         if value.is_constant:
@@ -76,22 +76,22 @@ def _moved(node: Node, region: SignedRegion, made: dict[Edge, Edge], new: Tape) 
 
 
 class QuantizedSignednessPass(UBFusionPass):
-    """Quantized values become uint8, and weights int8: products are fast in that form alone.
+    """Quantized values become uint8, and weights int8: only in that form are products fast.
 
-    before   values in int8 with zero point z, between the operators that know it: QuantizeLinear,
+    before   values in int8 with zero point z, between operators that have z: QuantizeLinear,
              DequantizeLinear, QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger, QGemm, …;
              constant weights in uint8
-    after    the same values plus 128 in uint8 with zero point z + 128; weights minus 128 in int8;
-             for ConvInteger, which has its operands the other way round, data in int8 and weights
-             in uint8; Cast and QuantizeLinear for an input of the model, and between what changes
-             and a QLinearAdd, QLinearMul or QLinearAveragePool, which would round otherwise
+    after    the same values plus 128 in uint8 with zero point z + 128; weights minus 128 in int8.
+             For ConvInteger it is the other way round: data in int8 and weights in uint8. An input
+             of the model is converted by Cast and QuantizeLinear. So are values next to QLinearAdd,
+             QLinearMul and QLinearAveragePool, which would round in another way
     refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
              without a zero point makes or reads; zero points that the model computes; scales with
              which onnxruntime's integer operators fail: more than one for data, and, for
-             AveragePool, one that is not a scalar; a region of integers that is left and entered
-             again; conversions that would take longer than the products gain; one region of a
-             network if another one must stay that an operator wants of the same type; without
-             VNNI, weights of int8 with which a sum may saturate in 16 bits; processors other than
+             AveragePool, one that is not a scalar; a region with a path that leaves and enters it
+             again; conversions that would take longer than the products save; a region if an
+             operator needs it to have the type of another one that must stay; without VNNI,
+             weights of int8 with which a sum may saturate in 16 bits; processors other than
              x86-64; other targets
     algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in
              that of uint8; (q + 128) − (z + 128) = q − z

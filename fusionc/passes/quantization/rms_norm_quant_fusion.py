@@ -8,7 +8,7 @@ x = var("x")
 
 
 class RmsNormQuantFusionPass(UBFusionPass):
-    """The scale of a quantization goes into that of the root mean square normalization before it.
+    """The scale of a quantization is folded into that of the preceding RMS normalization.
 
     before   QuantizeLinear(RMSNormalization(x, scale), s, z?) with constants; below opset 23 the
              normalization written out

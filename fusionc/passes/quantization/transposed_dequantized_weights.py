@@ -7,14 +7,14 @@ import numpy as np
 from fusionc.passes._shared.constants import SHARED, array_of, dims_of, would_double
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse
 
-_PLAIN = (np.int8, np.uint8)  # of one scale or channels: onnxruntime transposes them itself
+_PLAIN = (np.int8, np.uint8)  # unless they have blocks, onnxruntime transposes these itself
 
 
 class TransposedDequantizedWeightsPass(Pass):
     """Constant weights that are dequantized and transposed are stored transposed.
 
     before   Transpose(DequantizeLinear(W, s, z)) with constant W
-    after    DequantizeLinear(Wᵀ, s, z), its axis turned
+    after    DequantizeLinear(Wᵀ, s, z), with its axis moved accordingly
     refuses  large weights that are used elsewhere; blocks, and types other than integers of 8 bits;
              a product whose other operand is not dequantized: onnxruntime would make MatMulNBits of
              it, which rounds that operand

@@ -1,3 +1,3 @@
-"""Inputs on which the reference runs: sizes for its dynamic dimensions, values that its operators
-take.
+"""Inputs on which the reference runs: sizes for its dynamic dimensions, and values that its
+operators accept.
 """

@@ -1,4 +1,4 @@
-"""The values of a model and who uses them, through subgraphs and local functions."""
+"""The values of a model and their uses, through subgraphs and local functions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Dataflow:
         self._model = model
         self._scopes: list[_Scope] = []
         self._uses: dict[ScopedName, list[Use]] = defaultdict(list)
-        # for results of a body or a function
+        # by result of a body or a function: the outputs that receive it
         self._leaves: dict[ScopedName, list[ScopedName]] = defaultdict(list)
         self._came_from: dict[ScopedName, ScopedName] = {}
         self._bodies: dict[tuple[int, str], list[tuple[int, onnx.GraphProto]]] = defaultdict(list)
@@ -65,12 +65,12 @@ class Dataflow:
         return ScopedName(self._main, name)
 
     def uses(self, value: ScopedName) -> list[Use]:
-        """The operands that a value is, in the graph that defines it and in those inside."""
+        """The uses of a value as an operand, in the graph that defines it and in inner graphs."""
         return self._uses.get(value, [])
 
     def reached(self, use: Use, *, comes_out: bool) -> list[ScopedName]:
-        """The values that a use passes a value on to: in a body or a function, from there out of
-        it, and, if it `comes_out` of the node, its outputs.
+        """The values that receive the used value: inputs of a body or function, outputs to which
+        such a body passes it, and, if it `comes_out` of the node, the node's outputs.
         """
         values = self._entered(use)
         if comes_out:
@@ -92,7 +92,7 @@ class Dataflow:
         return int(values.max()) if use.node.op_type == "Add" else -int(values.min())
 
     def constant(self, scope: int, name: str) -> onnx.TensorProto | None:
-        """The constant value of a value, if it is small and in the model."""
+        """The constant of this name, if it is small and stored in the model."""
         value = self._resolve(scope, name)
         tensor = self._scopes[value.scope].constants.get(value.name) if value else None
         return tensor if tensor is not None and is_small(tensor) else None
@@ -196,13 +196,13 @@ class Dataflow:
 
 
 def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:
-    # Python objects of protobuf messages come and go
+    # the identity of Python objects cannot serve: those of protobuf messages are temporary
     return scope, next(filter(None, node.output), node.name)
 
 
 def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
-    """The dimensions that shape inference finds for the values of the main graph; open ones then
-    have names.
+    """The dimensions that shape inference finds for the values of the main graph. It gives names to
+    open dimensions.
     """
     light = light_copy(model)
     for value in light.graph.input:

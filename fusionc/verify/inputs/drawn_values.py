@@ -25,7 +25,7 @@ def draw(
     integers: Callable[[], NDArray[Any]],
     truths: Callable[[], NDArray[Any]],
 ) -> NDArray[Any]:
-    """Elements of a type: text, or what one of these functions draws for it. `integers` also draws
+    """Elements of a type: text, or numbers that one of these functions draws. `integers` also draws
     those of 2 and 4 bits.
     """
     if dtype.kind in "OUS":
@@ -46,7 +46,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def draw_floats(
     style: FloatStyle, dtype: np.dtype[Any], shape: _Shape, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Wide floats for a type, in a style as `Style` has it. At "ties" they are normal ones."""
+    """Wide floats for a type, in a style of `Style`. For "ties" they are normally distributed."""
     if style == "positive":
         return rng.uniform(0.1, 1.1, shape)
     if style in ("zeros", "ones"):
@@ -56,13 +56,13 @@ def draw_floats(
         return mixed_magnitudes(normal, dtype, rng)
     if style == "nonfinite":
         return sprinkled(normal, NOT_FINITE, rng)
-    if style == "nan":  # an infinity in the same row hides that one is lost: it makes another
+    if style == "nan":  # without infinities: one in the same row may make a NaN that hides a loss
         return sprinkled(normal, (np.nan,), rng)
     return normal
 
 
 def fits_numpy(shape: Iterable[int]) -> bool:
-    """Whether numpy can have an array of this shape. It bounds the product of the dimensions other
-    than 0, even for an array without elements.
+    """Whether numpy can have an array of this shape. numpy limits the product of the dimensions
+    other than 0, even for an array without elements.
     """
     return prod(filter(None, shape)) <= _MOST_COUNTED

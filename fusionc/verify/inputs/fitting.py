@@ -26,9 +26,7 @@ _Dims = Sequence[int]
 
 @dataclass(frozen=True)
 class Fit:
-    """The operand of a node that an input is, and the dimensions of the others as far as they are
-    known.
-    """
+    """An input as an operand of a node, with the known dimensions of the other operands."""
 
     node: onnx.NodeProto
     operand: int
@@ -37,7 +35,7 @@ class Fit:
     def values(
         self, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> NDArray[Any] | None:
-        """Values of this shape under these sizes of the symbols; None if nothing is known that they
+        """Values of this shape under these sizes of the symbols; None if it is not known what they
         must fit.
         """
         known = [None if dims is None else _sizes_of(dims, sizes) for dims in self.dims]
@@ -80,7 +78,7 @@ def _sizes_of(dims: Sequence[Dim], sizes: Mapping[str, int]) -> list[int] | None
 
 
 def _different_axes(place: _Place) -> list[int] | None:
-    """The first sizes; a Squeeze takes those that are one."""
+    """Different axes: the first ones; for a Squeeze, those of size 1."""
     axes = list(range(place.count if place.node.op_type == "Unsqueeze" else len(place.data)))
     if place.node.op_type == "Squeeze":
         axes = [axis for axis in axes if place.data[axis] == 1]
@@ -97,9 +95,9 @@ def _parts(place: _Place) -> list[int] | None:
 
 
 def _scales(place: _Place) -> list[float] | None:
-    """The dimensions of images grow or shrink, batch and channels stay."""
+    """Scales that enlarge or shrink images and keep batch and channels."""
     has_axes = bool(place.attribute("axes", ()))
-    # the second operand of a newer one, its region
+    # in newer opsets the second operand is the region
     if not has_axes and place.count != len(place.data):
         return None
     kept = 0 if has_axes else max(0, place.count - 2)
@@ -132,7 +130,7 @@ def _unpooled(place: _Place) -> list[int] | None:
 
 
 def _of_blocks(place: _Place) -> list[int] | None:
-    """The size of the image, or of its blocks; there are as many blocks as columns."""
+    """The size of the image, or of its blocks, so that there are as many blocks as columns."""
     axes = range(place.count)
     strides, dilations = (
         place.attribute(name, [1] * place.count) for name in ("strides", "dilations")

@@ -29,7 +29,7 @@ class _NoFormulaError(Exception):
 
 
 def formula_of(text: str) -> Polynomial | None:
-    """The formula if a symbol is one: "past + 1", "2*s0 - seq"."""
+    """A symbol as a formula, such as "past + 1" or "2*s0 - seq"; None if it is not one."""
     if len(text) > _LONGEST or not _LETTERS.fullmatch(text):
         return None
     try:
@@ -58,15 +58,15 @@ def symbols_of(formula: Polynomial) -> list[str]:
 
 
 def evaluate(formula: Polynomial, sizes: Sizes) -> int | None:
-    """What the formula gives for these sizes; None if one is missing, a divisor is 0, or no
-    dimension is as large.
+    """The result of the formula for these sizes; None if a size is missing, a divisor is 0, or the
+    result is too large for a dimension.
     """
     value = formula.value(sizes)
     return None if value is None or abs(value) > _LARGEST else value
 
 
 def with_sizes(text: str, sizes: Sizes) -> int | str:
-    """The symbol once these sizes are known: a number, or the formula over what is still open."""
+    """The symbol with these sizes inserted: a number, or a formula over the remaining symbols."""
     if text in sizes:
         return sizes[text]
     formula = formula_of(text)

@@ -38,10 +38,10 @@ class GivenSample:
 
 
 class GivenValues:
-    """The samples at a path. `places` are their files and folders, in order, which are read when
+    """The samples at a path. `places` are their files and folders, in order. They are read when
     they are needed.
 
-    Raises UsageError if the path leads to none.
+    Raises UsageError if the path has none.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,8 +58,8 @@ class GivenValues:
             raise _wrong("there are no inputs", path, _HINT)
 
     def reader(self, model: onnx.ModelProto) -> Callable[[], Iterator[GivenSample]]:
-        """A reader of the samples in order, with values as onnxruntime takes them; it does not keep
-        the model.
+        """A reader of the samples in order, with values as onnxruntime expects them. It does not
+        keep the model.
 
         It raises UsageError if a file is damaged, or does not fit the inputs of the model.
         """
@@ -114,7 +114,7 @@ def _in_order(path: Path) -> list[tuple[int, str]]:
 def _values(
     place: Path, inputs: Sequence[Port], outputs: Sequence[Port]
 ) -> Iterator[tuple[str, Callable[[], Any], Path]]:
-    """The values of a sample, each with its name, what reads it, and its file."""
+    """The values of a sample, each with its name, its reader, and its file."""
     if place.suffix == ".npz" and place.is_file():
         with _read(place, _archive) as archive:
             for name in archive.files:
@@ -134,7 +134,7 @@ def _values(
 def _numbered_value(
     file: Path, numbered: re.Match[str], ports: Sequence[Port]
 ) -> tuple[str, Callable[[], Any], Path]:
-    """The value of a file of a test set, which is called after its number among the ports."""
+    """The value in a file of a test set, whose name has the number of the port."""
     number = int(numbered[2])
     if number >= len(ports):
         what = f"the model has {len(ports)} {numbered[1]}s"
@@ -148,7 +148,7 @@ def _numbered_value(
 
 
 def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
-    if file.exists() and not file.is_file():  # a pipe would be waited for
+    if file.exists() and not file.is_file():  # reading a pipe would block
         raise _wrong("this is not a file with inputs", file, _HINT)
     try:
         return reader(file)
@@ -165,7 +165,7 @@ def _archive(file: Path) -> Any:
 
 
 def _member(archive: Any, name: str, file: Path) -> Any:
-    """An array of an archive. A small one may be packed from more than there is memory for."""
+    """An array of an archive. Even a small archive may unpack to more than fits into memory."""
     size = sum(
         info.file_size for info in archive.zip.infolist() if info.filename in (name, f"{name}.npy")
     )

@@ -1,6 +1,6 @@
 """Inputs on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
-comparisons. x / s and x * (1 / s) differ in the last bit, which only decides there; normal numbers
-do not meet it.
+comparisons. For some numbers, x / s and x * (1 / s) differ in the last bit. That bit only matters
+at ties, which random numbers hardly ever hit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 _Floats = NDArray[np.float64]
 _WHOLE_LIMITS = names_with(Trait.WHOLE_LIMITS)
 _COMPARES = names_with(Trait.COMPARES)
-# for some numbers
+# operators that pass on some numbers unchanged
 _SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})
 _MOST_GRIDS = 16
 _MOST_VALUES = 4096
@@ -35,24 +35,24 @@ _NOTHING = np.float64(0)
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A grid over an input x: x lies on a tie if `factor` · x + `offset` is a whole number of times
-    `step`, plus `shift` of a step.
+    """A grid over an input x: x lies on a tie if `factor` · x + `offset` is (n + `shift`) · `step`
+    for a whole number n.
 
-    Factor, offset and step are arrays that x broadcasts with if `is_in_place`; otherwise any of
-    their elements may be meant.
+    If `is_in_place`, factor, offset and step are arrays that broadcast with x; otherwise any of
+    their elements may apply.
     """
 
     factor: Any
     offset: Any
     step: Any = _ONE
     shift: float = 0.5
-    is_constant: bool = False  # one number is the tie, which `step` is
+    is_constant: bool = False  # `step` itself is the only tie
     is_in_place: bool = True
 
 
 def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
-    """The grids that an input meets directly, or after moves, limits and scaling by constants
-    only.
+    """The grids that read an input directly, or after nothing except moves, limits, and scaling by
+    constants.
     """
     grids = list[Grid]()
     queue = deque([(start, Grid(_ONE, _NOTHING))])
@@ -72,7 +72,7 @@ def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid,
 def at_ties(
     grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> _Floats:
-    """Numbers at ties of these grids, and one unit in the last place next to them."""
+    """Numbers at ties of these grids, and one unit in the last place away from them."""
     which = rng.integers(0, len(grids), shape)
     values = np.zeros(shape)
     for number, grid in enumerate(grids):
@@ -134,7 +134,7 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
 
 
 def _line_after(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
-    """The result of this node as a line over the input; None if it is something else."""
+    """The result of this node as a linear function of the input; None if it is not linear."""
     node = use.node
     operand = use.operand
     op = node.op_type
@@ -167,12 +167,12 @@ def _scaled(op: str, operand: int, line: Grid, other: _Floats) -> Grid | None:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line over the input, and what it becomes."""
+    """A linear function of the input, and the changes to it."""
 
     grid: Grid
 
     def times(self, other: Any) -> Grid:
-        # numbers of the model may be as large as they like, or infinite
+        # the model's numbers may be arbitrarily large or infinite
         with np.errstate(all="ignore"):
             return self._new(
                 *_alike(lambda a, b: a * b, self.grid.factor, other, self.grid.offset, other)
@@ -194,7 +194,7 @@ class _Line:
 
 
 def _alike(combine: Any, *pairs: Any) -> list[Any]:
-    """Each two parts combined; if they do not fit each other, one element replaces the second."""
+    """Each pair of parts, combined. If two shapes do not fit, one element replaces the second."""
     made = []
     for one, other in zip(pairs[::2], pairs[1::2], strict=True):
         try:
@@ -213,7 +213,7 @@ def _along(scale: _Floats, node: onnx.NodeProto, rank: int | None) -> _Floats:
 
 
 def _constant(flow: Dataflow, use: Use, operand: int) -> _Floats | None:
-    """The numbers that an operand always has; None if they are not known, or if there are none."""
+    """The numbers of a constant operand; None if they are not known or empty."""
     if operand >= len(use.node.input):
         return None
     tensor = flow.constant(use.scope, use.node.input[operand])

@@ -26,7 +26,7 @@ INDICES: dict[str, dict[int, tuple[int, int | str]]] = {
     "EmbedLayerNormalization": {0: (2, 0), 1: (4, 0), 7: (3, 0)},
 }
 DEFAULT_AXIS = {"TopK": -1, "TensorScatter": -2}
-# RotaryEmbedding differs between domains in where its positions and its table are.
+# The operands of RotaryEmbedding for positions and table depend on its domain.
 ROTARY_INDICES: dict[str, dict[int, tuple[int, int | str]]] = {
     "": {3: (1, 0)},
     MICROSOFT: {1: (2, 0)},

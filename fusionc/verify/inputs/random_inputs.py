@@ -24,16 +24,16 @@ _LARGEST_COUNT = 4
 
 @dataclass(frozen=True)
 class Style:
-    """What the values look like. Uses that allow less than the style asks for always win.
+    """How values are drawn. If the uses of an input allow less than the style, the uses win.
 
     floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from
     1e-3 to 1e3, with signed zeros, denormals and ties of rounding among them; "nonfinite" is normal
-    with a few NaN and Inf, "nan" with a few NaN; "ties" lies where a Quantize or Round that is near
-    decides by the last bit. integers: "wide" are small ones unless a use limits them, "binary" 0
-    and 1, "ends" the ends of the range; "batch" are shapes that begin with the first size of
-    another input. Values that neither a limit nor another operand decides are guessed from names
-    and uses: 0 and 1, a few numbers from 0 on, or numbers above 0; without guesses there are
-    numbers of both signs.
+    with a few NaN and Inf, "nan" with a few NaN; "ties" are numbers for which a nearby Quantize or
+    Round decides by the last bit. integers: "wide" are small ones unless a use limits them,
+    "binary" 0 and 1, "ends" the ends of the range; "batch" are shapes that begin with the first
+    size of another input. guesses: values that neither a limit nor another operand determines are
+    guessed from names and uses: 0 and 1, a few numbers from 0 on, or numbers above 0. Without
+    guesses, they are numbers of both signs.
     """
 
     floats: FloatStyle = "normal"
@@ -61,7 +61,7 @@ def make_feeds(
                 _tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)
             ]
         elif _is_switch(port, sizes) and style.integers in ("wide", "ends"):
-            # A switch: over the seeds it is on and off, and two switches are not always the same.
+            # A switch is on for some seeds and off for others, and switches do not always agree.
             feeds[port.name] = np.full(shape_at(port, sizes), (seed + number) % 2 == 0)
         elif port.kind == "map":
             feeds[port.name] = _map(port, style, rng)
@@ -81,10 +81,10 @@ def make_several(
     seed: int,
     several: int,
 ) -> list[dict[str, Any]]:
-    """So many feeds like these, drawn at once. Values that decide on sizes, or on which nodes run,
-    stay as they are.
+    """`several` feeds like these, drawn at once. Values that decide on sizes, or on which nodes
+    run, stay as they are.
 
-    There are none if all values stay.
+    There are none if all values would stay.
     """
     drawn: dict[str, NDArray[Any]] = {}
     for number, port in enumerate(ports):
@@ -207,7 +207,7 @@ def _demanded(
     style: Style,
     rng: np.random.Generator,
 ) -> NDArray[Any] | None:
-    """Integers as the uses of an input or the style demand them; None if neither does."""
+    """Integers that satisfy the uses of an input or the style; None if neither demands anything."""
     limit = allowed.limit(sizes)
     if allowed.shape and not allowed.least:
         wanted = np.ones(shape, np.int64)
@@ -274,7 +274,7 @@ def _all_of(
 
 
 def has_grids(ranges: Mapping[str, ValueRange]) -> bool:
-    """Whether the last bit of an input decides."""
+    """Whether the last bit of an input may decide a result."""
     return any(allowed.grids for allowed in ranges.values())
 
 
@@ -303,8 +303,8 @@ def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
 
 
 def _is_surely_mask(port: Port, allowed: ValueRange) -> bool:
-    """Whether name and use agree on a mask: from numbers other than 0 and 1 such models make
-    noise.
+    """Whether both name and use say that an input is a mask. With numbers other than 0 and 1, such
+    models compute noise.
     """
     return allowed.mask and _is_mask(port)
 

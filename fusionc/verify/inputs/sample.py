@@ -10,8 +10,8 @@ from typing import Any
 class Sample:
     """Inputs on which the reference runs, and its outputs.
 
-    `edge` marks inputs that only look for trouble at the edges; they may be left out if the
-    reference is unstable.
+    `edge` marks inputs that only test extreme values; they may be left out if the reference is
+    unstable.
     """
 
     label: str

@@ -38,17 +38,17 @@ from fusionc.verify.interface import Port, overridable, required_inputs
 from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, same_outputs
 
 _MOST_PROPOSALS = 200
-# times the bytes that its sizes say are what a run may take: others may depend on values
+# a run may take this many times the bytes that follow from its sizes: some depend on values
 _RUN_FOR_ITS_SIZES = 2
-_MOST_LOWERED = 16  # proposals that cost too much
-_MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
-# elements of inputs on which the reference failed; a second or two to draw them
+_MOST_LOWERED = 16  # proposals to try in place of those that cost too much
+_MOST_ELEMENTS = 1 << 28  # of an input; drawing more takes minutes
+# total elements of inputs on which the reference failed; drawing them takes a second or two
 _MOST_REFUSED = 1 << 27
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first of many samples
-_TIES = 2  # one at ties for so many others
+_TIES = 2  # for this many of them, one more at ties is drawn
 _MORE_WORK = 1 << 26  # elements that the reference computes for these: some hundredths of a second
-_PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
+_PATIENCE = 6  # the total cost of failures after which no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
 _FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
 _NARROWER: tuple[Style, ...] = (
@@ -69,12 +69,12 @@ class DrawnSample(Sample):
     style: Style
     seed: int
     work: Work  # of a run
-    is_overriding: bool = False  # initializers that a caller may override
+    is_overriding: bool = False  # it replaces initializers that a caller may override
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """How to draw a sample, and how many elements its smallest output and all of it have."""
+    """How to draw a sample, with the number of elements of its smallest output and of all of it."""
 
     sample: DrawnSample
     fewest: int
@@ -82,12 +82,11 @@ class _Counted:
 
 
 class InputSearch:
-    """Draws inputs for the reference, whose model has its external data in `folder`; the caller
-    gives some shapes.
+    """Draws inputs for the reference. Its model has external data in `folder`; `shapes` are those
+    that the caller gives.
 
-    Sizes are chosen so that all samples fit into the `budget`, if there are such sizes; otherwise
-    there are fewer samples. `not_drawn` says which input has no values at any size, and why; "" if
-    all have.
+    Sizes are chosen so that all samples fit into the `budget`. If that is impossible, there are
+    fewer samples. If values of an input cannot be drawn, `not_drawn` names it and says why.
     """
 
     def __init__(
@@ -103,20 +102,20 @@ class InputSearch:
         self._ports, fixed = fixed_ports(required_inputs(model), shapes)
         self.not_drawn = next(filter(None, map(_why_not_drawn, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
-        # of one of no use, maybe below 0
+        # of unusable initializers they may be below 0
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
         self._sized = SizedModel(model, self._ports)
         self._choices = SizeChoices(
             self._ports, fixed, (size for size, _ in frequent), self._sized.refuses
         )
-        self._growth = 1, 1  # what the first sample has cost, for what its sizes say
+        self._growth = 1, 1  # the cost of the first sample, and the cost expected from its sizes
         self._defaults = _defaults(model, folder)
         self.first_error = ""
-        self.is_refused = False  # whether that error is one of the model's, not of memory or time
-        self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
+        self.is_refused = False  # whether that error is due to the model, not to memory or time
+        self.left_out: list[str] = []  # why inputs that crash or block onnxruntime were left out
         self._cost = self._refused = 0
-        self._is_limited = True  # in the memory of a run
+        self._is_limited = True  # whether the memory of a run is limited
         self._weights = model.graph.initializer
         self.more: list[DrawnSample] = []
         self.ties: list[DrawnSample] = []
@@ -128,8 +127,8 @@ class InputSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more inputs are tried, because the reference took too long or crashed on
-        some.
+        """Whether the search is over, because the reference took too long or crashed on some
+        inputs.
         """
         return self._cost >= _PATIENCE
 
@@ -137,11 +136,11 @@ class InputSearch:
         self, seeds: Sequence[int], nonfinite: bool, *, has_more: bool = False
     ) -> Iterator[DrawnSample]:
         """One sample per seed, with changing sizes, then the edges, with NaN and Inf if
-        `nonfinite`. Nothing if the reference never runs. One sample replaces the initializers that
-        a caller may override.
+        `nonfinite`. There are none if the reference never runs. One sample replaces the
+        initializers that a caller may override.
 
-        If these have few elements, and runs are cheap, `more` are drawn like the ordinary ones, if
-        `has_more`, and as `ties` some like those at ties.
+        If samples have few elements, and runs are cheap, further ones are drawn: if `has_more`,
+        `more` are like the ordinary ones, and `ties` like those at ties.
         """
         first = None if self.not_drawn else self._first_of_any_cost(seeds[0])
         if first is None:
@@ -165,7 +164,7 @@ class InputSearch:
         yield from self._all_edges(sizes, style, seeds[0], nonfinite)
 
     def _first_of_any_cost(self, seed: int) -> DrawnSample | None:
-        """The first sample; a model whose runs all take more than they may is run once."""
+        """The first sample. A model is run once even if no run fits into the budget."""
         first = self._first(seed)
         if first is None and self.budget.left_out:
             self.budget.left_out.clear()
@@ -188,8 +187,8 @@ class InputSearch:
                 yield from self._edge(label, sizes, edge, seed)
 
     def _draw_more(self, ordinary: Sequence[_Counted]) -> None:
-        """Draw until enough elements of each output are compared; a few if all outputs stay the
-        same.
+        """Draw samples until enough elements of each output are compared. If all outputs stay the
+        same, only a few are drawn.
         """
         if self.is_over or self._reference.is_fresh:
             return
@@ -219,7 +218,7 @@ class InputSearch:
         self.budget.spend(work.scaled(len(self.more) + len(self.ties), 1))
 
     def _like(self, sample: DrawnSample, several: int, seed: int) -> list[DrawnSample]:
-        """So many samples of the same style and sizes, without those on which the reference
+        """`several` samples of the same style and sizes, without those on which the reference
         fails.
         """
         like = self._feeds(sample.sizes, sample.style, sample.seed, is_overriding=False)
@@ -260,7 +259,7 @@ class InputSearch:
             yield "NaN", replace(style, floats="nan")
 
     def again(self, samples: Iterable[DrawnSample]) -> Iterator[DrawnSample]:
-        """The same samples, run again; they may be without values."""
+        """The same samples, run again. The given ones need not have their values."""
         for sample in samples:
             if same := self._attempt(
                 sample.sizes, sample.style, sample.seed, is_overriding=sample.is_overriding
@@ -268,11 +267,11 @@ class InputSearch:
                 yield replace(same, label=sample.label)
 
     def feeds(self, sample: DrawnSample) -> dict[str, Any]:
-        """The inputs of a sample, drawn again; it may be without values."""
+        """The inputs of a sample, drawn again. The sample need not have its values."""
         return self._feeds(sample.sizes, sample.style, sample.seed, sample.is_overriding)
 
     def redraws(self, sample: Sample) -> Iterator[DrawnSample]:
-        """Samples like this one with other values; nothing of one that was not drawn."""
+        """Samples like this one with other values; none if it was not drawn."""
         if not isinstance(sample, DrawnSample):
             return
         for number in range(1, _REDRAWS + 1):
@@ -292,7 +291,7 @@ class InputSearch:
             elif sample := self._first_at(sizes, seed):
                 return sample
         lower = chain.from_iterable(map(self._choices.lowered, costly[:_MOST_LOWERED]))
-        # onnx may refuse what onnxruntime takes
+        # onnx may refuse sizes that onnxruntime accepts
         for sizes in (*sorted(_distinct((*lower, *costly)), key=self._work), *doubtful):
             if self._refused >= _MOST_REFUSED:
                 return None
@@ -420,8 +419,8 @@ class InputSearch:
         )
 
     def _done(self, sizes: Sizes, outputs: Sequence[Any]) -> Work:
-        """What a run with these outputs has cost: if they are larger than their shapes say, all
-        values are taken to be.
+        """The cost of a run with these outputs. If they are larger than expected from their shapes,
+        all values are assumed to be larger by the same factor.
         """
         elements = sum(value.size for value in outputs if isinstance(value, np.ndarray))
         return self._sized.work(sizes).with_outputs(elements)
@@ -438,7 +437,7 @@ def _without_outputs(sample: DrawnSample) -> _Counted:
 
 def _why_not_drawn(port: Port) -> str:
     dims = [dim for dim in port.dims or () if isinstance(dim, int)]
-    # onnxruntime may know it, from an output of the same name, say
+    # onnxruntime may know its type, for example from an output of the same name
     if numpy_type(port.element_type) is None:
         return f"the input {port.name} has no type"
     if prod(dims) > _MOST_ELEMENTS:
@@ -450,8 +449,8 @@ def _why_not_drawn(port: Port) -> str:
 
 
 def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
-    """The values of the float initializers that a caller may override; others are axes and sizes,
-    mostly.
+    """The values of the float initializers that a caller may override. Others are left out: they
+    are mostly axes and sizes.
     """
     names = set(overridable(model))
     return {

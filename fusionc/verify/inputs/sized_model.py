@@ -1,5 +1,5 @@
-"""The reference at given sizes, before it runs: what onnx says of its shapes, and what a run
-costs.
+"""The reference at given sizes, before it runs: whether onnx's shape inference accepts the sizes,
+and the cost of a run.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from fusionc.verify.inputs.formulas import Sizes, with_sizes
 from fusionc.verify.inputs.size_choices import rank_symbol, shape_at
 from fusionc.verify.interface import Port
 
-_ITEM = 4  # bytes of an element of a type that is not known
+_ITEM = 4  # bytes of an element of unknown type
 _WIDE = {TensorProto.INT64: 8, TensorProto.DOUBLE: 8, TensorProto.UINT64: 8, TensorProto.STRING: 32}
-_HELD = 12  # times an input or output is in memory when it is compared, in part as float64
-_MANY_NODES = 20_000  # inference that follows what vectors hold takes seconds for as many
-# nodes, at all sizes together; at the sizes that follow, work grows as their inputs do
+_HELD = 12  # copies of an input or output in memory while it is compared, some as float64
+_MANY_NODES = 20_000  # for this many nodes, inference with data propagation takes seconds
+# nodes to infer, summed over all sizes; for further sizes, work is scaled by the size of inputs
 _MOST_INFERRED = 100_000
 _MOST_TRIPS = 1 << 20
 _ERRORS = "[ShapeInferenceError] Inference error(s): "
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-_A_CALL = 2_000  # elements that could be computed in the time that it takes to begin with a node
+_A_CALL = 2_000  # elements that can be computed in the time of a node's overhead
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,14 @@ class _Inferred:
     weights: frozenset[str]
     shapes: dict[str, Dims] = field(default_factory=dict)
     item: dict[str, int] = field(default_factory=dict)  # bytes of an element
-    guessed: set[str] = field(default_factory=set)  # those whose shapes are
+    guessed: set[str] = field(default_factory=set)  # values whose shapes are guessed
 
 
 class SizedModel:
-    """Answers what the reference costs at sizes of the symbols of its inputs. Nothing is computed
-    before it is asked.
+    """Computes the cost of the reference at given sizes of the symbols of its inputs, on demand.
 
-    Shapes that depend on what values hold are not known: such a value is taken to be as large as
-    the largest that its maker reads.
+    If the shape of a value depends on the contents of others, it is not known. Such a value is
+    assumed to be as large as the largest input of the node that makes it.
     """
 
     def __init__(self, model: onnx.ModelProto, ports: Sequence[Port]) -> None:
@@ -71,12 +70,11 @@ class SizedModel:
         return self._known[key]
 
     def refuses(self, sizes: Sizes) -> bool:
-        """Whether onnx says that some node cannot take these sizes, whatever those of the other
-        symbols are.
+        """Whether onnx's inference says that some node cannot have these sizes, whatever the sizes
+        of the other symbols are.
 
-        What only nodes inside of a branch or a loop say does not count: such a branch may be the
-        one that is not taken. Of a large model only so many sizes are looked at; then none is
-        refused.
+        Nodes inside a branch or a loop do not count, because that branch may not be taken. For a
+        large model only a limited number of sizes is tested; after that, none is refused.
         """
         key = tuple(sorted(sizes.items()))
         if key not in self._refused:
@@ -95,7 +93,7 @@ class SizedModel:
         _declare(self._strict, self._ports, sizes)
         try:
             shape_inference.infer_shapes(self._strict, strict_mode=True)
-        except Exception as error:  # onnx's own, protobuf's
+        except Exception as error:  # onnx and protobuf raise errors of their own
             return frozenset(_nodes_at_fault(str(error)))
         return frozenset()
 
@@ -117,7 +115,7 @@ class SizedModel:
                 if len(light.graph.node) > _MANY_NODES
                 else infer_types(light)
             )
-        except Exception:  # a model that onnx cannot infer costs what its inputs and outputs say
+        except Exception:  # if onnx cannot infer shapes, the inputs and outputs give the cost
             found = light
         known = _Inferred(frozenset(tensor.name for tensor in self._given.graph.initializer))
         _note(found.graph, known)
@@ -134,7 +132,7 @@ class SizedModel:
 
 
 def _unsized(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy without large weights and without what is said of the shapes of values and outputs."""
+    """A copy without large weights and without declared shapes of values and outputs."""
     light = light_copy(model)
     del light.graph.value_info[:]
     for value in light.graph.output:
@@ -143,7 +141,7 @@ def _unsized(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _declare(model: onnx.ModelProto, ports: Sequence[Port], sizes: Sizes) -> None:
-    """Give the inputs of a model these sizes; dimensions that they say nothing of are open."""
+    """Give the inputs of a model these sizes; all other dimensions are open."""
     fed = {port.name: port for port in ports if port.kind == "tensor" and not port.optional}
     for value in model.graph.input:
         if value.name in fed:
@@ -165,8 +163,8 @@ def _fill(kind: onnx.TypeProto.Tensor, port: Port, sizes: Sizes) -> None:
 
 
 def _drop_empty_operands(model: onnx.ModelProto) -> None:
-    """Take constants out of Concats if they have no elements along the axis: onnxruntime ignores
-    their other sizes.
+    """Remove constants from Concats if they have no elements along the axis, because onnxruntime
+    ignores their other sizes.
     """
     dims = {tensor.name: tensor.dims for tensor in model.graph.initializer}
     for node in model.graph.node:
@@ -196,8 +194,8 @@ def _nodes_at_fault(said: str) -> Iterator[str]:
 
 
 def _note(graph: onnx.GraphProto, known: _Inferred) -> None:
-    """All shapes that are known in a graph and in those inside; a name that is there twice has the
-    larger one.
+    """Note all shapes that are known in a graph and in inner ones. If a name occurs twice, the
+    larger shape counts.
     """
     for tensor in graph.initializer:
         known.shapes[tensor.name] = tuple(tensor.dims)
@@ -222,8 +220,8 @@ def _elements(
     functions: Mapping[tuple[str, str, str], int],
     trips: int = 1,
 ) -> tuple[int, int]:
-    """The work of all nodes of a graph, and that of those whose sizes are guessed; a body counts as
-    often as it runs, if that is known.
+    """The work of all nodes of a graph, and the work of nodes whose sizes are guessed. A body
+    counts as often as it runs, if that is known.
     """
     total = guessed = 0
     for node in graph.node:
@@ -247,8 +245,8 @@ def _elements(
 
 
 def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
-    """Give outputs of unknown shape that of the largest input that is not a weight; rows of a table
-    get the table's width.
+    """Give outputs of unknown shape the shape of the largest input that is not a weight. Rows of a
+    table get the table's width.
     """
     shapes = known.shapes
     missing = [name for name in node.output if name and name not in shapes]
@@ -263,7 +261,7 @@ def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
 
 
 def _trips(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Inferred) -> int:
-    """How often a body runs: of a Scan that is a size, of a Loop it may be anything."""
+    """How often a body runs. For a Scan that is a size, for a Loop it may be anything."""
     if node.op_type != "Scan":
         return 1
     scanned = known.shapes.get(node.input[-1]) if node.input else None
@@ -276,7 +274,7 @@ def _bytes(name: str, known: _Inferred) -> int:
 
 
 def _peak(graph: onnx.GraphProto, known: _Inferred) -> int:
-    """The most bytes of values, without weights, that are needed at once if nodes run in order."""
+    """The peak bytes of values, without weights, if nodes run in order."""
     last = {name: at for at, node in enumerate(graph.node) for name in reads_of(node)}
     last |= {value.name: len(graph.node) for value in graph.output}
     freed: dict[int, list[str]] = {}

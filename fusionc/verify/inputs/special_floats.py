@@ -1,4 +1,4 @@
-"""Numbers that show differences that ordinary ones hide: of many magnitudes, signed zeros,
+"""Numbers that reveal differences which ordinary numbers hide: many magnitudes, signed zeros,
 denormals, ties, NaN and Inf.
 """
 
@@ -32,7 +32,7 @@ def sprinkled(
     """The values with one in fifty replaced by special ones, each of them at least once if there is
     room.
 
-    Only the first half along the first axis is touched, so that a batch keeps ordinary rows.
+    Only the first half along the first axis changes, so that a batch keeps ordinary rows.
     """
     if not values.size:
         return values

@@ -1,4 +1,4 @@
-"""Which values an input may take: found by following it to the operators that use it."""
+"""The values that an input may have, found by following it to the operators that use it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _grids(flow: Dataflow, port: Port) -> tuple[Grid, ...]:
 
 
 def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[ScopedName]:
-    """The values that a use passes a value on to, without those that were seen."""
+    """The values that receive the used value, except those that were seen already."""
     is_passed_on = _holds(Trait.MOVES, use) or _holds(Trait.PASSES_VALUE, use)
     for reached in flow.reached(use, comes_out=is_passed_on):
         if reached not in seen:

@@ -1,14 +1,13 @@
 """The registry of the kinds of steps, in the order of the files' names.
 
-A new kind is a file of this folder, a header of the same name, and a test. The file has a subclass
-of StepKind whose name ends in Step, with fields, traits, C functions and its time, and may have
-READINGS of operators that become such steps; a reading notes the image that it makes
-(`images.note(out, image)`). The header has the functions for one width of vectors between #ifdef
-GB_V and #else, if there are any, and those that are compiled once after #else, if there are any.
-A task computes one block of channels of one image; it ends with GB(activate), else a fused
-activation is lost. The lanes after the last channel may hold anything. `by_element.h` is the
-shortest example. What the step computes is added to COMPUTED of
-tests/graph_kernel/blocked/interpreter.py.
+A new kind is a file in this folder, a header of the same name, and a test. The file defines a
+subclass of StepKind whose name ends in Step, with fields, traits, C functions and a time estimate.
+It may define READINGS: functions that turn operators into such steps. A reading notes the image
+that it makes (`images.note(out, image)`). In the header, functions for one width of vectors stand
+between #ifdef GB_V and #else; functions that are compiled once stand after #else. A task computes
+one block of channels of one image. It must end with GB(activate); otherwise a fused activation is
+lost. The lanes after the last channel may hold anything. `by_element.h` is the shortest example.
+Add a numpy version of the step to COMPUTED in tests/graph_kernel/blocked/interpreter.py.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _modules() -> list[ModuleType]:
 
 @cache
 def step_kinds() -> tuple[type[StepKind], ...]:
-    """All kinds. The place of a kind is its number in C."""
+    """All kinds. The index of a kind is its number in C."""
     return tuple(
         value
         for module in _modules()
@@ -49,7 +48,7 @@ def step_kinds() -> tuple[type[StepKind], ...]:
 
 
 def operator_readings() -> Mapping[tuple[str, str], OperatorReading]:
-    """How operators become steps, for those that the file of a kind reads itself."""
+    """How operators become steps, for the operators that are read in the file of a kind."""
     return {
         operator: reading
         for module in _modules()

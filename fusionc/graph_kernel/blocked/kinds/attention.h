@@ -1,12 +1,13 @@
-/* Attention of rows: softmax(q · k · scale + bias) · v for each head. Keys and values of a head
- * become the weights of products, whose pixels are queries, and then what these make of keys. Rows
- * lie as steps make them, never as in a tensor: GB_V floats apart. */
+/* Attention of rows: softmax(q · k · scale + bias) · v for each head. Two products of the blocked
+ * kind compute it: queries are the pixels and keys the weights of the first, scores are the pixels
+ * and values the weights of the second. Rows are GB_V floats apart, as other steps make them, never
+ * in the layout of a tensor. */
 #ifdef GB_V
-/* blocks of keys that are added up one after the other: errors grow with them */
+/* most blocks of keys in one running sum: rounding errors grow with its length */
 enum { GB(LONGEST_SUM) = 512 / GB_V };
 
-/* What a task works on: keys and values as weights, the scores of some queries, one row of these,
- * and what some of the keys make of values. */
+/* The memory of a task: keys and values as weights, the scores of some queries, one row of scores,
+ * and partial results for some of the keys. */
 typedef struct {
   float *keys, *values, *scores, *row, *some;
   ptrdiff_t blocks; /* of keys */
@@ -19,7 +20,7 @@ ptrdiff_t GB(attention_floats)(const gb_call *c) {
   return GB(blocks_of)(c->keys) * GB_V * (channels + c->part + 1) + channels * c->part;
 }
 
-/* Keys [key, channel] as [channel][key]: those that there are not are zero. */
+/* Transposes keys [key, channel] to [channel][key]. Keys after the last one are zero. */
 static void GB(turn_keys)(const float *from, ptrdiff_t plane, ptrdiff_t keys, ptrdiff_t channels,
                           float *to) {
   const ptrdiff_t blocks = GB(blocks_of)(keys), whole = keys / 4 * 4;
@@ -35,7 +36,7 @@ static void GB(turn_keys)(const float *from, ptrdiff_t plane, ptrdiff_t keys, pt
           key < keys ? from[i / GB_V * plane + key * GB_V + i % GB_V] : 0.0f;
 }
 
-/* Values [key, channel] with the channels of two blocks side by side. */
+/* Copies values [key, channel], with the channels of two blocks side by side. */
 static void GB(take_values)(const float *from, ptrdiff_t plane, ptrdiff_t keys, ptrdiff_t channels,
                             float *to) {
   const ptrdiff_t all = GB(blocks_of)(keys) * GB_V;
@@ -45,7 +46,7 @@ static void GB(take_values)(const float *from, ptrdiff_t plane, ptrdiff_t keys, 
           key < keys ? GB(load)(from + b * plane + key * GB_V) : (GB(vec)){0};
 }
 
-/* Sums of `blocks` blocks of x, from `first` on of `all`, with weights that make `made` blocks of
+/* Adds products of `blocks` blocks of x, beginning with block `first` of `all`, to `made` blocks of
  * y. */
 static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptrdiff_t blocks,
                          ptrdiff_t all, ptrdiff_t last, const float *w, ptrdiff_t count, float *y,
@@ -69,7 +70,7 @@ static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptr
   }
 }
 
-/* The scores of one query, whose blocks lie `step` apart, to their shares. */
+/* Softmax: turns the scores of one query into their shares. Their blocks lie `step` apart. */
 static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale,
                       const float *bias) {
   const gk_machine m = gk_machine_with(GB_FUSED);
@@ -80,7 +81,7 @@ static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_
     GB(vec) x = GB(load)(scores + b * step) * scale;
     if (bias) x += GB(load_loose)(bias + b * GB_V);
     *(GB(vec) *)(row + b * GB_V) = x;
-    largest = GB_MAX(x, largest); /* which a NaN leaves as it is */
+    largest = GB_MAX(x, largest); /* a NaN does not change it */
   }
   for (int v = 0; v < GB_V; ++v) most = largest[v] > most ? largest[v] : most;
   for (ptrdiff_t key = whole * GB_V; key < all; ++key) {
@@ -96,7 +97,7 @@ static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_
     *(GB(vec) *)(scores + b * step) = GB(load)(row + b * GB_V) * (1.0f / sum);
 }
 
-/* Shares of values. */
+/* Adds up the values of some queries by their shares. */
 static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count, float *y,
                             ptrdiff_t made) {
   const ptrdiff_t step = c->part * GB_V, last = GB(last_of)(c->keys);
@@ -111,7 +112,7 @@ static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count
   }
 }
 
-/* Some queries of one head of one batch. */
+/* Computes attention for some queries of one head of one batch. */
 static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch, ptrdiff_t head,
                             ptrdiff_t first, ptrdiff_t count) {
   const gb_step *s = c->step;
@@ -130,7 +131,7 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
   for (ptrdiff_t b = 0; b < made; ++b) GB(activate)(y + b * c->out.plane, count * GB_V, s);
 }
 
-/* Units are parts of the queries of a head, c->rows of each. */
+/* Units are parts of the queries of a head; a head has c->rows of them. */
 void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t heads = c->step->heads, taken = c->in.channels / heads,
                   made = c->out.channels / heads;
@@ -157,7 +158,7 @@ void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch)
 }
 
 #else
-/* What is added to scores has a batch and a head for all, or for each. */
+/* In the tensor that is added to scores, batch and head may each be 1 or the full number. */
 static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s,
                                       const gb_size *sizes, gb_size out,
                                       const int64_t *const *input_sizes) {
@@ -174,8 +175,8 @@ static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s,
   return is_of_all && is_of_each ? NULL : "what is added to scores does not fit them";
 }
 
-/* Queries of one head at once: so many that their scores stay in the cache of a core, and that all
- * threads have some. */
+/* Chooses how many queries of a head a unit has: few enough that their scores stay in the cache of
+ * a core and that all threads get some. */
 static void gb_divide_attention(const gb_width *width, gb_call *c) {
   enum { GB_SCORES = 64 << 10 }; /* floats */
   /* of all batches */
@@ -192,8 +193,9 @@ static void gb_divide_attention(const gb_width *width, gb_call *c) {
   c->units = heads * c->rows;
 }
 
-/* Tasks of whole heads, at most so many: each task packs keys and values of its heads. Where
- * threads would have unlike numbers of heads, they share some. */
+/* The number of tasks, at most `most`. A task has whole heads if possible, because it packs the
+ * keys and values of its heads. If threads would get unequal numbers of heads, tasks share heads.
+ */
 static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
   ptrdiff_t tasks = most < heads ? most : heads;
   while (tasks > 0 && heads % tasks) --tasks;
@@ -201,7 +203,7 @@ static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
 }
 
 static ptrdiff_t gb_attention_tasks(const gb_call *c, ptrdiff_t most) {
-  /* heads of keys: those of queries may be more */
+  /* heads of keys; there may be more heads of queries */
   return c->rows ? gb_tasks_of_heads(c->units / c->rows * c->in2.channels / c->in.channels, most)
                  : most;
 }

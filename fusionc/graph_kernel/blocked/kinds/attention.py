@@ -1,4 +1,4 @@
-"""Attention. Its queries, keys and values are rows with the channels of all heads side by side.
+"""Attention. Queries, keys and values are rows with the channels of all heads side by side.
 Keys and values may have an axis of heads, and fewer heads than queries (grouped-query attention).
 """
 
@@ -19,18 +19,19 @@ from fusionc.model.operators import MICROSOFT
 
 _SCORES_BIAS = 5  # the input of a MultiHeadAttention that is added to scores …
 _BIAS_RANK = 4  # … and how many axes it has
-# Measured with AVX-512, both of two threads counted: 12 heads of 64 channels take 0.44 ms for
-# 2 × 64 rows and in onnxruntime 0.96, for 197 rows 1.8 and 2.2 to 3, for 400 rows of 6 heads 2.6
-# and 3.5. That is products at one speed, and for each number of queries, keys, values and results:
-_PRODUCTS = 50e9  # in a second
-_NUMBER = 0.6e-9  # seconds here …
+# Measured with AVX-512, as the sum of the times of two threads, here and in onnxruntime:
+# 12 heads of 64 channels: 0.44 and 0.96 ms for 2 × 64 rows, 1.8 and 2.2 to 3 ms for 197 rows;
+# 6 heads: 2.6 and 3.5 ms for 400 rows. The model: products at one speed, plus a time for each
+# number of queries, keys, values and results.
+_PRODUCTS = 50e9  # multiplications in a second
+_NUMBER = 0.6e-9  # seconds for each number, here …
 _NUMBER_THERE = 1.6e-9  # … and in onnxruntime
 
 
 @dataclass(frozen=True)
 class AttentionStep(StepKind):
-    """Queries are the image, keys `second`, values `third`; `tensor` is added to scores. Keys and
-    values may have fewer heads, each shared by several of the queries.
+    """The image has the queries, `second` the keys, `third` the values. `tensor` is added to the
+    scores. Keys and values may have fewer heads, each shared by several heads of queries.
     """
 
     heads: int  # of the queries
@@ -81,7 +82,7 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
 
 
 def _operands(node: onnx.NodeProto) -> tuple[str, str, str, str]:
-    """Queries, keys, values, and what is added to scores, or "". Raises UnfitOperator."""
+    """Queries, keys, values, and the tensor added to scores, or "". Raises UnfitOperator."""
     inputs = [*node.input, *[""] * _SCORES_BIAS][: max(len(node.input), _SCORES_BIAS + 1)]
     query, key, value = inputs[:3]
     if not key or not value:
@@ -99,8 +100,8 @@ def _operands(node: onnx.NodeProto) -> tuple[str, str, str, str]:
 def _require_same_heads(
     images: ImageArea, names: tuple[str, str, str], heads: int, times: tuple[int, int]
 ) -> None:
-    """Raises UnfitOperator if queries, keys and values do not fit each other; each head of keys and
-    values counts so many times.
+    """Raises UnfitOperator if queries, keys and values do not fit each other. `times` says how
+    often each head of keys and of values is repeated.
     """
     query, key, value = names
     q, k, v = (images.image(name) for name in names)

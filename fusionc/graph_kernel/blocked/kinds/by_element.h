@@ -1,4 +1,4 @@
-/* What is done to each element. Units are rows of blocks, or any pixels of them. */
+/* Elementwise steps. Units are rows of blocks, or any pixels of them. */
 #ifdef GB_V
 void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;

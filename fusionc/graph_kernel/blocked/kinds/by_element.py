@@ -1,4 +1,4 @@
-"""What is done to each element: sums, products, activations."""
+"""Elementwise steps: sums, products, activations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MulStep(_ElementwiseKind):
 
 @dataclass(frozen=True)
 class ScaleStep(_ElementwiseKind):
-    """Each channel of an image is multiplied by that of a pixel."""
+    """The product of an image with a pixel: each channel is multiplied by that of the pixel."""
 
     second_is_pixel = True
 
@@ -42,6 +42,6 @@ class ActStep(_ElementwiseKind):
 
 @dataclass(frozen=True)
 class CopyStep(_ElementwiseKind):
-    """An image that is needed in two places."""
+    """A copy of an image that is needed in two places."""
 
     writes_in_place = False

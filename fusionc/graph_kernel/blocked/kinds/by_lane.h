@@ -2,7 +2,7 @@
  * whose groups are not whole vectors. */
 #ifndef GB_BY_LANE
 #define GB_BY_LANE
-/* Whether channels are worked on lane by lane, each by itself or with those of its group: other
+/* Whether channels are computed lane by lane, each alone or from the channels of its group. If not,
  * groups are whole vectors. */
 static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s,
                                                                        ptrdiff_t in, ptrdiff_t out,
@@ -12,8 +12,8 @@ static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_
 #endif
 
 #ifdef GB_V
-/* R pixels of one block, each channel by itself, by kernels of K columns; `pixel` and `column` are
- * how far those lie apart. */
+/* Depthwise sums of R pixels of one block, by kernels of K columns. `pixel` and `column` are the
+ * distances between pixels and between columns. */
 GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column,
                             const int R, const ptrdiff_t K) {
   GB(vec) sums[GB_LONGEST];
@@ -29,8 +29,8 @@ GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrd
   GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
 }
 
-/* R pixels of one block, each lane a sum over the channels of its group: in turn, all lanes take
- * the next one of theirs. */
+/* Grouped sums of R pixels of one block. Each lane adds up the channels of its group, all lanes one
+ * channel at a time. */
 GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   GB(vec) sums[GB_LONGEST];
   GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
@@ -67,8 +67,8 @@ GB_LANE_TILES(GB_LANE_TILE_OF)
 #define GB_EACH_5_2(r) [r] = GB(each_5_2_##r),
 #define GB_EACH_7(r) [r] = GB(each_7_##r),
 #define GB_GROUPED_TILE(r) [r] = GB(grouped_##r),
-/* The functions by pixels: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of
- * groups. NULL for numbers of pixels that have no function. */
+/* The functions by number of pixels. The rows: any kernel; 3, 5 and 7 columns; 3 and 5 columns with
+ * a stride of 2; groups. NULL for numbers of pixels that have no function. */
 static GB(tile_function) *const GB(lane_tiles)[][GB_LONGEST + 1] = {
     {GB_LANE_TILES(GB_EACH_TILE)},    {GB_LANE_TILES(GB_EACH_3)},   {GB_LANE_TILES(GB_EACH_5)},
     {GB_LANE_TILES(GB_EACH_7)},       {GB_LANE_TILES(GB_EACH_3_2)}, {GB_LANE_TILES(GB_EACH_5_2)},
@@ -92,8 +92,8 @@ GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
   return GB(lane_tiles)[is_known ? first + size - 1 : GB(each)];
 }
 
-/* Each channel by itself, groups of fewer channels than a vector has, or of as many as whole
- * vectors in one with shorter ones. */
+/* Depthwise and grouped convolutions. If vectors are so short that groups are whole vectors,
+ * `convolve` computes them. */
 void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const ptrdiff_t in = c->in.channels / s->group, out = c->out.channels / s->group,
@@ -138,8 +138,8 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
   }
 }
 
-/* Weights [out, in / group, rows, columns] as by_lane reads them: for each element and channel of a
- * group those of all lanes. */
+/* Packs weights [out, in / group, rows, columns] for by_lane: for each kernel element and channel
+ * of a group, the weights of all lanes. */
 void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
   for (ptrdiff_t b = 0; b < out; b += GB_V)

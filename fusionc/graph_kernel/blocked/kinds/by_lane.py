@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions
 
-# columns of kernels for which there are functions of their own; with others a convolution takes
-# this share of onnxruntime's time
+# numbers of kernel columns that have functions of their own; a convolution with another number
+# takes _OTHER_COLUMNS times as long as in onnxruntime
 _COLUMNS = (3, 5, 7)
 _OTHER_COLUMNS = 1.12
 
 
 @dataclass(frozen=True)
 class DepthwiseStep(ConvolutionKind):
-    """A convolution of each channel by itself."""
+    """A depthwise convolution."""
 
     functions = StepFunctions(
         task="by_lane",

@@ -1,18 +1,19 @@
 /* Convolutions and products of 8-bit integers with sums of 32 bits, which are exact.
  *
- * A pixel of an image has 64 channels of a block in 64 bytes, whatever the width of vectors.
- * Weights are signed, and lie as [16 channels out][block][row][column][4 channels in][channel out]
- * [channel in], 1024 bytes for the 64 channels of a block. Each step's weights begin with the
- * numbers that sums begin with, without the bias: less the zero point times the sum of weights. */
+ * A pixel of a block has 64 channels in 64 bytes, whatever the width of vectors. Weights are
+ * signed, in the order [16 channels out][block][row][column][4 channels in][channel out]
+ * [channel in], with 1024 bytes for the 64 channels of a block. The packed weights of a step begin
+ * with the initial values of its sums without the bias: minus the zero point times the sum of
+ * weights. */
 #ifdef GB_V
 #ifndef GB_BYTE_TYPES
 #define GB_BYTE_TYPES
 enum { GB_BLOCK = 64, GB_OUTS = 16, GB_QUADS = 16, GB_POSITIONS = 32, GB_PANEL = 1024 };
 
-/* What a tile of positions by 32 channels out reads. Distances are in bytes. Positions are pixels
- * in a row of the result, or in all rows, those between the end of a row and the next included. */
+/* What a tile of positions by 32 channels out reads. Distances are in bytes. Positions are the
+ * pixels of a row of the result, or of all rows; then they include the gap between two rows. */
 typedef struct {
-  const uint8_t *x; /* at the first position and the first element of the kernel */
+  const uint8_t *x; /* of the first position and the first element of the kernel */
   ptrdiff_t x_position, x_block, x_row, x_column;
   const int8_t *w;
   ptrdiff_t w_outs; /* from 16 channels out to the next */
@@ -23,13 +24,13 @@ typedef struct {
 
 typedef void gb_byte_sums(const gb_byte_tile *t, ptrdiff_t count, int outs);
 
-/* What lies where in the positions of a part. */
+/* The positions of a part. */
 typedef struct {
   ptrdiff_t image, row, first, count; /* in positions of the row */
 } gb_byte_part;
 #endif
 
-/* Sums with vectors of this width, without instructions for products of bytes. */
+/* Sums in vectors of this width, for processors without instructions for products of bytes. */
 typedef int32_t GB(ints) __attribute__((vector_size(4 * GB_V), aligned(4)));
 
 #if GB_V == 4 && defined(__x86_64__)
@@ -66,7 +67,7 @@ GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
 #endif
 #define GB_DOT(sum, x, w) ((sum) + GB(products)(x, w))
 
-/* R positions by N vectors of channels out. DOT adds the products of four bytes. */
+/* Sums of R positions by N vectors of channels out. DOT adds the products of four bytes. */
 #define GB_BYTE_SUMS(name, target, R, N, DOT)                                                     \
   target static void GB(name)(const gb_byte_tile *t, ptrdiff_t count, int outs) {                 \
     for (ptrdiff_t p = 0; p < count; p += R)                                                      \
@@ -117,8 +118,8 @@ GB_BYTE_SUMS(vnni_bytes,
              12, 2, GB_DOT_VNNI)
 #undef GB_DOT_VNNI
 
-/* 32 positions by 32 channels out in tiles of AMX: sums in 0 to 3, positions in 4 and 5, weights in
- * 6 and 7. */
+/* Sums of 32 positions by 32 channels out with AMX. Tiles 0 to 3 hold sums, 4 and 5 positions, 6
+ * and 7 weights. */
 #define GB_TILES_TARGET __attribute__((target("amx-tile,amx-int8,avx512f,avx512vl,avx512bw")))
 GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count, int outs) {
   enum { ROWS = 16, APART = 2 * GB_OUTS * 4 };
@@ -155,8 +156,8 @@ GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count
 #endif
 #undef GB_DOT
 
-/* `count` pixels by 32 channels become bytes: the sum by the factor of its channel, rounded to the
- * nearest, to the even one of two, plus the zero point, saturated. */
+/* Turns the sums of `count` pixels by 32 channels into bytes: the sum times the factor of its
+ * channel, rounded to the nearest integer (ties to even), plus the zero point, saturated. */
 GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zero, int low,
                               int high, uint8_t *y, ptrdiff_t count) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
@@ -175,7 +176,7 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
                       _mm512_packs_epi32(GB_ROUNDED(next, f0), GB_ROUNDED(next + 1, f1)), z);
     const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
                   made = _mm512_permutexvar_epi32(order, bytes);
-    /* four bytes of a0, a1, b0, b1 in turn of each lane; in order: a0 a1 b0 b1 */
+    /* each lane has four bytes of a0, a1, b0, b1 in turn; now all of a0, then a1, b0, b1 */
     _mm256_storeu_si256((__m256i *)(void *)y, _mm512_castsi512_si256(made));
     if (p + 1 < count)
       _mm256_storeu_si256((__m256i *)(void *)(y + GB_BLOCK), _mm512_extracti64x4_epi64(made, 1));
@@ -198,7 +199,7 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
 #endif
 }
 
-/* Sums of 32 bytes of each of two scales, as onnxruntime computes them. y may be b. */
+/* Adds 32 bytes of one scale to 32 bytes of another, as onnxruntime does. y may be b. */
 GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, float first,
                              float second, float addend, const gb_step *s) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
@@ -236,7 +237,7 @@ GK_INLINE ptrdiff_t GB(byte_pitch)(const gb_call *c) {
   return c->is_flat ? c->in.row / c->in.pixel : c->out.width;
 }
 
-/* Takes the zero point of weights away: so many times the sums of windows. */
+/* Corrects sums for the zero point of weights: subtracts it times the sums of windows. */
 GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero, ptrdiff_t count) {
   for (ptrdiff_t p = 0; p < count; ++p, sums += 32) {
     const int32_t taken = zero * windows[p * 32];
@@ -244,8 +245,8 @@ GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero,
   }
 }
 
-/* Positions from the one with the number `first` on become bytes: the pixels of each row, without
- * what is between rows. `image` and `second` are at the channels of the pair. */
+/* Turns positions into bytes, from number `first` on: the pixels of each row, without the gaps
+ * between rows. `image` and `second` point to the channels of the pair. */
 static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, ptrdiff_t line,
                              ptrdiff_t first, ptrdiff_t count, ptrdiff_t pair, uint8_t *image,
                              const uint8_t *second) {
@@ -285,7 +286,7 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   const int8_t *weights = (const int8_t *)(starts + (c->out.channels + 31) / 32 * 32 + GB_OUTS);
   int32_t sums[2][GB_POSITIONS * 32] __attribute__((aligned(64)));
   int32_t start[GB_BLOCK] __attribute__((aligned(64)));
-  /* of the bytes of each window, of which zero points of weights take so many times away */
+  /* sums of the bytes of each window, which correct for the zero point of weights */
   int32_t windows[GB_POSITIONS * 32] __attribute__((aligned(64)));
   const ptrdiff_t all = (c->out.channels + 31) / 32 * 32;
   gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
@@ -331,7 +332,7 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image +
                                          (y0 * s->stride[0] - s->pads[0]) * c->in.row +
                                          (first * s->stride[1] - s->pads[1]) * c->in.pixel);
-    /* a processor adds the products of the next positions while it finishes those before */
+    /* so the processor adds the products of the next positions while it finishes the last ones */
     for (ptrdiff_t item = 0; item <= items; ++item) {
       if (item < items) {
         const ptrdiff_t p = item / pairs * GB_POSITIONS, pair = item % pairs;
@@ -361,7 +362,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
 #endif
 }
 
-/* Weights [out, in, rows, columns]; `of` gives that of a channel out, a channel in and a tap. */
+/* Packs weights [out, in, rows, columns]. `of` gives the weight of a channel out, a channel in and
+ * a tap. */
 GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, ptrdiff_t in,
                                ptrdiff_t out, ptrdiff_t of_out, ptrdiff_t of_in) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (in + GB_BLOCK - 1) / GB_BLOCK;
@@ -396,7 +398,7 @@ void GB(pack_byte_rows)(const float *f, float *to, const gb_step *s, ptrdiff_t i
   GB(pack_panels)((const uint8_t *)f, to, s, in, out, 1, out);
 }
 
-/* Panels of four bytes for each column of a kernel. */
+/* Packs weights as panels of four bytes for each column of a kernel. */
 void GB(pack_pixels)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t columns = s->kernel[1], taps = s->kernel[0] * columns;
   const uint8_t *w = (const uint8_t *)f;
@@ -437,7 +439,8 @@ static ptrdiff_t gb_byte_panels(const gb_width *width, const gb_step *s, ptrdiff
          gb_rounded(in, 64) * (outs + (s->zero_weights ? 32 : 0)) * s->kernel[0] * s->kernel[1] / 4;
 }
 
-/* Parts of the positions of a row, or of all rows if pixels of the image are side by side. */
+/* Divides into parts of the positions of a row, or of all rows if pixels of the image are side by
+ * side. */
 static void gb_divide_bytes(const gb_width *width, gb_call *c) {
   enum { GB_PART_OF = 256, GB_KEPT = 1 << 20 };
   const gb_step *s = c->step;

@@ -12,17 +12,17 @@ FAMILY = "bytes"
 
 @dataclass(frozen=True)
 class ByteConvolutionKind(StepKind):
-    """Weights of 8 bits, a bias of 32 bits, and `tensor` with the factor of each channel out, by
-    which its sum becomes steps of the result.
+    """A convolution or product with weights of 8 bits and a bias of 32 bits. `tensor` has a factor
+    for each channel out, which scales its sum to quantization steps of the result.
     """
 
-    zero: int = 0  # the zero point of the result, which borders hold
-    zero_in: int = 0  # that of the image
-    flip: int = 0  # the bits that make signed weights of those of the model
+    zero: int = 0  # the zero point of the result; its borders hold it too
+    zero_in: int = 0  # the zero point of the image
+    flip: int = 0  # the bits to flip to turn the weights of the model into signed ones
     zero_weights: int = 0  # the zero point of signed weights
-    least: int = 0  # the result lies between these
+    least: int = 0  # the result lies between `least` and `most`
     most: int = 255
-    # of a sum with `second`: the steps of both as steps of the result, and what is added
+    # of a sum with `second`: both quantization steps in steps of the result, and the addend
     factor: float = 0.0
     factor2: float = 0.0
     addend: float = 0.0

@@ -2,7 +2,7 @@
 #ifdef GB_V
 #if GB_V == 16 && GB_HAS_INTRINSICS
 /* Four bytes of each channel, one from each of four rows, as the instruction for products of bytes
- * reads them: channels are in the order in which later packing to bytes brings them back. */
+ * reads them. Channels are permuted so that packing the results to bytes restores their order. */
 typedef struct {
   __m512i v[4];
 } gb_quads;
@@ -18,7 +18,7 @@ GK_INLINE gb_quads gb_quads_of(__m512i a, __m512i b, __m512i c, __m512i d) {
   __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,prefer-vector-" \
                         "width=512")))
 
-/* R pixels side by side of a block of channels. */
+/* Computes R pixels side by side of a block of channels. */
 GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const uint8_t *x,
                                                        const int8_t *w, const __m512i *start,
                                                        const __m512 *factors, uint8_t *y,
@@ -82,14 +82,14 @@ GB_DEPTHWISE_ROW(gb_depthwise_2_3, 2, 3)
 GB_DEPTHWISE_ROW(gb_depthwise_1_5, 1, 5)
 GB_DEPTHWISE_ROW(gb_depthwise_2_5, 2, 5)
 
-/* Less a zero point of -128, a weight may be 255, which is no sum of two bytes. */
+/* Minus a zero point of -128, a weight may be 255, which is not the sum of two signed bytes. */
 GK_INLINE int gb_is_by_quads(const gb_step *s) {
   return (gb_instructions() & GB_HAS_VNNI_512) && s->zero_weights > -128 &&
          s->stride[0] == s->stride[1] && s->stride[0] <= 2 &&
          (s->kernel[1] == 3 || s->kernel[1] == 5) && s->dilation[1] == 1;
 }
 
-/* The channel of a block that lane k of vector g has. */
+/* The channel of a block that is in lane k of vector g. */
 GK_INLINE int gb_channel_of(int g, int k) { return k / 4 * 16 + g * 4 + k % 4; }
 
 GB_DEPTHWISE_TARGET static void gb_byte_depthwise_by_quads(const gb_call *c, ptrdiff_t unit,
@@ -191,7 +191,7 @@ void GB(pack_byte_lanes)(const float *f, float *to, const gb_step *s, ptrdiff_t 
                         size = s->zero_weights ? 2 * half : half;
         const ptrdiff_t channel = o % GB_BLOCK, g = channel % 16 / 4,
                         lane = channel / 16 * 4 + channel % 4;
-        /* less a zero point, a weight may be the sum of two bytes */
+        /* minus the zero point, a weight may need the sum of two bytes */
         const int most = v < -128 ? -128 : v > 127 ? 127 : v;
         int8_t *at = packed + o / GB_BLOCK * size + (i / 4 * s->kernel[1] + j) * 256 + g * 64 +
                      lane * 4 + i % 4;

@@ -1,4 +1,4 @@
-/* What is done to each byte, and pools of bytes. */
+/* Elementwise steps on bytes, and pools of bytes. */
 #ifdef GB_V
 void GB(byte_add)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const float first = c->step->factor, second = c->step->factor2, addend = c->step->addend;

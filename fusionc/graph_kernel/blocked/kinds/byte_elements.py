@@ -1,4 +1,4 @@
-"""What is done to each byte, and pools of bytes."""
+"""Elementwise steps on bytes, and pools of bytes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class _ByteKind(StepKind):
 
 @dataclass(frozen=True)
 class ByteAddStep(_ByteKind):
-    """The sum of two images: the steps of both as steps of the result, and what is added."""
+    """The sum of two images. The factors are their quantization steps in steps of the result."""
 
     factor: float = 0.0
     factor2: float = 0.0
     addend: float = 0.0
-    least: int = 0  # the result lies between these
+    least: int = 0  # the result lies between `least` and `most`
     most: int = 255
     functions = StepFunctions(task="byte_add")
     keeps_pixels = True
@@ -52,7 +52,7 @@ class ByteMaxPoolStep(_ByteKind):
 
 @dataclass(frozen=True)
 class ByteAverageStep(_ByteKind):
-    """The mean of each image, of scale `factor`, in steps of `factor2`."""
+    """The mean of each image. `factor` is the scale of the image, `factor2` that of the result."""
 
     zero_in: int = 0
     factor: float = 0.0

@@ -1,6 +1,6 @@
-/* Rows that become zero. */
+/* Sets rows to zero. */
 #ifdef GB_V
-/* Zero where `tensor` says so of a row. */
+/* Zeros for the rows that `tensor` selects. */
 void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const char *is_cleared = (const char *)c->tensor;
   (void)scratch;

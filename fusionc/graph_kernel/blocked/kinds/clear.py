@@ -1,4 +1,4 @@
-"""Rows that become zero."""
+"""Setting rows to zero."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WITH_BATCH = 3  # axes of rows
 
 @dataclass(frozen=True)
 class ClearStep(StepKind):
-    """Rows become zero where `tensor`, a byte for each row of a batch, says so."""
+    """Rows of zeros where `tensor`, which has a byte for each row of a batch, is not zero."""
 
     functions = StepFunctions(task="clear", fault="clear_fault")
     writes_in_place = True
@@ -24,7 +24,7 @@ class ClearStep(StepKind):
 
 
 def cleared(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Where that makes some rows zero, such as those of attention without any key. Raises
+    """A Where that sets rows to zero, such as the rows of attention that see no key. Raises
     UnfitOperator.
     """
     condition, zero, name = node.input

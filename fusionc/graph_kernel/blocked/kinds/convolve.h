@@ -1,8 +1,8 @@
-/* Convolutions and products, except by Winograd's or Strassen's way, by lane or transposed: each
- * task does some rows of some blocks of channels. */
+/* Direct convolutions and products. Each task computes some rows of some blocks of channels. Other
+ * files have Winograd's and Strassen's algorithms, convolutions by lane and transposed ones. */
 #ifdef GB_V
-/* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or
- * come from there. */
+/* Moves the pixels of a part, of up to two blocks, from side by side to their places in rows with
+ * gaps, or back. */
 GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made, int blocks,
                            const int is_back) {
   const ptrdiff_t width = c->out.width;
@@ -18,8 +18,8 @@ GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made,
   }
 }
 
-/* The weights of a pair of blocks, those of each channel in multiplied by what its pixels would be.
- */
+/* The weights of a pair of blocks, where those of each channel in are multiplied by the factor of
+ * its pixels. */
 static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrdiff_t pair,
                                          float *to) {
   const ptrdiff_t all = c->in.blocks * GB_V, made = 2 * pair + 1 < c->out.blocks ? 2 * GB_V : GB_V;
@@ -33,20 +33,19 @@ static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrd
   return to;
 }
 
-/* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on.
- * `multiplied` are the weights of the pair of blocks, where they are not those of the step; or
- * NULL. */
+/* Sums of a part over `blocks` blocks of channels in, from number `first` on. `multiplied` are the
+ * multiplied weights of the pair of blocks; NULL if those of the step are used. */
 GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_t first,
                                  ptrdiff_t blocks, const float *multiplied) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
-  const int is_one = s->group == 1; /* most are: dividing takes as long as some pixels */
+  const int is_one = s->group == 1; /* saves a division, which takes as long as some pixels */
   const ptrdiff_t in_blocks = is_one ? c->in.blocks : c->in.blocks / s->group;
   const ptrdiff_t out_blocks = is_one ? c->out.blocks : c->out.blocks / s->group,
                   pairs = (out_blocks + 1) / 2;
   const ptrdiff_t pixel = c->in.pixel, group = is_one ? 0 : at->block / pairs,
                   pair = at->block - group * pairs;
-  /* weights of a block in and one out */
+  /* floats of the weights of one block in and one out */
   const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V;
   const int is_two = 2 * pair + 1 < out_blocks, is_last = first + blocks == in_blocks;
   const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE),
@@ -90,7 +89,7 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_
     t.y_pixel = store->in.channels;
     t.y_block = GB_V;
   }
-  /* before what it lies in is written, if it shares memory */
+  /* add it before its memory is overwritten by the result, if they share memory */
   if (c->in2.data && (s->after ? is_last : first == 0)) {
     t.residual = GB(at)(&c->in2, &to);
     t.residual_pixel = c->in2.pixel;
@@ -132,9 +131,8 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
   }
 }
 
-/* Weights [out, in / group, rows, columns] as convolve reads them: C channels in for each element
- * of a kernel, those that there are not being zero; or C = 1, and the whole kernel for each channel
- * in, as winograd does. */
+/* Packs weights [out, in / group, rows, columns]. For convolve, each kernel element has C channels
+ * in, padded with zeros. For winograd, C is 1, and each channel in has the whole kernel. */
 GK_INLINE void GB(pack_by)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out,
                            ptrdiff_t C) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group,
@@ -158,7 +156,7 @@ void GB(pack_by_channel)(const float *w, float *to, const gb_step *s, ptrdiff_t 
   GB(pack_by)(w, to, s, in, out, 1);
 }
 
-/* Of weights that are multiplied by a pixel. */
+/* Floats of the weights of a pair of blocks that are multiplied by a pixel. */
 ptrdiff_t GB(multiplied_floats)(const gb_call *c) {
   return c->step->in3 >= 0 ? c->in.blocks * GB_V * 2 * GB_V : 0;
 }
@@ -173,7 +171,7 @@ static void gb_divide_convolution(const gb_width *width, gb_call *c) {
   gb_divide_into(width, c, gb_pairs(c), 1);
 }
 
-/* Weights that are read for few pixels come from memory. */
+/* If there are few pixels, the time to read weights from memory counts too. */
 static double gb_convolution_ns(const gb_width *width, const gb_call *c) {
   enum { GB_READ = 5 }; /* floats in a nanosecond */
   const double taps = gb_taps(c->step), in = (double)c->in.channels / c->step->group;

@@ -14,7 +14,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     StepKind,
 )
 
-_DIRECT = 0.94  # the time of a direct convolution, as a share of onnxruntime's
+_DIRECT = 0.94  # the time of a direct convolution divided by onnxruntime's
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,17 @@ class ConvolutionKind(StepKind):
         return direct_seconds(of.out.pixels, rows * columns, channels_in, of.out.channels)
 
     def share(self, of: StepEstimate) -> float:
-        """The time of the step, as a share of onnxruntime's."""
+        """The time of the step divided by onnxruntime's."""
         return _DIRECT
 
 
 @dataclass(frozen=True)
 class MatrixKind(ConvolutionKind):
-    """What may be a product of pixels with a matrix, by Strassen's algorithm if there are many."""
+    """A step that may be a product of pixels with a matrix, by Strassen's algorithm if there are
+    many pixels.
+    """
 
-    strassen_from: int = 0  # it is made so from so many pixels on; 0: never
+    strassen_from: int = 0  # the least number of pixels for Strassen's algorithm; 0: never
     is_matrix = True
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
@@ -95,7 +97,7 @@ class ProductStep(MatrixKind):
 
 @dataclass(frozen=True)
 class FirstStep(ConvolutionKind):
-    """A convolution of few channels, which it reads as they lie in their tensor."""
+    """A convolution of few channels, which it reads directly from the tensor."""
 
     functions = StepFunctions(
         task="convolve",

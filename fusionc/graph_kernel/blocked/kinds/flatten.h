@@ -1,4 +1,4 @@
-/* Pixels of images that have one each become rows, or rows such pixels. Units are blocks. */
+/* Turns images of one pixel into rows, or rows into such images. Units are blocks. */
 #ifdef GB_V
 void GB(flatten)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t count = c->in.batch * c->in.width; /* one of them is 1 */

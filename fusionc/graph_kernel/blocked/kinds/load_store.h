@@ -1,4 +1,4 @@
-/* The way of images and rows into the layout of blocks, and out of it. */
+/* Copies images and rows into the blocked layout, and out of it. */
 #ifdef GB_V
 GK_INLINE uint8_t GB(quantized)(float x, float scale, int zero) {
   const float least = (float)-zero, most = (float)(255 - zero);
@@ -10,7 +10,7 @@ GK_INLINE uint8_t GB(quantized)(float x, float scale, int zero) {
   return (uint8_t)(bits - 0x4B400000 + zero);
 }
 
-/* At most four channels of a pixel as four bytes side by side. */
+/* Quantizes up to four channels of each pixel to four bytes side by side. */
 static void GB(load_pixels)(const float *from, ptrdiff_t plane, ptrdiff_t channels, uint32_t *to,
                             ptrdiff_t count, float scale, int zero) {
   for (ptrdiff_t v = 0; v < channels; ++v, from += plane)
@@ -20,7 +20,7 @@ static void GB(load_pixels)(const float *from, ptrdiff_t plane, ptrdiff_t channe
     }
 }
 
-/* Bytes of a tensor of bytes, or of one of float32, which are quantized. */
+/* Loads the bytes of a tensor, or quantizes a tensor of float32 to bytes. */
 static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
   const gb_image *to = &c->out;
   const gb_step *s = c->step;

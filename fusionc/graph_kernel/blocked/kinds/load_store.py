@@ -1,4 +1,4 @@
-"""The way of images and rows into the layout of blocks, and out of it."""
+"""Copies of images and rows into the blocked layout, and out of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fusionc.graph_kernel.blocked.convolution_time import COPIED
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
-_BEGIN = 1e-6  # seconds
-# floats: rows of so many are read and written where they lie, unless they are whole pages apart
+_BEGIN = 1e-6  # seconds that even the smallest copy takes
+# floats: rows of whole vectors are not copied, unless they are whole pages apart
 _VECTOR = 16
 _PAGE = 1024
 
@@ -27,8 +27,8 @@ class LoadStep(_TensorCopy):
     """An input of the area comes into the layout."""
 
     zero: int = 0  # the zero point of bytes
-    flip: int = 0  # the bits that make unsigned bytes of those of the tensor
-    scale: float = 0.0  # of bytes that are made of a tensor of float32
+    flip: int = 0  # the bits to flip to turn the bytes of the tensor into unsigned ones
+    scale: float = 0.0  # of bytes that are quantized from a tensor of float32
     functions = StepFunctions(task="load_rows")
 
 
@@ -41,7 +41,7 @@ class StoreStep(_TensorCopy):
 
 
 def copy_seconds(of: StepEstimate) -> float:
-    """Seconds in which rows come into the layout, or leave it. onnxruntime does not need that."""
+    """Seconds to copy rows into the layout, or out of it. onnxruntime makes no such copies."""
     if not of.out.is_rows:
         return 0.0
     channels = of.out.channels

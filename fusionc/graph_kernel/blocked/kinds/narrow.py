@@ -1,4 +1,4 @@
-"""The way of images from float32 to bfloat16."""
+"""Conversion of images from float32 to bfloat16."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fusionc.graph_kernel.blocked.convolution_time import COPIED
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
-_BYTES = 6  # of a number that is read and written
+_BYTES = 6  # read and written for each number
 
 
 @dataclass(frozen=True)
 class NarrowStep(StepKind):
-    """An image of float32 becomes one of bfloat16."""
+    """An image of bfloat16, rounded from one of float32."""
 
     functions = StepFunctions(task="narrow")
     family = "narrow"

@@ -1,7 +1,7 @@
 /* Convolutions and products of bfloat16 with sums of float32, over tiles of 16 pixels by 16
- * channels out. A tile reads 32 channels of 16 pixels, the same distance apart. Pixels of a row
- * with the zeros around it lie side by side, so that a tile may go on in the next row, where
- * windows are one pixel apart: what is made in between is not written.
+ * channels out. A tile reads 32 channels of 16 pixels at equal distances. The pixels of a row and
+ * the zeros around it are contiguous. With a stride of 1 a tile may therefore continue in the next
+ * row; its results for the gap between rows are not written.
  *
  * Weights are [pair of blocks out][block in][row][column][block out of the pair][pair of channels
  * in][channel out][channel in of the pair]. */
@@ -9,16 +9,16 @@
 #if GB_V == 16
 enum { GB_ROWS = 16, GB_SUMS_OF_TILE = GB_ROWS * GB_V, GB_WEIGHTS_OF_TILE = GB_ROWS * GB_V };
 
-/* What the sums of two tiles of pixels by two blocks of channels out are made of. Distances are in
+/* The operands of the sums of two tiles of pixels by two blocks of channels out. Distances are in
  * bytes. */
 typedef struct {
-  const char *x, *x2; /* the first pixel of each tile; x2 is NULL where there is one tile */
+  const char *x, *x2; /* the first pixel of each tile; x2 is NULL if there is one tile */
   ptrdiff_t pixel, block, row, column;
   ptrdiff_t blocks, rows, columns;
   const char *weights;
   const float *bias; /* NULL: none */
   float *sums;       /* [tile][block out][pixel][channel] */
-  /* weights that are read soon, from slower memory, and how many lines each step asks for */
+  /* weights to prefetch, and how many cache lines of them each step prefetches */
   const char *ahead;
   ptrdiff_t asked;
 } gb_narrow_sum;
@@ -37,7 +37,7 @@ typedef struct {
 #define GB_ADD_PRODUCTS(weights, pixels, sums) \
   __asm__ volatile("tdpbf16ps %%tmm" #weights ", %%tmm" #pixels ", %%tmm" #sums :)
 
-/* By tiles of the processor: 0 to 3 are sums, 4 and 5 pixels, 6 and 7 weights. */
+/* Sums with the tiles of the processor: 0 to 3 are sums, 4 and 5 pixels, 6 and 7 weights. */
 static void gb_sum_tiles(gb_narrow_sum *t) {
   const char *block = t->x, *w = t->weights;
   const ptrdiff_t second = t->x2 ? t->x2 - t->x : 0;
@@ -82,7 +82,7 @@ static void gb_sum_tiles(gb_narrow_sum *t) {
 
 #define GB_ADD_PAIRS(sum, x, w) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 
-/* Eight pixels, by vectors. */
+/* Sums of eight pixels with vectors. */
 static void gb_sum_pixels(const gb_narrow_sum *t, const char *block, float *sums) {
   enum { R = 8 };
   GB(vec) s0[R], s1[R], b0 = {0}, b1 = {0};
@@ -104,7 +104,7 @@ static void gb_sum_pixels(const gb_narrow_sum *t, const char *block, float *sums
           const GB(vec) w0 = GB(load)((const float *)(const void *)(w + 64 * pair)),
                         w1 = GB(load)((const float *)(const void *)(w + 64 * pair + 1024));
           GB_FOR_PIXELS(r) {
-            /* as integers: a number that is none would change as a float */
+            /* moved as integers: moving a NaN as a float could change it */
             const GB(vec) both = (GB(vec))(
                 (GB(bits)){0} + *(const int32_t *)(const void *)(x + r * t->pixel + 4 * pair));
             GB_ADD_PAIRS(s0[r], both, w0);
@@ -128,7 +128,7 @@ static void gb_sum_by_vectors(const gb_narrow_sum *t) {
 
 /* Pixels of two blocks of channels in an image. */
 typedef struct {
-  float *first, *second; /* of narrow numbers these are the halves of one block; NULL: none */
+  float *first, *second; /* in bfloat16: the halves of one block; NULL: none */
   ptrdiff_t pixel;
 } gb_two_blocks;
 
@@ -143,7 +143,7 @@ GK_INLINE gb_two_blocks gb_two_blocks_at(const gb_image *image, ptrdiff_t number
   return at;
 }
 
-/* Where results belong: in the image, or as rows in the tensor of a later store. */
+/* The place of results: in the image, or as rows in the tensor of a later store. */
 GK_INLINE gb_two_blocks gb_result_at(const gb_call *c, ptrdiff_t number, ptrdiff_t pair,
                                      ptrdiff_t row, ptrdiff_t column) {
   if (!c->is_stored) return gb_two_blocks_at(&c->out, number, pair, row, column);
@@ -153,16 +153,16 @@ GK_INLINE gb_two_blocks gb_result_at(const gb_call *c, ptrdiff_t number, ptrdiff
   return (gb_two_blocks){first, first + GB_V, store->in.channels};
 }
 
-/* How sums become results: in which numbers results are, and what is added; whether a product's own
- * activation is one that takes a few instructions; and the numbers that this takes. */
+/* How sums become results: the number types of results and addends, whether the activation takes
+ * only a few instructions, and the operands of that. */
 typedef enum { GB_NOTHING, GB_FLOATS, GB_NARROWS } gb_numbers;
 typedef enum { GB_AS_IT_IS, GB_BOUNDED, GB_GATED } gb_ending;
 typedef struct {
   gb_numbers out, added;
   gb_ending ending;
   GB(vec) a, b;                     /* of the activation */
-  gb_narrow_pixel lanes;            /* which channels there are, of narrow numbers */
-  GB(bits) lanes_first, lanes_second; /* and of floats */
+  gb_narrow_pixel lanes;            /* which lanes are channels, for narrow numbers … */
+  GB(bits) lanes_first, lanes_second; /* … and for floats */
   int is_two;                       /* there is a second block of channels */
 } gb_narrow_end;
 
@@ -177,7 +177,7 @@ GK_INLINE GB(vec) gb_added(GB(vec) x, const float *p, const gb_numbers added) {
   return x + (added == GB_NARROWS ? gb_widened(p) : GB(load_loose)(p));
 }
 
-/* n pixels side by side of results. */
+/* Writes the results of n pixels side by side. */
 GK_INLINE void gb_end_pixels(const gb_narrow_end *e, const float *sums, gb_two_blocks y,
                              gb_two_blocks r, ptrdiff_t n, const gb_numbers out,
                              const gb_numbers added, const gb_ending ending) {
@@ -243,9 +243,9 @@ static gb_narrow_end gb_end_of(const gb_call *c, ptrdiff_t pair) {
   return e;
 }
 
-/* Where a tile of 16 pixels begins: it may be after the last column of a row. */
+/* Where a tile of 16 pixels begins, which may be after the last column of a row. */
 typedef struct {
-  ptrdiff_t row, column, count; /* pixels of it, and what lies between rows */
+  ptrdiff_t row, column, count; /* count: of its pixels, with those in gaps between rows */
 } gb_narrow_place;
 
 static gb_narrow_place gb_narrow_place_of(const gb_call *c, ptrdiff_t tile) {
@@ -260,7 +260,7 @@ static gb_narrow_place gb_narrow_place_of(const gb_call *c, ptrdiff_t tile) {
                            width - first < GB_ROWS ? width - first : GB_ROWS};
 }
 
-/* Adds what is added before an activation of many instructions. */
+/* Adds the addends that come before an activation of many instructions. */
 static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptrdiff_t n) {
   for (ptrdiff_t k = 0; k < n; ++k, sums += GB_V) {
     *(GB(vec) *)sums = gb_added(GB(load)(sums), r.first + k * r.pixel, e->added);
@@ -270,7 +270,8 @@ static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptr
   }
 }
 
-/* Ends each run of pixels of a tile that lie in a row, or with `is_sum` adds to it alone. */
+/* Writes the results of each run of a tile's pixels that lie in one row; with `is_sum`, only adds
+ * the addends to it. */
 GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_place at,
                            float *sums, ptrdiff_t number, ptrdiff_t pair, const int is_sum) {
   const ptrdiff_t width = c->out.width, across = c->is_flat ? c->in.row / c->in.pixel : width;
@@ -292,7 +293,7 @@ GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_p
   }
 }
 
-/* The sums of a tile become results. */
+/* Turns the sums of a tile into results. */
 static void gb_finish_tile(const gb_call *c, const gb_narrow_end *end, gb_narrow_place at,
                            float *sums, ptrdiff_t number, ptrdiff_t pair) {
   const gb_step *s = c->step;
@@ -308,7 +309,7 @@ static void gb_finish_tile(const gb_call *c, const gb_narrow_end *end, gb_narrow
   gb_for_runs(c, &e, at, sums, number, pair, 0);
 }
 
-/* Tiles in an image. */
+/* The number of tiles in an image. */
 GK_INLINE ptrdiff_t gb_tiles_of_image(const gb_call *c) {
   if (!c->is_flat) return c->out.height * ((c->out.width + GB_ROWS - 1) / GB_ROWS);
   return ((c->out.height - 1) * (c->in.row / c->in.pixel) + c->out.width + GB_ROWS - 1) / GB_ROWS;
@@ -322,8 +323,8 @@ static const char *gb_tile_pixels(const gb_call *c, gb_narrow_place at, ptrdiff_
                         (at.column * s->stride[1] - s->pads[1]) * c->in.pixel);
 }
 
-/* The weights of a pair of blocks, those of each channel in multiplied by what its pixels would be.
- */
+/* The weights of a pair of blocks, where those of each channel in are multiplied by the factor of
+ * its pixels. */
 static const char *gb_multiply_narrow(const gb_call *c, ptrdiff_t image, const char *weights,
                                       float *to) {
   for (ptrdiff_t b = 0; b < c->in.blocks; ++b)
@@ -342,14 +343,14 @@ static const char *gb_multiply_narrow(const gb_call *c, ptrdiff_t image, const c
   return (const char *)(to - c->in.blocks * 2 * GB_ROWS * GB_V);
 }
 
-/* Weights that are multiplied, and sums. */
+/* Scratch floats: multiplied weights, and sums. */
 ptrdiff_t GB(narrow_floats)(const gb_call *c) {
   const ptrdiff_t multiplied = c->step->in3 >= 0 ? c->in.blocks * 2 * GB_ROWS * GB_V : 0;
   return multiplied + 4 * GB_SUMS_OF_TILE;
 }
 
-/* How the processor's tiles are: 8 of 16 rows of 64 bytes. onnxruntime's own products do not load
- * theirs again, so that they come back after a task. */
+/* The configuration of the processor's tiles: 8 tiles of 16 rows of 64 bytes. onnxruntime does not
+ * reload its own configuration before its products, so a task restores it at the end. */
 typedef struct {
   uint8_t palette, start, reserved[14];
   uint16_t bytes[16];
@@ -361,7 +362,7 @@ static void gb_load_shapes(const gb_tile_shapes *shapes) {
   else __asm__ volatile("tilerelease" :);
 }
 
-/* Returns the shapes that tiles had. */
+/* Configures the tiles and returns their former shapes. */
 static gb_tile_shapes gb_begin_tiles(void) {
   static const gb_tile_shapes shapes = {
       .palette = 1,
@@ -382,7 +383,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
                   pairs = pairs_of_group * s->group, in_blocks = c->in.blocks / s->group;
   const ptrdiff_t weights = s->kernel[0] * s->kernel[1] * in_blocks * 2 * 1024,
                   tiles = gb_tiles_of_image(c);
-  ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
+  ptrdiff_t image = -1, block = -1; /* those that the multiplied weights are for */
   float *sums = scratch;
   const char *multiplied = NULL;
   if (c->has_tiles) former = gb_begin_tiles();
@@ -403,7 +404,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
     const gb_narrow_end finish = gb_end_of(c, pair);
     t.weights = (const char *)c->weights + pair * weights;
     if (at.part == at.top || t.ahead == NULL) {
-      /* while these are worked on the next weights come, in the first strip, where they are new */
+      /* the first strip prefetches the next weights; later strips find them in the cache */
       const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
       const ptrdiff_t times = ((bottom - at.top) * c->part + 1) / 2;
       t.ahead = t.weights + weights;
@@ -433,7 +434,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   if (c->has_tiles) gb_load_shapes(&former);
 }
 
-/* Weights of one channel out and one in, at one element of a kernel. */
+/* The place of the weight of one channel out and one in, at one element of a kernel. */
 GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks, ptrdiff_t taps,
                                      ptrdiff_t tap, ptrdiff_t out, ptrdiff_t in) {
   const ptrdiff_t tile =
@@ -441,7 +442,7 @@ GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks
   return (uint16_t *)(void *)to + tile * 512 + in % GB_PAIR / 2 * GB_PAIR + out % GB_V * 2 + in % 2;
 }
 
-/* Of a product they are [in, out]. */
+/* Packs weights; those of a product are [in, out]. */
 void GB(pack_narrow)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   /* channels of a block that the first of two images leaves empty */
   const ptrdiff_t empty = (GB_PAIR - s->joined % GB_PAIR) % GB_PAIR;
@@ -466,9 +467,10 @@ static ptrdiff_t gb_narrow_weights(const gb_width *width, const gb_step *s, ptrd
   return gb_rounded(in / s->group, pair) * gb_rounded(out, pair) * s->kernel[0] * s->kernel[1] / 2;
 }
 
-/* Parts are some tiles of an image. Tiles go on in the next row where that makes them fewer. */
+/* Divides into parts of some tiles of an image. Tiles continue in the next row if that makes fewer
+ * tiles. */
 static void gb_divide_narrow(const gb_width *width, gb_call *c) {
-  /* of an image, for which weights are read once: what stays in the cache of a core with these */
+  /* bytes of an image for which weights are read once: both stay in the cache of a core */
   enum { GB_TILES_OF_PART = 8, GB_NARROW_STRIP = 1 << 20 };
   const gb_step *s = c->step;
   const ptrdiff_t rows = width->vector, across = c->in.row / c->in.pixel;

@@ -8,9 +8,9 @@ from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
 NARROW_BLOCK = 32  # channels of bfloat16 that lie together
-# Measured on one thread with tiles (Sapphire Rapids): products in a second, bytes of weights, and
-# seconds for each number of a result. With vectors alone products take about four times as long,
-# which is still half of float32.
+# Measured on one thread with tiles (Sapphire Rapids): products in a second, bytes of weights in a
+# second, and seconds for each number of a result. With vectors alone, products take about four
+# times as long, which is still half the time of float32.
 _PRODUCTS = 600e9
 _BYTES = 2
 _STREAMED = 9e9
@@ -31,7 +31,7 @@ def _functions(size: str = "") -> StepFunctions:
 
 @dataclass(frozen=True)
 class NarrowConvolution(StepKind):
-    """The image is of bfloat16; `second` and the result are of either."""
+    """The image is of bfloat16; `second` and the result are of bfloat16 or float32."""
 
     family = "narrow"
     is_of_widest_vectors = True
@@ -52,8 +52,8 @@ class NarrowConvolution(StepKind):
 class NarrowConvStep(NarrowConvolution):
     """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
 
-    # channels of the first of two images that were joined, after which the other one begins a
-    # block; 0: there is one image
+    # if the image joins two: the channels of the first one (the second one begins a new block);
+    # otherwise 0
     joined: int = 0
     functions = _functions(size="windowed")
 

@@ -1,6 +1,6 @@
 /* Depthwise convolutions of images of bfloat16. A pixel of a block is 16 pairs of channels: the
- * lower halves of all pairs are one vector of floats, the upper halves the other. Weights and
- * addends lie in the same order. */
+ * lower halves of all pairs make one vector of floats, the upper halves another. Weights and
+ * addends are in the same order. */
 #ifdef GB_V
 #if GB_V == 16
 enum { GB_PIXELS_AT_ONCE = 8 };
@@ -10,7 +10,7 @@ GK_INLINE GB(vec) gb_upper_halves(GB(bits) pairs) {
   return (GB(vec))(pairs & (int32_t)0xffff0000);
 }
 
-/* Two vectors of channels in pairs to a pixel. */
+/* Makes a pixel of two vectors: the lower and the upper halves of pairs. */
 GK_INLINE gb_narrow_pixel gb_joined_pairs(GB(vec) lower, GB(vec) upper) {
   static const uint16_t order[GB_PAIR] __attribute__((aligned(64))) = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -23,7 +23,7 @@ GK_INLINE gb_narrow_pixel gb_joined_pairs(GB(vec) lower, GB(vec) upper) {
   return joined;
 }
 
-/* Sums of eight pixels side by side, from kernels of K columns that are S apart; from any with K =
+/* Sums of eight pixels side by side, by kernels of K columns with stride S; by any kernel if K is
  * 0. */
 GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, const float *bias,
                             GB(vec) *to, const int K, const int S) {
@@ -46,7 +46,7 @@ GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, co
         }
       continue;
     }
-    /* each pixel is taken apart once for all windows that it is in */
+    /* each pixel is widened once for all windows that it is in */
 #pragma GCC unroll 24
     for (int p = 0; p < (R - 1) * S + K; ++p) {
       const GB(bits) both = *(const GB(bits) *)(x + p * GB_V);
@@ -128,7 +128,7 @@ void GB(depthwise_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
   }
 }
 
-/* Weights [out, 1, rows, columns] as [block][row][column][half of a pair][pair]. */
+/* Packs weights [out, 1, rows, columns] as [block][row][column][half of a pair][pair]. */
 void GB(pack_pairs)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
   (void)in;

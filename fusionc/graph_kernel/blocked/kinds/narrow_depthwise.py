@@ -10,7 +10,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions
 
 @dataclass(frozen=True)
 class NarrowDepthwiseStep(ConvolutionKind):
-    """A convolution of each channel by itself. The image and the result are of bfloat16."""
+    """A depthwise convolution. The image and the result are of bfloat16."""
 
     functions = StepFunctions(
         task="depthwise_narrow",

@@ -1,11 +1,11 @@
-/* Convolutions of bfloat16 of few channels, which are read as they lie in their tensor: the windows
- * of 16 pixels become a matrix. Each row of a window takes a multiple of four numbers, which are
- * zero after its last column. Parts are some tiles of an image, with all channels out. */
+/* Convolutions of bfloat16 of few channels, which are read directly from the tensor. The windows of
+ * 16 pixels become a matrix. Each row of a window takes a multiple of four numbers and is padded
+ * with zeros. Parts are some tiles of an image, with all channels out. */
 #ifndef GB_WINDOWS
 #define GB_WINDOWS
 enum { GB_OF_ROW = 4, GB_TILE_NUMBERS = 32 };
 
-/* Numbers that a row of a window takes; blocks of 32 that a window takes. */
+/* How many numbers a row of a window takes; how many blocks of 32 numbers a window takes. */
 static inline __attribute__((unused)) ptrdiff_t gb_row_numbers(const gb_step *s) {
   return (s->kernel[1] + GB_OF_ROW - 1) / GB_OF_ROW * GB_OF_ROW;
 }
@@ -21,8 +21,8 @@ GK_INLINE ptrdiff_t gb_taken_numbers(const gb_step *s) {
   return ((GB_ROWS - 1) * s->stride[1] + gb_row_numbers(s) + GB_V - 1) / GB_V * GB_V;
 }
 
-/* The rows of 16 windows as numbers of bfloat16, one after the other. All come before any is read:
- * what is read across two vectors that were just written would be waited for. */
+/* Writes the rows of 16 windows in bfloat16, one after the other. All are written before any is
+ * read, because a read across two vectors that were just written would stall. */
 static void gb_narrow_rows(const gb_call *c, gb_narrow_place at, ptrdiff_t image, uint16_t *to) {
   const gb_step *s = c->step;
   const ptrdiff_t n = gb_taken_numbers(s);
@@ -36,7 +36,7 @@ static void gb_narrow_rows(const gb_call *c, gb_narrow_place at, ptrdiff_t image
     }
 }
 
-/* The windows of a tile: [block of 32 numbers][pixel][number]. */
+/* Writes the windows of a tile as [block of 32 numbers][pixel][number]. */
 static void gb_take_windows(const gb_call *c, const uint16_t *rows, uint16_t *to) {
   const gb_step *s = c->step;
   const ptrdiff_t taken = gb_row_numbers(s), stride = s->stride[1], n = gb_taken_numbers(s);
@@ -58,7 +58,7 @@ static void gb_take_windows(const gb_call *c, const uint16_t *rows, uint16_t *to
     }
 }
 
-/* Sums, windows of two tiles, and rows of these. */
+/* Scratch floats: sums, the windows of two tiles, and the rows of these. */
 ptrdiff_t GB(window_floats)(const gb_call *c) {
   const gb_step *s = c->step;
   return 4 * GB_SUMS_OF_TILE +

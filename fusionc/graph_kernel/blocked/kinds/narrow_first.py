@@ -1,4 +1,4 @@
-"""Convolutions of bfloat16 of few channels, which are read as they lie in their tensor."""
+"""Convolutions of bfloat16 of few channels, which are read directly from the tensor."""
 
 from __future__ import annotations
 

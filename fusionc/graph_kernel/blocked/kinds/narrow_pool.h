@@ -35,7 +35,7 @@ void GB(average_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
                      block % 2 * (GB_V / 2);
     float *y = c->out.data + image * c->out.image + block * c->out.plane;
     GB(vec) sum = {0};
-    /* sums of rows: their errors do not add up along the image */
+    /* a sum for each row, so that rounding errors do not add up along the image */
     for (ptrdiff_t i = 0; i < c->in.height; ++i, x += c->in.row) {
       GB(vec) row = {0};
       for (ptrdiff_t k = 0; k < c->in.width * GB_V; k += GB_V) row += gb_widened(x + k);

@@ -11,8 +11,8 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions
 
 @dataclass(frozen=True)
 class NarrowTransposedStep(NarrowConvolution):
-    """A convolution with weights [in, out, rows, columns]; each element of the kernel makes each of
-    so many rows and columns.
+    """A transposed convolution with weights [in, out, rows, columns]. Each element of the kernel
+    makes one pixel of each window of the result.
     """
 
     functions = StepFunctions(

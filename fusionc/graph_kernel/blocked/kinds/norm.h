@@ -6,9 +6,9 @@ GK_INLINE float GB(total)(GB(vec) x) {
   return sum;
 }
 
-/* All channels of R pixels side by side, so many that whole cache lines are read. Channels that are
- * not there are left out: an activation may have made them what it makes of zero. Of a root mean
- * square norm the mean counts as zero. */
+/* Normalizes R pixels side by side, enough to read whole cache lines. Lanes after the last channel
+ * are left out: an activation of zero may not be zero. A root mean square norm takes 0 as the
+ * mean. */
 GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, const int R) {
   const float count = (float)c->in.channels;
   const ptrdiff_t last = c->in.blocks - 1;
@@ -57,7 +57,7 @@ void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scrat
   }
 }
 
-/* A number for each channel, zeros for those that there are not. */
+/* Packs a number for each channel, padded with zeros. */
 void GB(pack_vector)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   (void)s, (void)in;
   memcpy(to, w, (size_t)out * sizeof *to);

@@ -1,11 +1,11 @@
-/* Channels that lie apart in an image come side by side. */
+/* Gathers channels that lie apart in an image. */
 #ifdef GB_V
 /* Where the channels of a block come from. */
 typedef struct {
-  ptrdiff_t blocks[GB_V]; /* of the image, that some of them are in; `count` */
-  /* for each of these: in which lane a channel is, and whether this one takes it */
+  ptrdiff_t blocks[GB_V]; /* `count` blocks of the image that contain them */
+  /* for each of these: the lane of each channel, and whether the channel is in this block */
   GB(bits) lanes[GB_V], places[GB_V];
-  GB(bits) kept; /* whether it stays what it is */
+  GB(bits) kept; /* whether a channel of the result stays what it is */
   int count;
 } GB(picked);
 
@@ -29,8 +29,8 @@ static void GB(find_picked)(const gb_call *c, ptrdiff_t block, GB(picked) *from)
   }
 }
 
-/* Each channel is one of the image's, those of each group in turn. Channels before them stay what
- * they are; lanes after the last one are zero, or what an activation makes of zero. */
+/* Picks channels of the image, one of each group in turn. Channels of the result before them stay
+ * what they are. Lanes after the last channel are zero, or the activation of zero. */
 void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   GB(picked) from;
@@ -46,7 +46,7 @@ void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
     for (int k = 0; k < from.count; ++k) {
       const float *x = image + from.blocks[k] * c->in.plane;
       const GB(bits) lanes = from.lanes[k], places = from.places[k];
-      /* what the first one leaves, the others keep */
+      /* the first block keeps the kept channels, later ones keep those picked before */
       const GB(bits) left = k ? ~(GB(bits)){0} : from.kept;
       for (ptrdiff_t i = 0; i < n; i += GB_V) {
         const GB(bits) taken = (GB(bits))GB_PERMUTE(GB(load)(x + i), lanes) & places;

@@ -1,4 +1,4 @@
-"""Channels that lie apart in an image come side by side."""
+"""Gathering of channels that lie apart in an image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, 
 
 @dataclass(frozen=True)
 class PickStep(StepKind):
-    """Channels of an image, those of each group in turn."""
+    """Channels of an image, one of each group in turn."""
 
     kept: int = 0  # channels of the result that stay what they are, before those of the image
     skipped: int = 0  # channels of the image, before those that are picked

@@ -17,7 +17,7 @@ _FUNCTIONS = StepFunctions(task="pool", size="windowed", nanoseconds="pool_ns")
 
 @dataclass(frozen=True)
 class MaxPoolStep(StepKind):
-    """The largest element of each window; of windows of one element, the pixels that lie apart."""
+    """The largest element of each window. With windows of one element it picks pixels by stride."""
 
     functions = _FUNCTIONS
     keeps_channels = True

@@ -1,6 +1,6 @@
-/* Each pixel becomes a rectangle of equal ones. */
+/* Enlarges images: each pixel becomes a rectangle of equal ones. */
 #ifdef GB_V
-/* Each pixel is that of the smaller image where it comes from. */
+/* Copies each pixel of the result from its place in the smaller image. */
 void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end;

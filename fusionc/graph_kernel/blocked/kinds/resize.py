@@ -1,4 +1,4 @@
-"""Each pixel becomes a rectangle of equal ones."""
+"""Enlargement of images: each pixel becomes a rectangle of equal ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _COORDINATES = "coordinate_transformation_mode"  # only Resize from opset 11 on has it
-# Ways of computing and rounding coordinates that take pixel i / s for pixel i, and the largest
-# factor s for which they do
+# Ways of computing and rounding coordinates that map pixel i to pixel ⌊i / s⌋ of the smaller image,
+# and the largest factor s for which they do
 _ANY = 2**31
 _FITTING = {
     ("asymmetric", "floor"): _ANY,
@@ -29,15 +29,15 @@ _FITTING = {
 
 @dataclass(frozen=True)
 class ResizeStep(StepKind):
-    """Rows and columns are repeated."""
+    """An image with each row and column repeated."""
 
     factors: tuple[int, int]  # of rows and columns
     functions = StepFunctions(task="resize", size="resized")
 
 
 def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Resize or Upsample. Raises UnfitOperator if pixels are mixed, or not all are repeated equally
-    often.
+    """Resize or Upsample. Raises UnfitOperator if it mixes pixels, or does not repeat all pixels
+    equally often.
     """
     image = images.image(node.input[0])
     if attribute(node, "mode", "nearest") != "nearest" or attribute(node, "axes") is not None:
@@ -55,7 +55,7 @@ def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 
 def _most(images: ImageArea, node: onnx.NodeProto) -> int:
-    """The largest factor for which an operator repeats pixels."""
+    """The largest factor up to which an operator only repeats pixels."""
     if node.op_type == "Upsample" or images.area.opset < 11:
         return _ANY
     modes = (

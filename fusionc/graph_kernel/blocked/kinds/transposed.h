@@ -1,14 +1,13 @@
-/* Transposed convolutions, as several convolutions. */
+/* Transposed convolutions, computed as several convolutions. */
 #ifdef GB_V
-/* How many elements of a kernel, in one direction, reach the pixels of a phase: those with which
- * one ends there. */
+/* How many elements of a kernel, in one direction, contribute to the pixels of a phase. */
 GK_INLINE int GB(elements_of)(int kernel, int stride, int phase) {
   return kernel > phase ? (kernel - phase - 1) / stride + 1 : 0;
 }
 
-/* A transposed convolution: each element of the kernel makes every stride[0]th row and every
- * stride[1]th column. Those are a phase, a convolution with the elements that make it; the later
- * ones read the rows and columns before. */
+/* A transposed convolution. Each element of the kernel contributes to every stride[0]th row and
+ * every stride[1]th column of the result: a phase. A phase is a convolution with the elements that
+ * contribute to it; later elements read preceding rows and columns. */
 void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int down = s->stride[0], across = s->stride[1];
@@ -23,7 +22,7 @@ void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
     const int rows = GB(elements_of)(s->kernel[0], down, phase);
     const float *row = c->in.data + at.image * c->in.image + group * in_blocks * c->in.plane +
                        (at.row + s->pads[0]) / down * c->in.row;
-    ptrdiff_t before = 0; /* elements of the phases before */
+    ptrdiff_t before = 0; /* elements of the preceding phases */
     for (int k = 0; k < phase; ++k)
       before += (ptrdiff_t)GB(elements_of)(s->kernel[0], down, k) * s->kernel[1];
     for (int side = 0, columns; side < across; ++side, before += (ptrdiff_t)rows * columns) {
@@ -61,7 +60,7 @@ void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
   }
 }
 
-/* Weights [in, out / group, rows, columns], one phase after the other. */
+/* Packs weights [in, out / group, rows, columns], one phase after the other. */
 void GB(pack_transposed)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group, made = out / s->group;
   const ptrdiff_t in_blocks = (own + GB_V - 1) / GB_V, blocks = (made + GB_V - 1) / GB_V;

@@ -1,4 +1,4 @@
-"""Transposed convolutions, as several convolutions."""
+"""Transposed convolutions, computed as several convolutions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fusionc.graph_kernel.blocked.step_kind import (
 from fusionc.graph_kernel.blocked.windows import WIDEST_HALO, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 
-# onnxruntime adds kernels that overlap in memory, which takes so much longer
+# onnxruntime adds overlapping kernels in memory, which takes this factor longer
 _OVERLAPPING = 1.3
 
 
 @dataclass(frozen=True)
 class TransposedStep(ConvolutionKind):
-    """A convolution with weights [in, out / group, rows, columns]; each element of the kernel makes
-    each of so many rows and columns.
+    """A transposed convolution with weights [in, out / group, rows, columns]. Each element of the
+    kernel contributes to one row and column in each stride of the result.
     """
 
     functions = StepFunctions(
@@ -76,7 +76,7 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
 
 
 def _window(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
-    """The window with the padding of the output as less border. Raises UnfitOperator."""
+    """The window, with the output padding subtracted from the border. Raises UnfitOperator."""
     if attribute(node, "output_shape") is not None:
         raise UnfitOperator("its output has a size of its own")
     if attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
@@ -88,7 +88,7 @@ def _window(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Kern
 
 
 def _enlarged(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes. Raises UnfitOperator if that has no elements."""
+    """The image that a window makes. Raises UnfitOperator if it has no elements."""
     top, left, bottom, right = window.pads
     down, across = window.stride
     height = image.height.times(down).plus(window.kernel[0] - down - top - bottom)

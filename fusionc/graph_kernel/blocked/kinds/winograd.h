@@ -6,18 +6,18 @@
  *
  * A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015. Input and weights are
  * transformed, the products of all channels are summed up, and the sums are transformed back.
- * Numbers grow by up to 100 on the way, so results are as exact as those of the direct way to
- * within a few more units in the last place of the largest; where something is not finite, it would
- * reach all pixels of a tile, so these are computed again the direct way. */
+ * Intermediate numbers are up to 100 times as large, so the error may be a few units in the last
+ * place of the largest result more than that of a direct convolution. A number that is not finite
+ * would reach all pixels of a tile, so such tiles are computed again directly. */
 #ifndef GB_WINOGRAD_TILES
 #define GB_WINOGRAD_TILES
-/* Bytes that a task takes of the second cache of a core, which had 1 MiB or more on the processors
- * where this was measured: for the points of pixels and of products; and for weights, which are
- * read again until all their points are made, with these points. */
+/* Bytes of a core's second-level cache that a task uses: for the points of pixels and products, and
+ * for weights with their points, because weights are read until all their points are computed. The
+ * processors on which this was measured had 1 MiB or more. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
-/* Of tiles of P points in each direction there are generated macros: GB_PIXELS_OF(P) pixels that
- * they give in each direction, GB_STRIDE_OF(P) the stride of the convolution, GB_KERNEL_OF(P)
- * points of the weights in each direction; of five points two are the same. */
+/* Generated macros describe tiles of P points in each direction: GB_PIXELS_OF(P) is how many pixels
+ * they give in each direction, GB_STRIDE_OF(P) the stride of the convolution, GB_KERNEL_OF(P) how
+ * many points the weights have in each direction. With P = 5, two points share their weights. */
 #define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P)) /* points of the weights in all */
 
 /* How many tiles a task transforms at once. */
@@ -34,10 +34,10 @@ static inline __attribute__((unused)) ptrdiff_t gb_tiles_at_once(ptrdiff_t vecto
 /* Images and weights to the points of Winograd's tiles, and sums at these back to pixels: see
  * blocked_winograd.h.
  *
- * In each direction the first two points take one outer element of a kernel each, and those at a
- * number and at its negative, which share most of their sums, are neighbours: two rows of weights
- * need little of what the others do. */
-#define GB_ROWS_OF(P) ((P) == 6 ? 2 : 4) /* of the points of weights that are made at once */
+ * In each direction the first two points need only one outer element of the kernel each. Points at
+ * a number and at its negative share most of their sums, so they are neighbours: two rows of
+ * weights can be computed almost independently of the others. */
+#define GB_ROWS_OF(P) ((P) == 6 ? 2 : 4) /* rows of points of weights that are made at once */
 
 GK_INLINE void GB(to_points)(const int P, const GB(vec) *d, ptrdiff_t step, GB(vec) *to,
                              ptrdiff_t to_step) {
@@ -88,7 +88,7 @@ GK_INLINE void GB(from_points)(const int P, const GB(vec) *m, ptrdiff_t step, GB
   to[3 * to_step] = GB_MADD(f, GB(all)(8.0f), b) + m[step];
 }
 
-/* Three elements of a kernel, in one direction, at the points of a tile. */
+/* Transforms three elements of a kernel, in one direction, to the points of a tile. */
 GK_INLINE void GB(kernel_to_points)(const int P, GB(vec) a, GB(vec) b, GB(vec) c, GB(vec) *to) {
   to[1] = c;
   if (P == 5) {
@@ -109,15 +109,15 @@ GK_INLINE void GB(kernel_to_points)(const int P, GB(vec) a, GB(vec) b, GB(vec) c
   }
 }
 
-/* Which of the points of weights a point of a tile needs, or behind the last one those behind the
- * last. */
+/* The point of the weights that a point of a tile needs; the end of one maps to the end of the
+ * other. */
 GK_INLINE ptrdiff_t GB(kernel_point)(const int P, ptrdiff_t point) {
   static const int8_t of_five[] = {0, 1, 2, 3, 3, 4};
   return P == 5 ? 4 * of_five[point / 5] + of_five[point % 5] : point;
 }
 
-/* Weights of some blocks in and one or two blocks out at the points of a tile, `step` apart:
- * `count` rows of these. */
+/* Transforms weights of some blocks in and one or two blocks out to `count` rows of points, which
+ * are `step` apart. */
 GK_INLINE void GB(weights_to_rows)(const int P, const int first, const int count, const float *w,
                                    float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
   const int own = GB_KERNEL_OF(P);
@@ -138,7 +138,7 @@ GK_INLINE void GB(weights_to_rows)(const int P, const int first, const int count
     }
 }
 
-/* GB_ROWS_OF(P) rows of them, from one of these on. */
+/* Transforms weights to GB_ROWS_OF(P) rows of points, beginning with row `first`. */
 GK_INLINE void GB(weights_to_points)(const int P, ptrdiff_t first, const float *w, float *to,
                                      ptrdiff_t step, ptrdiff_t blocks, int is_two) {
   if (P < 6) GB(weights_to_rows)(P, 0, 4, w, to, step, blocks, is_two);
@@ -147,7 +147,7 @@ GK_INLINE void GB(weights_to_points)(const int P, ptrdiff_t first, const float *
   else GB(weights_to_rows)(6, 4, 2, w, to, step, blocks, is_two);
 }
 
-/* All packed weights at the points of a tile, as they are kept where many tasks need them. */
+/* Transforms all packed weights, to be kept if many tasks need them. */
 void GB(transform_weights)(const float *w, float *to, const gb_call *c) {
   const ptrdiff_t in_blocks = c->in.blocks, out_blocks = c->out.blocks;
   const int P = c->step->tile_points;
@@ -165,8 +165,8 @@ void GB(transform_weights)(const float *w, float *to, const gb_call *c) {
   }
 }
 
-/* One tile of one block to its points, `step` apart. Pixels beyond the zeros around the image are
- * zero, too. */
+/* Transforms one tile of one block to its points, which are `step` apart. Pixels beyond the border
+ * of zeros are zero, too. */
 GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *image, ptrdiff_t y,
                                   ptrdiff_t x, float *to, ptrdiff_t step) {
   const ptrdiff_t top = y * GB_STRIDE_OF(P) - c->step->pads[0],
@@ -190,13 +190,13 @@ GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *im
     GB(to_points)(P, rows + j, P, points, 1);
     for (int i = 0; i < P; ++i) {
       *(GB(vec) *)(to + (i * P + j) * step) = points[i];
-      /* of the next tiles: a core waits for few writes at once */
+      /* for the next tiles: a core can have only a few pending writes */
       __builtin_prefetch(to + (i * P + j) * step + 2 * GB_V, 1);
     }
   }
 }
 
-/* The pixels of a tile the direct way, from weights that are not transformed. */
+/* Computes the pixels of a tile directly, from weights that are not transformed. */
 static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n,
                                                 ptrdiff_t block, ptrdiff_t y, ptrdiff_t x,
                                                 GB(vec) *sums) {
@@ -219,7 +219,7 @@ static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, p
     }
 }
 
-/* Sums at the points of a tile to pixels of the image. */
+/* Transforms sums at the points of a tile to pixels of the image. */
 GK_INLINE void GB(tile_from_points)(const int P, const gb_call *c, const float *m, ptrdiff_t step,
                                     ptrdiff_t n, ptrdiff_t block, ptrdiff_t y, ptrdiff_t x) {
   const int M = GB_PIXELS_OF(P);
@@ -255,7 +255,7 @@ GK_INLINE void GB(tile_from_points)(const int P, const gb_call *c, const float *
   }
 }
 
-/* What `finish` leaves to do: of all pixels of tiles that lie side by side. */
+/* Does the rest of `finish`, for all pixels of tiles that lie side by side. */
 static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptrdiff_t count,
                              ptrdiff_t block) {
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M;
@@ -277,7 +277,7 @@ static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptr
   }
 }
 
-/* A task transforms the weights of so many blocks in at once. */
+/* For how many blocks in a task transforms weights at once. */
 GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int P) {
   const ptrdiff_t points = GB_ROWS_OF(P) * GB_KERNEL_OF(P) + 9,
                   size = points * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float);
@@ -286,8 +286,8 @@ GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int P) {
   return (blocks + times - 1) / times;
 }
 
-/* How far apart these lie: at a distance of whole pages all points would take the same few places
- * of a cache. */
+/* The distance between points. At whole pages, all points would share the same few sets of a
+ * cache. */
 GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks + 1) * GB_V; }
 
 /* How many floats of scratch memory a task needs. */
@@ -300,8 +300,8 @@ ptrdiff_t GB(winograd_floats)(const gb_call *c) {
          of_weights;
 }
 
-/* Units are some tiles by some of the blocks of channels out; at most c->part tiles a unit,
- * c->strip parts of the blocks. */
+/* Units are some tiles by some of the blocks of channels out. A unit has at most c->part tiles, and
+ * the blocks are divided into c->strip parts. */
 GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, ptrdiff_t end,
                                float *scratch) {
   const ptrdiff_t all_points = P * P, kernel_points = GB_KERNEL_POINTS(P), blocks = c->in.blocks,
@@ -334,7 +334,7 @@ GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, pt
         const ptrdiff_t n = blocks - b < at_once ? blocks - b : at_once,
                         steps = n * GB_V / GB_STEP * tiles;
         const ptrdiff_t step = c->derived ? blocks * block : GB(point_step)(at_once);
-        /* floats that a point asks for */
+        /* floats that a point prefetches */
         const ptrdiff_t read = c->derived ? n * block : 9 * n * block / all_points;
         const ptrdiff_t lines = (read / GB_LINE + steps - 1) / steps,
                         asked = (lines > GB_ASKED ? GB_ASKED : lines) * GB_LINE;
@@ -387,9 +387,9 @@ void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
 }
 
 #else
-/* Some tiles are transformed at once, a chunk. Where chunks are few, each is several units of some
- * of the blocks, so that a thread whose core has other work, too, leaves some to the others: these
- * transform its tiles once more. */
+/* A chunk is the tiles that are transformed at once. If there are few chunks, each is divided by
+ * blocks into several units. Then other threads can take units from a thread whose core is busy;
+ * they transform its tiles once more. */
 static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   enum { GB_FOR_EACH = 8 }; /* units for each thread */
   const ptrdiff_t pixels = GB_PIXELS_OF(c->step->tile_points),
@@ -407,9 +407,9 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   c->keeps_chunk = 1;
 }
 
-/* Gives step k its weights at the points of tiles, up to 4 times as many. What a run needs once is
- * made in that run, which takes less time than to read so many; so it is where there is no memory
- * for them. */
+/* Gives step k its transformed weights, which are up to 4 times as large. Weights that a run needs
+ * only once are transformed in that run instead, because reading the larger ones takes longer. The
+ * same is done if there is no memory for them. */
 static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t kernel_points = GB_KERNEL_POINTS(c->step->tile_points), v = state->width->vector;
   float *made = state->derived[k];

@@ -9,21 +9,21 @@ from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS, direct_secon
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepEstimate, StepFunctions
 
-# bytes of weights that come from memory in a second: no cache holds those of all convolutions
+# bytes of weights read from memory in a second: no cache holds the weights of all convolutions
 _STREAMED = 24e9
 _TRANSFORMED = 2e9  # elements of images that are transformed in a second
-_BEGIN = 2e-6  # seconds that transforms take, however few tiles there are
-_WORTH = 0.9  # the algorithm is taken below this share of the time of the direct way
+_BEGIN = 2e-6  # seconds that the transforms of even a few tiles take
+_WORTH = 0.9  # the algorithm is used if it takes less than this share of the direct time
 
 
 @dataclass(frozen=True)
 class WinogradTile:
-    """What is transformed at once."""
+    """A tile: the pixels that are transformed together."""
 
     points: int  # in each direction
-    pixels: int  # that it gives, in each direction
+    pixels: int  # of the result, in each direction
     of_kernel: int  # points of its weights, in each direction
-    loss: float  # the time of its products, which are sums of few tiles, by that of direct ones
+    loss: float  # the time of one product relative to a direct one; sums of few tiles are slower
 
 
 WINOGRAD_TILES = {
@@ -39,7 +39,7 @@ class WinogradStep(ConvolutionKind):
     results that are not finite are computed again from the weights of the model.
     """
 
-    tile_points: int  # of a tile, in each direction
+    tile_points: int  # points of a tile in each direction
     functions = StepFunctions(
         task="winograd",
         pack="pack_by_channel",
@@ -69,7 +69,7 @@ class WinogradStep(ConvolutionKind):
 
 
 def _by_points(numbers: Mapping[int, int]) -> str:
-    """The C expression of a number that belongs to tiles of P points."""
+    """A C expression for the number that belongs to tiles of P points."""
     *others, last = numbers.items()
     return f"({''.join(f'(P) == {points} ? {n} : ' for points, n in others)}{last[1]})"
 
@@ -77,8 +77,8 @@ def _by_points(numbers: Mapping[int, int]) -> str:
 def tile_points(
     window: KernelWindow, height: int, width: int, channels_in: int, channels_out: int
 ) -> int:
-    """The points of the fastest tiles in each direction, for a result of this height and width; 0
-    if the direct way takes less time, or the window does not fit.
+    """The points in each direction of the fastest tiles for a result of this height and width; 0 if
+    a direct convolution takes less time, or the window does not fit.
     """
     stride, other = window.stride
     is_plain = (window.kernel, window.dilation, window.group) == ((3, 3), (1, 1), 1)
@@ -92,8 +92,8 @@ def tile_points(
 def winograd_seconds(
     height: int, width: int, channels_in: int, channels_out: int, stride: int
 ) -> tuple[float, int]:
-    """Seconds in which an image of these sizes is made, and the points of its fastest tiles in each
-    direction.
+    """Seconds to compute an image of these sizes with the fastest tiles, and the points of these in
+    each direction.
     """
     return min(
         (_by_tiles(height, width, channels_in, channels_out, stride, tile), tile.points)
