@@ -26,8 +26,8 @@ class QuantizedMeanPass(UBFusionPass):
     """A mean over pixels between integers becomes a GlobalAveragePool, which runs in integers.
 
     before   QuantizeLinear(ReduceMean(DequantizeLinear(q)), …) over all axes from 2 on
-    after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q)), …), with a Flatten if the axes
-             are dropped
+    after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q)), …), with a Flatten where the
+             axes are dropped
     refuses  other axes, or unknown ones; more than one scale; types other than 8 bits; other
              targets
     never    a mean that others read; scales that are not constants
