@@ -33,8 +33,8 @@ class LeftOut:
 
     rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
-    # products that stay in float32, by the name that --keep_dtype takes, and what they would have
-    # cost; "" for those that were not tried one by one
+    # products that stay in float32: the name for --keep_dtype → the loss that bfloat16 would cause,
+    # or "" if that was not measured for this product alone
     wide: dict[str, str] = field(default_factory=dict)
 
     def roll_back(self, commit: Commit, reason: str) -> None:

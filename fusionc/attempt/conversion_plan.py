@@ -110,7 +110,7 @@ def _kept(options: Options) -> KeptTypes:
 
 
 def _require_inputs(options: Options) -> None:
-    """Raises UsageError if there are none where the caller says that there are."""
+    """Raises UsageError if --inputs is given and its path contains no values."""
     if options.inputs is not None:
         from fusionc.verify.inputs.given_values import GivenValues
 
@@ -118,8 +118,8 @@ def _require_inputs(options: Options) -> None:
 
 
 def _precision_notices(options: Options, *, has_kernels: bool) -> list[str]:
-    """What the user should know of the precision. Raises UsageError for one of kernels without
-    these.
+    """Messages for the user about the precision. Raises UsageError if a precision of kernels is
+    requested without kernels.
     """
     if options.precision_mode_v2 != MIXED_BFLOAT16:
         idle = {"--precision_error": options.precision_error, "--keep_dtype": options.keep_dtype}

@@ -110,7 +110,7 @@ def _verdict(verification: Verification, summary: str) -> Verdict:
 
 
 def _with_losses(verdict: Verdict, losses: PrecisionLosses) -> Verdict:
-    """Both verdicts: without kernels, and with those of bfloat16."""
+    """The verdict without kernels, combined with the losses of the bfloat16 kernels."""
     return replace(
         verdict,
         is_right=losses.is_within,
@@ -139,10 +139,12 @@ def losses_of(
 def _check_kernels(
     check: partial[Verification], candidate: Path, without: Verification
 ) -> Verification:
-    """The verification of the kernels, after that `without` them. Those that compute in integers
-    compute what onnxruntime does, whose optimizers make integers of groups: then that is compared
-    first. If these optimizers are at fault or were not checked, kernels with the same fault would
-    pass: then they are compared with the reference alone.
+    """The verification with kernels, after the one `without` kernels.
+
+    Kernels of integers compute what onnxruntime's optimizers make of quantized groups. So they are
+    first compared with the optimized candidate without kernels. But if these optimizers are at
+    fault, or were not checked, kernels with the same fault would pass; then that comparison is left
+    out. If it does not show equality, the reference decides.
     """
     level = LEVELS[-1]
     is_checked = level in check.keywords["levels"]
