@@ -15,11 +15,14 @@ which has no types, ranks and shapes: `in_functions` says how often the pass tak
 
 from __future__ import annotations
 
+import importlib.util
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -96,6 +99,34 @@ def fires_param(case: Fires, *before: Pass) -> Any:
     """A case as a parameter of a test, after its pass if that is one, too."""
     name = ": ".join([*(pass_.name for pass_ in before), case.name])
     return pytest.param(*before, case, id=name, marks=[needs_vnni] if case.needs_vnni else [])
+
+
+def assert_stays_without_vnni(
+    name: str, case: Fires, module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`module` is the one of the product that asks for VNNI on behalf of the pass."""
+    monkeypatch.setattr(module, "has_vnni", lambda: False)
+    _, counts = optimize(
+        parse(case.graph, case.opset, case.ir_version), [pass_of(name)], case.target
+    )
+    assert [reason for count in counts for reason in count.refused] == [
+        "without VNNI, products with these weights may saturate"
+    ]
+
+
+def load_tests_of(pass_: Pass) -> ModuleType:
+    """The test file of a pass, with its tables."""
+    *_, folder, name = type(pass_).__module__.split(".")
+    return load_tests(Path(__file__).parent / "passes" / folder / f"test_{name}.py")
+
+
+@cache
+def load_tests(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pass_of(name: str) -> Pass:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
 from fused import fuse
-from harness import Fires, assert_same_numbers, interface, parse
+from harness import Fires, assert_same_numbers, interface, load_tests, parse
 
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
@@ -24,11 +22,7 @@ FLAGS = [
 
 
 def cases_of(file: Path) -> list[Fires]:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return list(getattr(module, "FIRES", []))
+    return list(getattr(load_tests(file), "FIRES", []))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import onnx
 import pytest
-from harness import Fires, assert_same_numbers, effected, optimize, parse
+from harness import Fires, assert_same_numbers, effected, load_tests_of, optimize, parse
 from onnx import AttributeProto, ModelProto
-from test_variations import load_fires, load_tests
+from test_variations import load_fires
 from variants import copy_of, inside_function
 
 from fusionc.passes import PASSES
@@ -23,7 +23,7 @@ def model_of(case: Fires) -> ModelProto:
 
 
 def says_less_often(pass_: Pass) -> bool:
-    test = getattr(load_tests(pass_), "test_fires", None)
+    test = getattr(load_tests_of(pass_), "test_fires", None)
     return getattr(test, "in_functions", "") == "less often"
 
 

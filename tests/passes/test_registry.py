@@ -6,12 +6,11 @@ import ast
 import importlib
 import re
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Fires, Stays, parse
+from harness import Fires, Stays, load_tests_of, parse
 from onnx import ModelProto
 
 from fusionc import passes
@@ -99,13 +98,8 @@ def test_the_headings_of_the_registry_are_the_folders() -> None:
     assert seen == folders
 
 
-@cache
 def tables_of(pass_: Pass) -> tuple[list[Stays], list[Fires]]:
-    path = TESTS / module_of(pass_).parent.name / f"test_{module_of(pass_).stem}.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_tests_of(pass_)
     return module.STAYS, getattr(module, "FIRES", [])
 
 

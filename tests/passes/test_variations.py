@@ -5,11 +5,8 @@ No table says what a pass does with these: it must be right, whatever it does.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
-from functools import cache, lru_cache
-from pathlib import Path
-from types import ModuleType
+from functools import lru_cache
 
 import numpy as np
 import onnx
@@ -22,6 +19,7 @@ from harness import (
     effected,
     fires_param,
     interface,
+    load_tests_of,
     make_feeds,
     operators,
     optimize,
@@ -40,20 +38,8 @@ from fusionc.rewrite.log import PatternCount
 ABOUT_CONSTANTS = {"ConstantFoldingPass", "PrunePass", "RemoveSameConstPass"}
 
 
-@cache
-def load_tests(pass_: Pass) -> ModuleType:
-    """The test file of a pass."""
-    module = type(pass_).__module__.split(".")
-    path = Path(__file__).parent / module[-2] / f"test_{module[-1]}.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 def load_fires(pass_: Pass) -> list[Fires]:
-    return list(getattr(load_tests(pass_), "FIRES", []))
+    return list(getattr(load_tests_of(pass_), "FIRES", []))
 
 
 CASES = [fires_param(case, p) for p in PASSES for case in load_fires(p)]

@@ -4,11 +4,8 @@ reason.
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
-from harness import Fires, Stays, parse
+from harness import Fires, Stays, load_tests_of, parse
 
 from fusionc.model.graph import Node
 from fusionc.passes import PASSES
@@ -24,12 +21,7 @@ _EACH = 2  # cases of a table: the first ones
 
 
 def _cases(pass_: Pass) -> list[Fires | Stays]:
-    module = type(pass_).__module__.split(".")
-    path = Path(__file__).parents[1] / "passes" / module[-2] / f"test_{module[-1]}.py"
-    spec = importlib.util.spec_from_file_location(f"cases_of_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
+    loaded = load_tests_of(pass_)
     return [case for name in ("FIRES", "STAYS") for case in getattr(loaded, name, [])[:_EACH]]
 
 

@@ -78,7 +78,7 @@ class QuantizedMeanPass(UBFusionPass):
 
 
 def _is_simple_quotient(scale: float, divisor: float) -> bool:
-    """Whether this is a fraction with a small denominator, apart from the scales' rounding."""
+    """Whether scale / divisor is a fraction with a small denominator, up to float32 rounding."""
     if not (0 < scale < np.inf and 0 < divisor < np.inf):
         return True
     quotient = scale / divisor

@@ -3,6 +3,7 @@ import pytest
 from harness import (
     Fires,
     Stays,
+    assert_stays_without_vnni,
     effected,
     needs_vnni,
     optimize,
@@ -119,11 +120,8 @@ test_stays, test_fires = tables("IntegerPointwiseConvPass", STAYS, FIRES, in_fun
 
 
 def test_without_vnni_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "has_vnni", lambda: False)
-    _, counts = optimize(parse(conv()), [pass_of("IntegerPointwiseConvPass")])
-    assert [reason for count in counts for reason in count.refused] == [
-        "without VNNI, products with these weights may saturate"
-    ]
+    case = Fires("with VNNI", conv(), [])
+    assert_stays_without_vnni("IntegerPointwiseConvPass", case, target, monkeypatch)
 
 
 @needs_vnni
