@@ -108,7 +108,7 @@ def _inspect_worker(source: Path, output: Path) -> tuple[dict[str, str], list[st
 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
-    why = "the scheduler ended, or forgot it" if error is None else said(error)
+    why = "the scheduler ended, or no longer knows it" if error is None else said(error)
     what = f"the cluster has lost this conversion: {why}"
     failure = FusioncError(
         what,
