@@ -148,7 +148,7 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
     last = bisect_story.convert_up_to(options_of(model, **options), limit)
     count, text = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
-        what = f"the conversion has no more rewrites, only {count} with a limit of {limit}"
+        what = f"the conversion has no more rewrites (the limit was {limit})"
         text += f"; {what}: this is its whole result"
     return text
 

@@ -242,5 +242,5 @@ def test_the_cost_is_not_measured_without_verification() -> None:
     again = fusionc.convert("out.onnx", output="again.onnx", **MODE)
     assert [notice for notice in again.notices if "bfloat16" in notice] == [
         "--precision_mode_v2=mixed_bfloat16 has no effect: the model has kernels already",
-        "what bfloat16 costs is measured on drawn inputs; give real ones with --inputs",
+        "what bfloat16 costs is measured on random inputs; give real ones with --inputs",
     ]
