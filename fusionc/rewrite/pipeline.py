@@ -18,6 +18,7 @@ from fusionc.exactness import decisions_ahead
 from fusionc.exactness.rounding_rewrites import reason_to_be_exact
 from fusionc.integer_groups.kept_groups import reason_to_keep_group
 from fusionc.integer_groups.misread_scales import reason_to_prevent_fusion
+from fusionc.integer_groups.moved_quantizers import reason_to_prevent_move
 from fusionc.integer_groups.packed_weights import reason_to_shield_weights
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
@@ -241,6 +242,7 @@ class _PatternRun:
             reason
             or reason_to_prevent_fusion(match.nodes, new.nodes, new.pairs)
             or reason_to_shield_weights(match.nodes, new.nodes, new.pairs)
+            or reason_to_prevent_move(match.nodes, new.nodes, new.pairs)
         )
         if reason:
             refuse(reason)
