@@ -25,7 +25,7 @@ def _loading(name: str, code: str | bytes, *says: str, exit_code: int = 1) -> Ca
 
 
 def _running(name: str, body: str, *says: str, exit_code: int = 1) -> Case:
-    """The replacement has this body."""
+    """A pass whose replacement function has this body."""
     return Case(
         f"passes: {name}",
         _file(_HEAD + "def r(x):\n" + body + _OWN),
