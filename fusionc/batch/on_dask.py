@@ -75,7 +75,7 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
         raise UsageError(
             f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint
         ) from error
-    same = "install the same on the workers as here; results depend on it"
+    same = "install the same software on the workers as here; results depend on it"
     here = versions()
     own = compiler_here()
     for worker, (there, compiler, missing) in seen.items():
