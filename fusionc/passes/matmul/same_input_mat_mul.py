@@ -87,7 +87,7 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Each group of products. This is a search, because a formula has a fixed number of nodes."""
+    """Groups of products. This is a search, because a formula has a fixed number of nodes."""
     groups = list(_groups(graph))
     weights = list(map(_weights, groups))
     counts = Counter(weights)
