@@ -145,8 +145,7 @@ class Maker:
         return name
 
     def _operand(self, dtype: int, shape: tuple[int, ...]) -> tuple[str, bool]:
-        """A value that can be broadcast to a shape: an existing value, a new input or a constant.
-        """
+        """A value that can be broadcast to a shape: an existing value, a new input or a constant."""
         rng = self.rng
         fitting = [v for v in self.values if v.dtype == dtype and _fits(v.shape, shape)]
         if fitting and rng.random() < 0.6:

@@ -67,8 +67,7 @@ hydrated(Path(sys.argv[2]), Path(sys.argv[3]))
 
 @dataclass(frozen=True)
 class Paid:
-    """The cost of one conversion: seconds, and peak memory in bytes. Both are infinite if it fails.
-    """
+    """The cost of one conversion: seconds and peak memory in bytes; infinite if it fails."""
 
     seconds: float = math.inf
     peak: float = math.inf

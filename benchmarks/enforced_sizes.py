@@ -201,8 +201,7 @@ def _versions(call: Call) -> list[int]:
 
 
 def _as_in(call: Call, opset: int) -> Call | None:
-    """The same call in an older opset: constants become attributes if they were attributes there.
-    """
+    """The same call in an older opset. Constants that were attributes there become attributes."""
     if opset == call.opset:
         return call
     try:

@@ -377,8 +377,7 @@ class _Attachment:
         return value.elem_type == elem_type and self.unified(dims, value.dims) is not None
 
     def unified(self, wanted: Sequence[Dim], given: Sequence[Dim]) -> dict[str, Dim] | None:
-        """The values of the symbols of an input for which this shape fits. None if it does not fit.
-        """
+        """The values of an input's symbols for which this shape fits. None if it does not fit."""
         if len(wanted) != len(given):
             return None
         binding = dict(self.binding)
@@ -460,8 +459,7 @@ class _Attachment:
         )
 
     def fitting_order(self, value: Value, dims: Sequence[Dim]) -> list[int] | None:
-        """A permutation of the axes of a value, other than the identity, with which its shape fits.
-        """
+        """A permutation of a value's axes, other than the identity, with which its shape fits."""
         if not len(dims) == len(value.dims) < 5:
             return None
         for order in list(itertools.permutations(range(len(value.dims))))[1:]:

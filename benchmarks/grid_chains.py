@@ -411,8 +411,7 @@ _AFTER_GRIDS = {"Round", "Floor", "Ceil", "Sign", "Cast", "DequantizeLinear"}
 
 
 def is_on_grid(model: ModelProto, output: str) -> bool:
-    """Whether an output is the result of a rounding operator, directly or after a DequantizeLinear.
-    """
+    """Whether a rounding operator computes an output, perhaps before a DequantizeLinear."""
     makers = {name: node for node in model.graph.node for name in node.output}
     return makers[makers[output].input[0]].op_type in _AFTER_GRIDS
 

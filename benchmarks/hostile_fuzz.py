@@ -271,8 +271,7 @@ def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple
 
 
 def _hostile_command(folder: Path, more: Path | None, rng: random.Random) -> tuple[str, list[str]]:
-    """Write the files of a run. Return a description of the damage, and the words of the command.
-    """
+    """Write the files of a run. Return a description of the damage, and the command's words."""
     stock = models(more)
     kind = rng.choice(("model", "model", "model", "model", "model", "model", "switches", "options"))
     data = rng.choice(stock)

@@ -67,8 +67,7 @@ def main() -> int:
 
 
 def count_other_bytes(models: Sequence[Path], folder: Path, console: Console) -> int:
-    """The number of results in memory, made by many threads, whose bytes differ from the command's.
-    """
+    """The number of results in memory, made by many threads, that differ from the command's."""
     expected = [by_command(path, folder) for path in models]
     wrong = 0
     # The command leaves weights in a separate file. In memory the model must contain all weights.

@@ -133,8 +133,7 @@ def _bound(
 
 
 def _interleaved(*bound: tuple[ort.InferenceSession, ort.IOBinding]) -> tuple[float, ...]:
-    """The seconds of each session: the first quartile, because other processes may use the machine.
-    """
+    """The seconds of each session: the first quartile, because other processes may use the machine."""
     rng = np.random.default_rng(0)
     times: list[list[float]] = [[] for _ in bound]
     end = time.perf_counter() + _SECONDS

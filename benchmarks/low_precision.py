@@ -221,7 +221,7 @@ def outputs(model: Path, feeds: Feeds) -> list[np.ndarray]:
 
 
 def difference(one: Path, other: Path, samples: Iterable[Feeds]) -> str:
-    """"equal" if two models give the same bits, or else a description of the difference."""
+    """ "equal" if two models give the same bits, or else a description of the difference."""
     largest = 0.0
     differing = 0
     elements = 0

@@ -60,8 +60,7 @@ _FIXED = {"input": (1, 3, 224, 224)}
 
 
 def prepared(trained: Path, folder: Path) -> dict[str, tuple[str, Path]]:
-    """By name: a model and a file of inputs. The model is "-" for tools that make their own model.
-    """
+    """By name: a model and a file of inputs. The model is "-" if a tool makes its own model."""
     folder.mkdir(parents=True, exist_ok=True)
     found = dict[str, tuple[str, Path]]()
     for name, ending in MODELS.items():
