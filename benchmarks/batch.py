@@ -116,7 +116,7 @@ def share_out(models: Path, folders: Sequence[Path]) -> None:
 
 
 def commands_at_once(shares: Sequence[Path], output: Path, cores: Sequence[int]) -> float:
-    """The seconds of one command for each share of the models, each on its own core, run at once."""
+    """The seconds of one command for each share of the models, each on its own core, at once."""
     started = perf_counter()
     running = list[subprocess.Popen[bytes]]()
     own = os.sched_getaffinity(0)
