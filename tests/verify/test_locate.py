@@ -261,7 +261,7 @@ def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> 
     same = located(CHAIN.format("Sin "), CHAIN.format("Sin "))
     assert same.compared == 5 and same.skipped == ("d",) and max(asked) == 4
     assert str(same) == (
-        "all 5 values that both models have are equal on finite inputs (1 left out for want "
+        "all 5 values that both models have are equal on finite inputs (1 left out for lack "
         "of memory)"
     )
     assert located(CHAIN.format("Sin "), CHAIN.format("Cos ")).name == "c"
