@@ -346,7 +346,7 @@ def test_inputs_of_its_own_are_fewer_where_they_take_long(
     monkeypatch.setattr(sample_runs, "_PATIENCE", 0)
     found = judge(tmp_path, exact(), exact())
     assert found.summary.startswith(
-        "verified in part: equal in 1 run; left out for want of budget: seed 1, N=3 and what "
+        "verified in part: equal in 1 run; left out to save budget: seed 1, N=3 and what "
         "follows, as these took "
     )
     assert judge(tmp_path, exact(), exact("1.01")).status == "different"

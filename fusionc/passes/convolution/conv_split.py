@@ -19,7 +19,9 @@ _CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Every Split of a Conv along the channels. A formula has a fixed number of outputs."""
+    """Every Split of a Conv along the channels. This is a search, because a formula has a fixed
+    number of outputs.
+    """
     for split in graph.of_operator("Split"):
         x = split.inputs[0]
         sizes = None if split.has_references else sizes_of(split)

@@ -20,7 +20,7 @@ def _activation(conv: Node) -> Node | None:
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Convs that read one value. A formula has a fixed number of nodes."""
+    """Convs of one value. This is a search, because a formula has a fixed number of nodes."""
     for convs in _groups(graph):
         activations = _equal_activations(convs)
         outputs = [node.outputs[0] for node in activations or convs]
