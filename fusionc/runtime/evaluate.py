@@ -40,10 +40,14 @@ def obstacle_to_evaluation(node: Node) -> str:
     return next((reason for reason, applies in _OBSTACLES if applies(node)), "")
 
 
-def _has_other_types(node: Node) -> bool:
-    """Whether the elements of a result are of a type that numpy lacks, or of an unknown one."""
+def _has_unknown_type(node: Node) -> bool:
+    return any(o is not None and o.dtype is None for o in node.outputs)
+
+
+def _has_other_type(node: Node) -> bool:
+    """Whether numpy lacks the element type of a result."""
     return any(
-        o is not None and (o.dtype is None or o.dtype.type.__module__ != "numpy")
+        o is not None and o.dtype is not None and o.dtype.type.__module__ != "numpy"
         for o in node.outputs
     )
 
@@ -65,7 +69,7 @@ def _divides_safely(node: Node) -> bool:
 
 
 _OBSTACLES: tuple[tuple[str, Callable[[Node], bool]], ...] = (
-    ("it is a custom operator", lambda node: node.domain != ""),
+    ("its operator is not a standard one", lambda node: node.domain != ""),
     ("it belongs to the quantization of the model", lambda node: node.op in QUANTIZATION),
     ("it is a constant itself", lambda node: node.op == "Constant"),
     ("it has a subgraph", lambda node: bool(node.bodies)),
@@ -75,7 +79,8 @@ _OBSTACLES: tuple[tuple[str, Callable[[Node], bool]], ...] = (
     ),
     ("it is random or stateful", lambda node: not is_pure(node)),
     ("it might divide by zero", lambda node: not _divides_safely(node)),
-    ("numpy lacks the element type of its result", _has_other_types),
+    ("the element type of its result is not known", _has_unknown_type),
+    ("numpy lacks the element type of its result", _has_other_type),
 )
 
 
