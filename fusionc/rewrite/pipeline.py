@@ -18,6 +18,7 @@ from fusionc.exactness import decisions_ahead
 from fusionc.exactness.rounding_rewrites import reason_to_be_exact
 from fusionc.integer_groups.kept_groups import reason_to_keep_group
 from fusionc.integer_groups.misread_scales import reason_to_prevent_fusion
+from fusionc.integer_groups.moved_quantizers import reason_to_prevent_move
 from fusionc.integer_groups.packed_weights import reason_to_shield_weights
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
@@ -245,7 +246,8 @@ def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
 def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replacement) -> None:
     """Refuse a rewrite that may round a value whose last bit decides a later result. Refuse a
     rewrite that would remove an operator from a group that the runtime computes in integers, let
-    the runtime compute one wrongly, or let it round an operand to integers.
+    the runtime compute one wrongly, let it round an operand to integers, or make a model that it
+    cannot load.
     """
     reason = ""
     if pass_.numerics != "bitwise" and not pattern.is_exact:
@@ -256,6 +258,7 @@ def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replace
         reason
         or reason_to_prevent_fusion(match.nodes, new.nodes, new.pairs)
         or reason_to_shield_weights(match.nodes, new.nodes, new.pairs)
+        or reason_to_prevent_move(match.nodes, new.nodes, new.pairs)
     )
     if reason:
         refuse(reason)
