@@ -32,10 +32,10 @@ class Pattern:
     ("Whether …").
 
     If a pattern is not local or has any number of outputs, it has a `find` instead of a formula.
-    `find` walks the graph and yields matches. It may yield a Miss for a rejected candidate (see
-    `find_each`). Each match is committed before the next is requested. If a commit removes part of
-    a later match, that match is dropped, and `find` is called again. `operators` names the
-    operators that `find` looks for; empty means all operators.
+    `find` walks the graph and yields matches, and a Miss for each rejected candidate (see
+    `find_each`), because `fusionc why` repeats its reason. Each match is committed before the next
+    is requested. If a commit removes part of a later match, that match is dropped, and `find` is
+    called again. `operators` names the operators that `find` looks for; empty means all operators.
 
     `rewrite` builds the replacement on a tape or refuses; the default is the method of the pass.
     `is_exact` says that the results are bitwise equal except for the signs of zeros, even if the

@@ -48,28 +48,34 @@ def _was_split(node: Node) -> bool:
     return any(_SPLITTING_PASS in text for text in texts)
 
 
-def _is_candidate(product: Node) -> bool:
-    """Whether a product has a constant matrix as weights, and a constant row or nothing as bias."""
+def _obstacle(product: Node) -> str:
+    """Why a product is not joined with others; empty if it may be. It needs a constant matrix as
+    weights, and a constant row or nothing as bias.
+    """
     x, weight = product.inputs[:2]
-    is_matrix = weight is not None and weight.is_constant and weight.rank == 2
-    if x is None or x.is_constant or not is_matrix or product.has_references:
-        return False
+    if product.has_references:
+        return "its attributes are parameters of the function that holds it"
+    if x is None or x.is_constant:
+        return "its input is a constant"
+    if weight is None or not weight.is_constant or weight.rank != 2:
+        return "the weights are not a constant matrix"
     bias = _gemm_bias(product)
-    return not _was_split(product) and (bias is None or _is_row(bias, product))
+    if bias is not None and not _is_row(bias, product):
+        return "the bias is not a constant row"
+    return f"{_SPLITTING_PASS} has split it" if _was_split(product) else ""
 
 
 def _gemm_bias(product: Node) -> Edge | None:
     return [*product.inputs, None][2]
 
 
-def _groups(graph: Graph) -> Iterator[list[Node]]:
-    """Groups of products of one value that differ only in weights and bias."""
+def _groups(products: Iterable[Node]) -> list[list[Node]]:
+    """The products in groups that differ only in weights and bias."""
     groups: dict[tuple[object, ...], list[Node]] = {}
-    for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
-        if _is_candidate(node):
-            key = (node.inputs[0], _gemm_bias(node) is None, *product_settings(node))
-            groups.setdefault(key, []).append(node)
-    yield from (nodes for nodes in groups.values() if len(nodes) > 1)
+    for node in products:
+        key = (node.inputs[0], _gemm_bias(node) is None, *product_settings(node))
+        groups.setdefault(key, []).append(node)
+    return list(groups.values())
 
 
 def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
@@ -88,7 +94,18 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
     """Groups of products. This is a search, because a formula has a fixed number of nodes."""
-    groups = list(_groups(graph))
+    candidates = list[Node]()
+    for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
+        if obstacle := _obstacle(node):
+            yield Miss(node, obstacle)
+        else:
+            candidates.append(node)
+    groups = list[list[Node]]()
+    for group in _groups(candidates):
+        if len(group) > 1:
+            groups.append(group)
+        else:
+            yield Miss(group[0], "no other product of its input has the same settings")
     weights = list(map(_weights, groups))
     counts = Counter(weights)
     shared = [
