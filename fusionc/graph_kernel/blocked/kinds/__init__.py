@@ -7,7 +7,8 @@ that it makes (`images.note(out, image)`). In the header, functions for one widt
 between #ifdef GB_V and #else; functions that are compiled once stand after #else. A task computes
 one block of channels of one image. It must end with GB(activate); otherwise a fused activation is
 lost. The lanes after the last channel may hold anything. `by_element.h` is the shortest example.
-Add a numpy version of the step to COMPUTED in tests/graph_kernel/blocked/interpreter.py.
+The test is tests/graph_kernel/blocked/test_NAME.py. It has a table COMPUTED, which gives for the
+name of the step in C what the step computes with numpy, as in that folder's interpreter.py.
 """
 
 from __future__ import annotations
