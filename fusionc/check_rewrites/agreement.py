@@ -54,7 +54,7 @@ _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether two models agree; None if neither was compared on any input. `reason` says how they
+    """Whether two models agree; None if they were not compared on any input. `reason` says how they
     differ, or why they were not compared.
     """
 

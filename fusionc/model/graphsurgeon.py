@@ -193,7 +193,7 @@ class ReadOnlyTuple(tuple[Any, ...]):
 class Replaceable(Generic[T]):
     """An attribute that holds a ReadOnlyTuple in which the engine replaces values in constant time.
     The tuple is rebuilt only when it is read: thousands of inputs of one node may be replaced
-    before.
+    before that.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:

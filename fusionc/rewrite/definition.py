@@ -84,7 +84,8 @@ class Pass:
     never_matches: ClassVar[str] = ""
     # whether results for NaN and infinities may differ; the verification then leaves these out
     is_for_finite: ClassVar[bool] = False
-    # whether its rewrites together change every node of a group that runs in integers
+    # whether its rewrites together change every node of a group that runs in integers; a single
+    # rewrite may then take a node out of such a group
     changes_whole_groups: ClassVar[bool] = False
     # whether --pattern_fusion_pass also switches the pass; true for all users' own passes
     is_pattern_fusion: bool = False

@@ -244,10 +244,9 @@ def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
 
 
 def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replacement) -> None:
-    """Refuse a rewrite that may round a value whose last bit decides a later result. Refuse a
-    rewrite that would remove an operator from a group that the runtime computes in integers, let
-    the runtime compute one wrongly, let it round an operand to integers, or make a model that it
-    cannot load.
+    """Refuse a rewrite that may round a value whose last bit decides a later result. Also refuse a
+    rewrite after which the runtime would no longer compute an operator in integers, would misread
+    scales, would round an operand to integers, or could not load the model.
     """
     reason = ""
     if pass_.numerics != "bitwise" and not pattern.is_exact:

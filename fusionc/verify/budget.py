@@ -99,7 +99,7 @@ class Budget:
             return ""
         others = f" and {len(self.left_out) - _NAMED} others" if len(self.left_out) > _NAMED else ""
         named = ", ".join(self.left_out[:_NAMED])
-        return f"left out for want of budget: {named}{others} ({self}; --verify_budget)"
+        return f"left out to save budget: {named}{others} ({self}; --verify_budget)"
 
     def __str__(self) -> str:
         used = f"{self.spent / BILLION:.3g} of {self.elements / BILLION:.3g} billion elements"

@@ -128,7 +128,9 @@ def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mis
         if reference is candidate:
             return None
         return Mismatch(
-            "the reference has no value, the candidate has" if reference is None else "has no value"
+            "the reference has no value, and the candidate has one"
+            if reference is None
+            else "has no value"
         )
     if isinstance(reference, Mapping):
         return _compare_maps(reference, candidate, yardstick)
@@ -137,7 +139,7 @@ def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mis
     if isinstance(candidate, Mapping) or (
         isinstance(candidate, Sequence) and not isinstance(candidate, str)
     ):
-        return Mismatch("is a sequence or a map where the reference gives a tensor")
+        return Mismatch("is a sequence or a map, and the reference gives a tensor")
     return _compare_arrays(np.asarray(reference), np.asarray(candidate), yardstick)
 
 
@@ -230,7 +232,7 @@ def _compare_maps(
     reference: Mapping[Any, Any], candidate: Any, yardstick: Yardstick
 ) -> Mismatch | None:
     if not isinstance(candidate, Mapping):
-        return Mismatch("is not a map, the reference gives one")
+        return Mismatch("is not a map, and the reference gives one")
     if list(reference) != list(candidate):
         return Mismatch(
             f"has the keys {_shortened(candidate)}, the reference has {_shortened(reference)}"
@@ -249,7 +251,7 @@ def _compare_sequences(
     reference: Sequence[Any], candidate: Any, yardstick: Yardstick
 ) -> Mismatch | None:
     if not isinstance(candidate, Sequence) or isinstance(candidate, str):
-        return Mismatch("is not a sequence, the reference gives one")
+        return Mismatch("is not a sequence, and the reference gives one")
     if len(reference) != len(candidate):
         return Mismatch(f"has {len(candidate)} elements, the reference has {len(reference)}")
     mismatches = [compare(*pair, yardstick) for pair in zip(reference, candidate, strict=True)]

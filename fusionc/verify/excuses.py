@@ -46,7 +46,7 @@ class Excused:
         return (
             f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, "
             f"by up to {self.farthest:.2g}; "
-            f"it may decide single elements, one in {ONE_IN}, but no region"
+            f"rounding may decide single elements, one in {ONE_IN}, and never a whole region"
         )
 
 

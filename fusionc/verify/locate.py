@@ -57,7 +57,7 @@ class Located:
             if self.excused
             else ""
         )
-        more += f" ({len(self.skipped)} left out for want of memory)" if self.skipped else ""
+        more += f" ({len(self.skipped)} left out for lack of memory)" if self.skipped else ""
         if not self.shared:
             return "the models have no values of the same name, except for inputs and outputs"
         if not self.name:
@@ -209,7 +209,7 @@ class _Search:
         ours = self.ours.constants_of(name)
         theirs = self.theirs.constants_of(name)
         others = [name for name in ours if name in theirs and compare(ours[name], theirs[name])]
-        return f"; of another constant {', '.join(others)}" if others else ""
+        return f"; computed from another constant {', '.join(others)}" if others else ""
 
     def _has_same_outputs(self) -> bool:
         outputs = self.ours.outputs
@@ -281,5 +281,5 @@ def _described(node: onnx.NodeProto) -> str:
     return (
         label
         if origin is None
-        else f"{label}, made by {', '.join(origin.passes)} of {', '.join(origin.sources)}"
+        else f"{label}, made by {', '.join(origin.passes)} from {', '.join(origin.sources)}"
     )

@@ -292,10 +292,10 @@ def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
     """The error for a candidate that does not fit into memory together with its reference."""
     return FusioncError(
         (
-            "there is not enough memory to run the model beside the one that it is compared "
-            f"with: {error}"
+            "there is not enough memory to run the model next to the one with which it is compared"
+            f": {error}"
         ),
         where=str(candidate),
-        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; "
-        "free some memory, or leave the verification out: --no-verify",
+        hint="give smaller sizes (convert takes --verify_shape, verify takes --input_shape), free "
+        "some memory, or leave out the verification (--no-verify)",
     )

@@ -88,7 +88,7 @@ class Unsteady:
 
     def notes(self, names: Sequence[str]) -> Iterator[str]:
         """The notes on the outputs, in their order."""
-        why = "there the reference gives something else each time"
+        why = "there the reference gives another value in each run"
         for name in filter(self._elements.get, names):
             if name not in self.judged:
                 yield f"{name} is not judged: {why}"

@@ -17,6 +17,8 @@ _MOST_MORE = 512  # inputs that are drawn to reach this number
 A_FEW = 8  # inputs that suffice to see whether outputs depend on the contents of inputs
 _MOST_DRAWN = 1 << 22  # elements of all drawn inputs and their outputs
 _MOST_READ = 1 << 31  # bytes of constants that all these runs read
+_A_THOUSANDTH = 1 / 1000
+_LAST_PLACES = 4  # an element of half precision may be off by so many
 
 
 def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
@@ -70,7 +72,7 @@ def same_outputs(one: Outputs, other: Outputs) -> bool:
 
 def share_off(one: Any, other: Any) -> float:
     """The share of elements in which two arrays differ by more than a thousandth of the largest
-    value.
+    value, or in half precision by more than a few units in its last place.
     """
     if (
         not all(isinstance(value, np.ndarray) for value in (one, other))
@@ -86,11 +88,10 @@ def share_off(one: Any, other: Any) -> float:
             if one.dtype.kind == "c"
             else np.abs(one - other)
         )
-        largest = np.abs(one[np.isfinite(one)]).max(initial=0)
+        largest = np.abs(one[np.isfinite(one)]).max(initial=0).astype(np.float64)
+        accepted = largest * max(_A_THOUSANDTH, _LAST_PLACES * float(np.finfo(one.dtype).eps))
         return float(
-            (
-                ~(off <= largest / 1000) & ~((one == other) | (np.isnan(one) & np.isnan(other)))
-            ).mean()
+            (~(off <= accepted) & ~((one == other) | (np.isnan(one) & np.isnan(other)))).mean()
         )
 
 

@@ -87,7 +87,7 @@ class Tally:
         if self.never_finite:
             which = ", ".join(name for name in self.names if name in self.never_finite)
             parts.append(
-                f"of {which} only NaN and infinities were compared: other inputs tell more"
+                f"of {which} only NaN and infinities were compared: other inputs would show more"
             )
         parts += [
             f"{number} left out, on which the reference fails: {why}"

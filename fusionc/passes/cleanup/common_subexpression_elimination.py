@@ -67,7 +67,7 @@ class CommonSubexpressionEliminationPass(Pass):
     before   f(x) twice, with equal operators, attributes and inputs (the inputs of commutative
              operators in either order)
     after    f(x) once, used twice; if both are graph outputs, one becomes an Identity of the other
-    refuses  several graph outputs that would be the same value; if both are graph outputs, an
+    refuses  more than one pair of equal results that are both graph outputs; with one such pair, an
              operator that takes no more time than the Identity
     never    random or stateful operators, custom operators, operators with subgraphs; constants,
              which RemoveSameConstPass merges

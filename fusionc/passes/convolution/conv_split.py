@@ -28,7 +28,9 @@ _CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 
 
 def _find_at(split: Node) -> Match:
-    """A Split of a Conv along the channels. A formula has a fixed number of outputs."""
+    """A Split of a Conv along the channels. This is a search, because a formula has a fixed
+    number of outputs.
+    """
     x = split.inputs[0]
     sizes = require_known(sizes_of(split), "the sizes of the parts")
     if x is None or axis_of(split, x.rank) != 1:

@@ -24,8 +24,8 @@ def _activation(conv: Node) -> Node | None:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Groups of Convs that read one value and differ only in their weights. A formula has a fixed
-    number of nodes.
+    """Groups of Convs that read one value and differ only in their weights. This is a search,
+    because a formula has a fixed number of nodes.
     """
     groups: dict[tuple[Any, ...], list[Node]] = {}
     for conv in graph.of_operator("Conv"):

@@ -12,7 +12,7 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MAX_ROWS = 128  # with more rows, onnxruntime's Split takes as long as the joint product saves
+_MAX_ROWS = 128  # with more rows, onnxruntime's Split costs the time that the joint product saves
 # This pass is off by default. A user who switches it on wants its separate products to stay.
 _SPLITTING_PASS = "InferenceMatmulSplitFusionPass"
 
@@ -93,7 +93,7 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Each group of products. A formula has a fixed number of nodes."""
+    """Groups of products. This is a search, because a formula has a fixed number of nodes."""
     candidates = list[Node]()
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         if obstacle := _obstacle(node):
@@ -174,9 +174,9 @@ class SameInputMatMulPass(Pass):
 
 
 def _require_few(rows: Shape) -> None:
-    """Refuse so many rows that their Split takes as long as the joint product saves."""
+    """Refuse so many rows that their Split costs the time that the joint product saves."""
     if math.prod(size for size in rows if isinstance(size, int)) >= _MAX_ROWS:
-        refuse("a Split of so many rows takes as long as the joint product saves")
+        refuse("a Split of so many rows costs the time that the joint product saves")
 
 
 def _joined_rows(constants: Iterable[Edge | None], new: Tape) -> Edge | None:

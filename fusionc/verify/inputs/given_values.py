@@ -49,7 +49,7 @@ class GivenValues:
             raise _wrong(
                 "the inputs do not exist",
                 path,
-                "give a file or a folder that is there",
+                "give a file or a folder that exists",
                 code="E10410",
             )
         self._root = path.parent if not path.is_dir() or _is_sample(path) else path
@@ -79,7 +79,7 @@ class GivenValues:
             elif any(name == port.name for port in outputs):
                 sample.recorded[name] = read()
             else:
-                names = "an .npy file and what an .npz file holds are called as an input"
+                names = "an .npy file, and each array in an .npz file, has the name of an input"
                 named = f"it takes: {_list(required)}; {names}"
                 raise _wrong(f"the model has no input {name}", file, advice(name, inputs, named))
         missing = [port for port in required if port.name not in sample.feeds and not port.optional]
@@ -154,9 +154,9 @@ def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
         return reader(file)
     except Exception as error:  # of zip files, numpy, protobuf, onnx and the file system
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
-            why = "it is none of numpy's, or holds Python objects, which may run code"
+            why = "it is not a file of numpy, or it has Python objects, which may run code"
             what = f"the file cannot be read: {why}"
-            raise _wrong(what, file, "write it again, text as array.astype(str)") from error
+            raise _wrong(what, file, "write it again, and text as array.astype(str)") from error
         raise _wrong(f"the file cannot be read: {said(error)}", file, "write it again") from error
 
 
@@ -171,7 +171,7 @@ def _member(archive: Any, name: str, file: Path) -> Any:
     )
     most = available()
     if most is not None and size > most:
-        raise MemoryError(f"{name} takes {size:,} bytes, there are {most:,}")
+        raise MemoryError(f"{name} takes {size:,} bytes, and only {most:,} are available")
     return archive[name]
 
 
@@ -207,7 +207,7 @@ def _fitting(value: Any, port: Port, file: Path) -> Any:
     if value is None and port.optional:
         return value
     raise _wrong(
-        f"the input {port.name} is a {port.kind}, which this file does not hold", file, _HINT
+        f"the input {port.name} is a {port.kind}, which this file does not contain", file, _HINT
     )
 
 
@@ -220,8 +220,8 @@ def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
     value = value.astype(value.dtype.newbyteorder("="), copy=False)
     if value.dtype != wanted:
         named = type_name(port.element_type) if wanted.kind == "O" else wanted.name
-        what = f"the input {port.name} is of {named}, the file holds {value.dtype.name}"
-        raise _wrong(what, file, f'save it as that: array.astype("{wanted.name}")')
+        what = f"the input {port.name} has type {named}, and the file has {value.dtype.name}"
+        raise _wrong(what, file, f'convert the array: array.astype("{wanted.name}")')
     if port.kind == "tensor" and not port.takes(value.shape):
         what = f"the input {port.name} has the shape {list(value.shape)}, which does not fit"
         raise _wrong(what, file, f"the model takes {_declared(port)}")
