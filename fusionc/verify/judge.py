@@ -149,16 +149,15 @@ class Judge:
         if self._numerics == "bitwise" or _drawn_floats(sample) not in edges:
             return False
         is_half = [self._precisions.get(name) == "float16" for name in self.names]
-        spreads = (self._is_for_finite or any(is_half)) and has_infinities(
+        values: list[Sequence[Any]] = [sample.outputs]
+        has_overflow = (self._is_for_finite or any(is_half)) and has_infinities(
             self._reference, sample.feeds
         )
-        values = (
-            (sample.outputs, candidate) if spreads and self._is_for_finite else (sample.outputs,)
-        )
+        if has_overflow and self._is_for_finite:
+            values.append(candidate)
         is_open = list(map(_open_where_not_finite, *values))
-        for at, half in enumerate(is_half):
-            if spreads and half and not is_finite(candidate[at]):
-                is_open[at] = np.full(np.shape(candidate[at]), np.inf)
+        if has_overflow:
+            is_open = list(map(_open_if_half, is_open, candidate, is_half))
         held = held_fast(sample.outputs, candidate, is_open)
         return not self.mismatches(sample, sample.outputs, held)
 
@@ -465,6 +464,11 @@ def _open_where_not_finite(*values: Any) -> Reach | None:
     if len({value.shape for value in values}) > 1:
         return None
     return np.where(np.logical_and.reduce(list(map(np.isfinite, values))), 0.0, np.inf)
+
+
+def _open_if_half(reach: Reach | None, value: Any, is_half: bool) -> Reach | None:
+    """Infinity for all elements if some of them overflow in float16; otherwise `reach`."""
+    return np.full(np.shape(value), np.inf) if is_half and not is_finite(value) else reach
 
 
 def _is_any_open(

@@ -51,6 +51,8 @@ class SampleRuns:
     is_strict: bool = True  # no steps are allowed at ties of grids; kernels may be one step off
     # whether ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
+    # outputs that differ on samples where rounding decides
+    _undecided: set[str] = field(init=False, default_factory=set)
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
     # samples on which the models are the same
     _same: list[Sample] = field(init=False, default_factory=list)
@@ -162,7 +164,7 @@ class SampleRuns:
         nothing between an input and a grid that reads it directly may round differently. So if the
         models are equal, or nearly equal, bit by bit at other inputs, they must also be equal here.
         A few steps of later grids are allowed, because there the last bit matters for any input.
-        Kernels may be a step off.
+        Kernels may be a step off. An output that rounding decides on other inputs is not judged.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -178,7 +180,7 @@ class SampleRuns:
                 name, sample.label, f"{mismatch.reason}, where the last bit of an input decides"
             )
             for name, mismatch in mismatches.items()
-            if share_off(*values[name]) > _FEW_OFF
+            if name not in self._undecided and share_off(*values[name]) > _FEW_OFF
         ]
 
     def again(self) -> Iterator[Sample]:
@@ -265,19 +267,26 @@ class SampleRuns:
             raise too_large(self.path, error) from error
         except RunError as error:
             return "different", [Difference("", sample.label, f"{_FAILS}: {error}")]
-        runs = runs_so_far()
-        outcome, differences = self.judge.outcome(sample, outputs)
-        if isinstance(sample, DrawnSample):
-            self._budget.spend(sample.work, runs_so_far() - runs)
-            if outcome != "different" and self.search.has_ties:
-                at_ties = self._tie_differences(sample, sample.outputs, outputs)
-                if at_ties and not self.judge.are_steps(sample, outputs):
-                    outcome = "different"
-                    differences = at_ties
+        outcome, differences = self._judged(sample, outputs)
         if outcome == "same" and not sample.edge:
             self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":
             self.table.add(self.judge.names, sample.label, sample.outputs, outputs)
+        return outcome, differences
+
+    def _judged(self, sample: Sample, outputs: Outputs) -> tuple[Outcome, Sequence[Difference]]:
+        """The judgement on a sample, also at ties."""
+        runs = runs_so_far()
+        outcome, differences = self.judge.outcome(sample, outputs)
+        if outcome in _DECIDES_NOTHING:
+            self._undecided.update(self.judge.mismatches(sample, sample.outputs, outputs))
+        if not isinstance(sample, DrawnSample):
+            return outcome, differences
+        self._budget.spend(sample.work, runs_so_far() - runs)
+        if outcome != "different" and self.search.has_ties:
+            at_ties = self._tie_differences(sample, sample.outputs, outputs)
+            if at_ties and not self.judge.are_steps(sample, outputs):
+                return "different", at_ties
         return outcome, differences
 
 
