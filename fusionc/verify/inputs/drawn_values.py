@@ -58,9 +58,7 @@ def draw_floats(
         return mixed_magnitudes(normal, dtype, rng)
     if style == "nonfinite":
         return sprinkled(normal, NOT_FINITE, rng)
-    if (
-        style == "nan"
-    ):  # without infinities, because one in the same row may give a NaN that hides the loss of another NaN
+    if style == "nan":  # without infinities, which might become a NaN and hide a lost one
         return sprinkled(normal, (np.nan,), rng)
     return normal
 

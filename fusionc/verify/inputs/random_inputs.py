@@ -127,7 +127,7 @@ def _with_batch(
 
 
 def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
-    """Whether an input itself decides which nodes run: an input that may be left out, or a switch."""
+    """Whether an input decides which nodes run: an input that may be left out, or a switch."""
     return any(port.optional or _is_switch(port, sizes) for port in ports)
 
 
