@@ -58,7 +58,8 @@ def draw_floats(
         return mixed_magnitudes(normal, dtype, rng)
     if style == "nonfinite":
         return sprinkled(normal, NOT_FINITE, rng)
-    if style == "nan":  # without infinities, which might become a NaN and hide a lost one
+    if style == "nan":
+        # without infinities: one in the same row may give a NaN that hides the loss of another
         return sprinkled(normal, (np.nan,), rng)
     return normal
 

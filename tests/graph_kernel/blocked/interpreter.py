@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
+
 Array = np.ndarray[Any, Any]
-FOLLOWERS = ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")  # in a chain
+FOLLOWERS = {kind.enumerator() for kind in step_kinds() if kind.keeps_channels}  # in a chain
 # convolutions of bfloat16, and those that read it
 NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_FIRST", "NARROW_TRANSPOSED")
 READ_NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_DEPTHWISE", "NARROW_TRANSPOSED")
@@ -286,7 +292,7 @@ class Interpreter:
         if step.kind in CONVOLUTIONS:
             return self._convolution(step, x)
         operands = [x] if other is None else [x, other]
-        return COMPUTED[step.kind](self, step, *operands)
+        return _computed()[step.kind](self, step, *operands)
 
     def _convolution(self, step: CStep, x: Array) -> Array:
         if step.third >= 0:
@@ -440,6 +446,18 @@ COMPUTED: dict[str, Callable[..., Array]] = {
     "MUL": _of_two,
     "SCALE": _of_two,
 }
+
+
+@cache
+def _computed() -> Mapping[str, Callable[..., Array]]:
+    """COMPUTED, and the tables of this name in the tests that are called after the file of a
+    kind.
+    """
+    tests = (f"test_{name}" for name in kind_files())
+    there = [
+        import_module(test) for test in tests if Path(__file__).with_name(f"{test}.py").exists()
+    ]
+    return ChainMap(COMPUTED, *(getattr(module, "COMPUTED", {}) for module in there))
 
 
 def _turned(step: CStep, x: Array, *tables: Array) -> Array:
