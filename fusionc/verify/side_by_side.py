@@ -41,7 +41,7 @@ def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
 
 
 def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs, Outputs]]:
-    """The outputs of two models in several runs. Runs with equal shapes and types become one pair."""
+    """The outputs of two models in several runs. Runs of equal shapes and types become one pair."""
     groups = dict[Any, list[tuple[Outputs, Outputs]]]()
     for at, (ours, theirs) in enumerate(pairs):
         values = (*ours, *theirs)
