@@ -35,8 +35,8 @@ from fusionc.verify.taken_branches import take_branches
 
 _FLOATS = (np.float16, np.float32, np.float64)
 _WHERE_OPSET = 9  # the opset that introduced Where
-# Replacements for results that may have any value, as factors of about their magnitude: first one
-# for all results, then one for each.
+# Replacements for results that may have any value: factors for about their magnitude. First all
+# results get the same factor, and then each gets its own.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
 _NUMBERS = 3  # draws with finite replacements only, because results may be equal by chance
@@ -161,7 +161,7 @@ class OrderDependence:
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         has_open = any(np.isinf(change.spread).any() for change in changes)
-        # without open elements, only the signs of moves change
+        # if no element may have any value, the draws differ only in the signs of changes
         each = [(value,) for value in _ANYTHING] if has_open else []
         for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
@@ -284,7 +284,7 @@ def _quantization_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> It
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
-    """Both values. Elements that other orders may change by their difference are made equal."""
+    """Both values. Elements are made equal if another order may explain their difference."""
     if reach is None:
         return reference, candidate
     is_alike = (reference.dtype, reference.ndim) == (
