@@ -28,7 +28,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "convolutions in float32 and quantize the products of matrices only",
             tuple(slow),
         )
-    # Passes replace such a node by a QuantizeLinear with the same name. Replaced nodes are left out.
+    # Passes replace such a node by a QuantizeLinear with the same name; those are left out.
     if signed := [
         node.label() for node in nodes if _makes_signed(node) and node.label() not in dry.taken
     ]:
