@@ -212,7 +212,7 @@ def _demanded(
     style: Style,
     rng: np.random.Generator,
 ) -> NDArray[Any] | None:
-    """Integers that meet the requirements of an input's uses or of the style. None if there are no
+    """Integers that meet the requirements of an input's uses or of the style. None without
     requirements.
     """
     limit = allowed.limit(sizes)

@@ -64,7 +64,7 @@ _NARROWER: tuple[Style, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnSample(Sample):
-    """A sample of drawn values, with what is needed to draw similar samples."""
+    """A sample of drawn values, with the style and sizes for drawing similar samples."""
 
     sizes: Sizes
     style: Style
@@ -140,7 +140,7 @@ class InputSearch:
     ) -> Iterator[DrawnSample]:
         """One sample for each seed, with different sizes, and then samples with extreme values,
         including NaN and Inf if `nonfinite`. One of the samples replaces initializers that a caller
-        may override. There are no samples if the reference never runs.
+        may override. Nothing is drawn if the reference never runs.
 
         If samples have few elements and runs are cheap, more samples are drawn when `has_more` is
         set: `more` are similar to the ordinary samples, and `ties` to the samples at ties.
