@@ -134,7 +134,7 @@ class _Missing:
     def __get__(self, owner: object, _: type | None = None) -> Any:
         if owner is None:
             return self
-        what = f"{type(owner).__name__}.{self.name} of onnx-graphsurgeon is not here"
+        what = f"{type(owner).__name__}.{self.name} of onnx-graphsurgeon is not available here"
         raise AttributeError(f"{what}: {self.instead}")
 
 

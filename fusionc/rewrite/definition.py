@@ -7,11 +7,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from fusionc.rewrite.pattern import Formula, Operators, makers, required
 
 if TYPE_CHECKING:
     from fusionc.rewrite.match import Find, Match
-    from fusionc.rewrite.pattern import Formula
     from fusionc.rewrite.tape import Tape
 
 Kind = Literal["GraphFusion", "UBFusion"]
@@ -60,11 +62,23 @@ class Pattern:
         """The first condition that does not hold for a match."""
         return next((holds for holds in self.conditions if not holds(match)), None)
 
-    @property
+    @cached_property
     def formulas(self) -> tuple[Formula, ...]:
         """A formula for each output; empty if the pattern has a `find`."""
         formula = () if self.formula is None else self.formula
         return formula if isinstance(formula, tuple) else (formula,)
+
+    @cached_property
+    def anchor_operators(self) -> Operators | None:
+        """The operators at which a match may begin. None if the first formula names none."""
+        return makers(self.formulas[0]) if self.formulas else None
+
+    @cached_property
+    def required_operators(self) -> tuple[Operators, ...]:
+        """Groups of operators. A graph without any operator of one group cannot match."""
+        if self.anchor_operators is None:
+            return ()
+        return tuple(group for formula in self.formulas for group in required(formula))
 
 
 class Pass:
