@@ -13,21 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.model.operators import KERNELS, MICROSOFT
-from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS, MADE, PASSED, QUANTIZE
+from fusionc.model.operators import KERNELS
+from fusionc.operators.integer_operators import (
+    DEQUANTIZE,
+    INTEGERS,
+    MADE,
+    ON_INTEGERS,
+    PASSED,
+    QUANTIZE,
+)
 
 # the operators that may be between a core and the QuantizeLinear of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
-# operators on integers that are groups by themselves
-ON_INTEGERS = frozenset(
-    {
-        ("", "QLinearConv"),
-        ("", "QLinearMatMul"),
-        (MICROSOFT, "QGemm"),
-        (MICROSOFT, "QLinearAdd"),
-        (MICROSOFT, "QLinearGlobalAveragePool"),
-    }
-)
 # operators that also work on integers, without dequantization
 _OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})
 _CURRENT = Wiring()  # the graph without changes

@@ -42,6 +42,7 @@ from fusionc.graph_kernel.blocked.kinds.byte_elements import (
 from fusionc.graph_kernel.blocked.step_kind import KernelWindow, StepKind
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.operators.clip_bounds import clips_nothing
 from fusionc.operators.integer_operators import BYTES
 
 _F32 = np.float32
@@ -194,12 +195,11 @@ def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 def _is_void(images: ImageArea, activation: onnx.NodeProto, grid: _Grid) -> bool:
     """Whether the quantization gives the same bytes without an activation."""
-    if activation.op_type == "Relu":
-        return grid.zero == 0
-    least, most = (images.numbers(activation, k, name) for k, name in ((1, "min"), (2, "max")))
-    ends = (float(grid.step * _F32(limit - grid.zero)) for limit in (0, 255))
-    first, last = ends
-    return (least is None or least[0] <= first) and (most is None or most[0] >= last)
+    bounds = 0.0, np.inf
+    if activation.op_type == "Clip":
+        least, most = (images.numbers(activation, k, name) for k, name in ((1, "min"), (2, "max")))
+        bounds = -np.inf if least is None else least[0], np.inf if most is None else most[0]
+    return clips_nothing(bounds, grid.step, grid.zero, (0, 255))
 
 
 def _operand(images: ImageArea, node: onnx.NodeProto, place: int) -> tuple[str, _Grid]:

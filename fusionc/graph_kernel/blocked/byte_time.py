@@ -38,13 +38,15 @@ def _elements(image: ImageEstimate) -> int:
     return image.pixels * image.channels * (1 if image.is_rows else image.batches)
 
 
-def sum_seconds(of: StepEstimate, *, is_first: bool) -> tuple[float, float]:
-    """Seconds for a convolution or a product over all channels, with the addition that follows."""
-    rows, columns = of.window.kernel
+def sum_seconds(
+    of: StepEstimate, products_of_image: float, *, is_first: bool
+) -> tuple[float, float]:
+    """Seconds for a convolution or a product over all channels, with the addition that follows.
+    `products_of_image` are the multiplications for one image, or for all rows.
+    """
     made = _elements(of.out)
-    channels_in = of.image.channels
-    weights = rows * columns * channels_in * of.out.channels
-    products = made * rows * columns * channels_in
+    weights = products_of_image / of.out.pixels
+    products = weights * made / of.out.channels
     here = max(products / (_FIRST if is_first else _PRODUCTS), weights / _STREAMED)
     there = products / (_FIRST_THERE if is_first else _PRODUCTS_THERE) + made * _FINISHED_THERE
     if of.second is not None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.blocked.byte_time import sum_seconds
-from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.step_kind import (
+    StepEstimate,
+    StepFunctions,
+    StepKind,
+    products_of_sums,
+)
 
 FAMILY = "bytes"
 
@@ -30,9 +35,10 @@ class ByteConvolutionKind(StepKind):
     is_swapped: bool = False  # `second` is the first operand of the sum
     is_convolution = True
     family = FAMILY
+    products = staticmethod(products_of_sums)
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        return sum_seconds(of, is_first=False)
+        return sum_seconds(of, self.products(of.sizes), is_first=False)
 
 
 def _functions(pack: str, size: str = "") -> StepFunctions:
@@ -74,4 +80,4 @@ class ByteFirstStep(ByteConvolutionKind):
     )
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        return sum_seconds(of, is_first=True)
+        return sum_seconds(of, self.products(of.sizes), is_first=True)
