@@ -12,8 +12,8 @@ FAMILY = "bytes"
 
 @dataclass(frozen=True)
 class ByteConvolutionKind(StepKind):
-    """Weights of 8 bits, a bias of 32 bits, and `tensor` with the factor of each channel out, by
-    which its sum becomes steps of the result.
+    """Weights of 8 bits, a bias of int32 or float32, and `tensor` with the factor of each channel
+    out, by which its sum becomes steps of the result.
     """
 
     zero: int = 0  # the zero point of the result, which borders hold
@@ -28,6 +28,8 @@ class ByteConvolutionKind(StepKind):
     addend: float = 0.0
     zero_product: int = 0  # the zero point before the sum
     is_swapped: bool = False  # `second` is the first operand of the sum
+    # the scale of the result if the bias is of float32; 0 if it is of integers
+    scale: float = 0.0
     is_convolution = True
     family = FAMILY
 
