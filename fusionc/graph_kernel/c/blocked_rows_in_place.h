@@ -27,8 +27,8 @@ static int gb_whole_rows(const gb_program *p, int buffer) {
 }
 
 /* Where rows that a product makes are stored and nothing else, each channel once, its tasks write
- * them into the tensors: those whose channels are whole vectors, and begin where a pair of blocks
- * does. */
+ * them into the tensors: those of float32 whose channels are whole vectors, and begin where a pair
+ * of blocks does. */
 static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const gb_step *maker = &p->steps[k];
@@ -42,6 +42,7 @@ static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
     const gb_buffer *part = &p->buffers[s->in];
     if (s->op != GB_STORE || part->first != channels || channels % (2 * v) || part->channels % v)
       return;
+    if (plan->calls[j].is_float16) return;
     channels += part->channels;
   }
   if (channels != p->storages[storage].channels) return;
@@ -61,14 +62,14 @@ static void gb_point_to_tensor(gb_image *image, int vector) {
 }
 
 /* Rows that are read by products without a window alone, or as cosines and sines, of which there
- * may be many more than rows to turn, are read from their tensor: those whose channels are whole
- * vectors. Where rows are whole pages apart, those of a tile would take the same few places of the
+ * may be many more than rows to turn, are read from their tensor: those of float32 whose channels are
+ * whole vectors. Where rows are whole pages apart, those of a tile would take the same few places of the
  * nearest cache, so that these are only added, or read once by Strassen's way. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1,
             v = state->width->vector;
-  if (storage < 0 || p->storages[storage].channels % v) return;
+  if (storage < 0 || p->storages[storage].channels % v || plan->calls[k].is_float16) return;
   const int is_apart = p->storages[storage].channels % GB_PAGE_FLOATS == 0;
   int last = k;
   while (++last < p->steps_count) {
