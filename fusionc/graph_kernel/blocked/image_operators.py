@@ -196,7 +196,7 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
 
 
 def _between_floats(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
-    """A Cast between float32 and float16 of which both ends are needed outside."""
+    """A Cast between float32 and float16 whose operand and result are both needed outside."""
     if attribute(node, "to") not in FLOATS:
         raise UnfitOperator("it converts to a type that is not of images")
     return _cut(images, node.input[0], [(node.output[0], 0, images.image(node.input[0]).channels)])
