@@ -19,6 +19,7 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
+from fusionc.graph_kernel.blocked.float16_values import in_float32
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,
@@ -65,6 +66,8 @@ class Operations:
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
         area, places = in_groups(area)
+        area, kept = in_float32(area)
+        places = [places[number] for number in kept]
         self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))

@@ -40,6 +40,8 @@ typedef struct {
  * quarters, and of blocks of channels out in a group. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
+enum { GB_FLOAT16 = 10 }; /* the type of a tensor, as in onnx.TensorProto */
+
 typedef struct gb_program {
   const gb_storage *storages;
   const gb_buffer *buffers;
@@ -70,6 +72,7 @@ typedef struct gb_call {
   /* the tensor that a load reads or a store writes, or that is read as it is; or the weights in the
    * order of the model */
   float *tensor;
+  int is_float16; /* the elements of `tensor` are float16 */
   const float *weights, *bias;
   ptrdiff_t units; /* parts of blocks of channels, or of pairs of them */
   /* parts of a block; pixels of a part; parts that are computed for all blocks before the next
@@ -135,6 +138,7 @@ typedef struct {
   gb_pack_weights *packs[GB_KINDS];       /* put weights in the order in which tasks read them */
   gb_derive_weights *derives[GB_KINDS];   /* make what is kept of packed weights */
   gb_scratch_floats *scratches[GB_KINDS]; /* the memory that a thread needs for itself */
+  void (*widen)(const uint16_t *from, float *to, ptrdiff_t n); /* float16 to float */
   gb_task *strassen;
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
