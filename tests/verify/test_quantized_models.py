@@ -160,6 +160,7 @@ def test_a_step_behind_a_quantization_that_an_input_meets_is_legal_at_its_ties(
     )
     runs.search = SimpleNamespace(ties=[sample])
     runs.is_strict = runs._is_alike = True
+    runs._undecided = set()
     pairs = [([np.zeros(100, np.float32)], [np.ones(100, np.float32)])]
     assert bool(runs._differences_on_ties(pairs)) != is_step
 
