@@ -23,8 +23,9 @@ from fusionc.exactness.signs import is_never_negative
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.operators.deciding_operators import (
     CONTINUOUS,
-    CONTINUOUS_OF_MICROSOFT,
+    CONTINUOUS_ELSEWHERE,
     JUMPS,
+    KEEPS_TINY,
     KEEPS_ZEROS,
     SIGN_DECIDES,
     STRAIGHT,
@@ -33,13 +34,13 @@ from fusionc.operators.deciding_operators import (
     ZERO_DECIDES,
     is_real,
 )
-from fusionc.operators.domains import MICROSOFT
 
 # the kinds of decisions
 JUMP = "jump"  # the last bit of the value decides
 CANCELS = "cancels"  # the value is a summand; the sign of the sum decides if the sum is near 0
 ZERO = "zero"  # the sign of the value decides if the value is near 0
 SIGN = "sign"  # the sign of a zero decides if the value is 0
+TINY = "tiny"  # the digits of the value decide if it is near 0: a 0 gives another result
 TURN = "turn"  # the value is part of an angle, which rounding may turn if the value is near 0
 # the operators that a path of each kind may contain
 _PATH_OPERATORS = {
@@ -47,6 +48,7 @@ _PATH_OPERATORS = {
     CANCELS: STRAIGHT,
     ZERO: STRAIGHT,
     SIGN: KEEPS_ZEROS,
+    TINY: KEEPS_TINY,
     TURN: CONTINUOUS,
 }
 
@@ -134,6 +136,7 @@ def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
             is_cast = operator in (("", "Cast"), ("", "CastLike"))
             yield from ((JUMP, node) for node in nodes if is_cast or operator in JUMPS)
             yield from ((ZERO, node) for node in nodes if operator in SIGN_DECIDES)
+            yield from ((TINY, node) for node in nodes if operator in SIGN_DECIDES)
             yield from ((SIGN, node) for node in nodes if operator in ZERO_DECIDES)
             yield from ((TURN, node) for node in nodes if operator in TURNS)
 
@@ -141,7 +144,7 @@ def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
 def _decides(node: Node, value: Edge, kind: str) -> bool:
     """Whether a node makes this kind of decision by a value that it reads."""
     places: tuple[int, ...] | None = ()
-    if kind == ZERO:
+    if kind in (ZERO, TINY):
         places = () if _is_smooth(node) else SIGN_DECIDES.get(node.operator, ())
     elif kind == JUMP:
         places = (0,) if _cuts_off(node) else JUMPS.get(node.operator, ())
@@ -182,7 +185,7 @@ def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
     """The kinds of decisions about the inputs of a node that follow from a decision of `kind`
     about its outputs.
     """
-    if node.domain == MICROSOFT and node.op in CONTINUOUS_OF_MICROSOFT:
+    if node.operator in CONTINUOUS_ELSEWHERE:
         return (kind,) if kind in (JUMP, TURN) else ()
     if node.domain != "" or _cuts_off(node) or node.op not in _PATH_OPERATORS[kind]:
         return ()

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from fusionc.operators.domains import MICROSOFT
-from fusionc.operators.facts import Trait, names_with, places_of
+from fusionc.operators.domains import MICROSOFT, TRADITIONAL
+from fusionc.operators.facts import Trait, names_with, operators_with, places_of
 
 JUMPS = places_of(Trait.JUMPS)
 SIGN_DECIDES = places_of(Trait.SIGN_DECIDES)
@@ -23,8 +23,15 @@ MOVES = names_with(Trait.MOVES)
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES)
 ARITHMETIC = STRAIGHT | names_with(Trait.ARITHMETIC)
 CONTINUOUS = ARITHMETIC | names_with(Trait.CONTINUOUS)
-CONTINUOUS_OF_MICROSOFT = names_with(Trait.CONTINUOUS, domain=MICROSOFT)
+# operators of other domains than the standard one, with their domains
+CONTINUOUS_ELSEWHERE = frozenset(
+    operator
+    for operator in operators_with(Trait.CONTINUOUS, Trait.MOVES)
+    if operator[0] in (MICROSOFT, TRADITIONAL)
+)
 KEEPS_ZEROS = MOVES | names_with(Trait.KEEPS_ZERO)
+# Operators that map 0 to 0, also those whose zeros have no sign.
+KEEPS_TINY = KEEPS_ZEROS | {"Abs", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
 
 _FLOATS = frozenset(
     {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}

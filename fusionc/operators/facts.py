@@ -112,16 +112,16 @@ Abs: unary scales uniform never-negative idempotent
 Acos: unary jumps@0 approximated
 Acosh: unary jumps@0 continuous approximated
 Add: broadcasts commutative legacy-axis sums uniform keeps-sign@0,1 in-integers@0,1 passes-value@0,1
-AffineGrid: counts@1
+AffineGrid: continuous counts@1
 And: broadcasts commutative legacy-axis uniform
 ArgMax: finds-index jumps@0
 ArgMin: finds-index jumps@0
-Asin: unary jumps@0 approximated
-Asinh: unary continuous approximated
-Atan: unary turns@0 continuous approximated
-Atanh: unary jumps@0 approximated
+Asin: unary jumps@0 approximated keeps-zero
+Asinh: unary continuous keeps-zero approximated
+Atan: unary turns@0 continuous keeps-zero approximated
+Atanh: unary jumps@0 approximated keeps-zero
 Attention: attention
-AveragePool: window-pool continuous in-integers@0
+AveragePool: window-pool continuous keeps-zero in-integers@0
 BatchNormalization: norm arithmetic positive@4
 Bernoulli: random jumps@0 positive@0
 BitShift: broadcasts
@@ -133,10 +133,10 @@ BlackmanWindow: counts@0
 Cast: unary casts scales keeps-zero uniform passes-value@0
 CastLike: casts scales keeps-zero passes-value@0
 Ceil: unary jumps@0 keeps-zero uniform grid whole-limits idempotent
-Celu: unary activation continuous approximated
+Celu: unary activation continuous keeps-zero approximated
 CenterCropPad: moves@0 counts@1
 Clip: unary activation scales keeps-zero uniform joins-conv
-Col2Im: counts@1,2
+Col2Im: continuous counts@1,2
 Compress: moves@0 selects
 Concat: moves keeps-sign in-integers
 ConcatFromSequence: moves@0
@@ -146,17 +146,17 @@ ConvInteger: convolution
 ConvTranspose: convolution weighted-sums
 Cos: unary continuous approximated
 Cosh: unary continuous approximated
-CumSum: continuous offsets@1
+CumSum: continuous keeps-zero offsets@1
 DFT: counts@1
 DepthToSpace: moves@0 selects
-DequantizeLinear: dequantizes uniform unsigned@0,2 positive@1
+DequantizeLinear: dequantizes continuous uniform unsigned@0,2 positive@1
 Div: broadcasts legacy-axis divides sign-decides@1 zero-decides@1 scales keeps-zero uniform counts@1
 Dropout: moves@0 positive@1
 DynamicQuantizeLinear: quantizes jumps@0 grid
 Einsum: weighted-sums
-Elu: unary activation continuous approximated joins-gemm
+Elu: unary activation continuous keeps-zero approximated joins-gemm
 Equal: broadcasts commutative legacy-axis compares jumps uniform
-Erf: unary continuous approximated
+Erf: unary continuous keeps-zero approximated
 Exp: unary continuous approximated never-negative
 Expand: moves@0 selects counts@1
 Flatten: moves@0 selects reshapes
@@ -165,11 +165,11 @@ GRU: recurrent counts@4
 Gather: moves@0 selects
 GatherElements: moves@0 selects
 GatherND: moves@0 selects
-Gelu: unary activation continuous approximated
+Gelu: unary activation continuous keeps-zero approximated
 Gemm: matrix-product weighted-sums in-integers@0,1 float-result
-GlobalAveragePool: global-pool continuous in-integers@0
-GlobalLpPool: global-pool continuous
-GlobalMaxPool: global-pool scales
+GlobalAveragePool: global-pool continuous keeps-zero in-integers@0
+GlobalLpPool: global-pool continuous keeps-zero
+GlobalMaxPool: global-pool scales keeps-zero
 Greater: broadcasts legacy-axis compares jumps uniform
 GreaterOrEqual: broadcasts compares jumps uniform
 GridSample: jumps@1
@@ -192,15 +192,17 @@ LessOrEqual: broadcasts compares jumps uniform
 Log: unary sign-decides@0 continuous approximated positive@0
 LogSoftmax: softmax approximated
 Loop: control counts@0
-LpPool: window-pool continuous
+LpNormalization: sign-decides@0 continuous
+LpPool: window-pool continuous keeps-zero
 MatMul: matrix-product weighted-sums in-integers@0,1 float-result
 MatMulInteger: matrix-product unsigned@1,3
 Max: broadcasts commutative scales keeps-zero passes-value
 MaxPool: window-pool scales keeps-zero passes-integers
-MaxUnpool: counts@2
+MaxRoiPool: jumps@1 scales
+MaxUnpool: moves@0 counts@2
 Mean: broadcasts commutative sums uniform
 Min: broadcasts commutative scales keeps-zero passes-value
-Mish: unary activation continuous approximated
+Mish: unary activation continuous keeps-zero approximated
 Mod: broadcasts divides jumps uniform whole-limits counts@1
 Mul: broadcasts commutative legacy-axis scales keeps-zero uniform keeps-sign@0,1 in-integers@0,1
 Multinomial: random jumps@0
@@ -214,7 +216,7 @@ OptionalGetElement: moves@0
 Or: broadcasts commutative legacy-axis uniform
 PRelu: broadcasts scales keeps-zero uniform
 Pad: moves@0,2 offsets@1,3
-Pow: broadcasts legacy-axis sign-decides@0 zero-decides@0 arithmetic approximated
+Pow: broadcasts legacy-axis sign-decides@0,1 zero-decides@0 arithmetic approximated
 QLinearConv: convolution on-integers unsigned@3,5
 QLinearMatMul: matrix-product on-integers unsigned@3,5
 QuantizeLinear: quantizes jumps@0,1 uniform grid unsigned@2 positive@1
@@ -228,25 +230,26 @@ Range: jumps counts@1,2
 Reciprocal: unary sign-decides@0 zero-decides@0 arithmetic
 ReduceL1: reduces keeps-whole continuous never-negative offsets@1
 ReduceL2: reduces continuous never-negative offsets@1
-ReduceLogSum: reduces offsets@1
-ReduceLogSumExp: reduces offsets@1
-ReduceMax: reduces keeps-one keeps-whole scales offsets@1 passes-value@0
-ReduceMean: reduces keeps-one continuous keeps-sign@0 offsets@1
-ReduceMin: reduces keeps-one keeps-whole scales offsets@1 passes-value@0
-ReduceProd: reduces keeps-one keeps-whole continuous offsets@1
-ReduceSum: reduces keeps-one keeps-whole continuous keeps-sign@0 offsets@1
+ReduceLogSum: reduces sign-decides@0 continuous offsets@1
+ReduceLogSumExp: reduces continuous offsets@1
+ReduceMax: reduces keeps-one keeps-whole scales keeps-zero offsets@1 passes-value@0
+ReduceMean: reduces keeps-one continuous keeps-zero keeps-sign@0 offsets@1
+ReduceMin: reduces keeps-one keeps-whole scales keeps-zero offsets@1 passes-value@0
+ReduceProd: reduces keeps-one keeps-whole continuous keeps-zero offsets@1
+ReduceSum: reduces keeps-one keeps-whole continuous keeps-zero keeps-sign@0 offsets@1
 ReduceSumSquare: reduces keeps-whole continuous never-negative offsets@1
 Relu: unary activation scales keeps-zero uniform at-least-zero idempotent joins-conv joins-gemm
 Reshape: moves@0 selects reshapes keeps-sign@0 passes-integers
 Resize: jumps@1,2 continuous counts@2,3
 ReverseSequence: moves@0 selects counts@1
+RoiAlign: jumps@1 continuous
 Round: unary jumps@0 keeps-zero uniform grid idempotent
 STFT: counts@1,3
 Scan: control
 Scatter: moves@0,2
 ScatterElements: moves@0,2
 ScatterND: moves@0,2
-Selu: unary activation continuous approximated
+Selu: unary activation continuous keeps-zero approximated
 SequenceAt: moves@0 offsets@1
 SequenceConstruct: moves
 SequenceErase: moves@0 offsets@1
@@ -258,12 +261,12 @@ Sigmoid: unary activation continuous approximated never-negative in-integers@0 j
 Sign: unary jumps@0 uniform idempotent
 SimplifiedLayerNormalization: norm
 Sin: unary continuous keeps-zero approximated
-Sinh: unary continuous approximated
+Sinh: unary continuous keeps-zero approximated
 Size: reads-shape
 Slice: moves@0 selects passes-integers counts@2,4 offsets@1,3
 Softmax: softmax approximated never-negative in-integers@0
 Softplus: unary activation continuous approximated at-least-zero joins-gemm
-Softsign: unary activation continuous joins-gemm
+Softsign: unary activation continuous keeps-zero joins-gemm
 SpaceToDepth: moves@0 selects
 Split: moves@0 selects counts@1
 SplitToSequence: moves@0
@@ -286,8 +289,15 @@ Where: broadcasts moves@1,2 uniform in-integers@1,2
 Xor: broadcasts commutative legacy-axis uniform
 """
 _TRADITIONAL = """
+ArrayFeatureExtractor: moves@0
 Binarizer: jumps@0
+FeatureVectorizer: moves
+Imputer: moves@0
 LabelEncoder: jumps@0
+LinearClassifier: jumps@0
+Normalizer: sign-decides@0 continuous
+SVMClassifier: jumps@0
+Scaler: continuous
 TreeEnsemble: jumps@0
 TreeEnsembleClassifier: jumps@0
 TreeEnsembleRegressor: jumps@0
@@ -308,6 +318,7 @@ FusedGemm: matrix-product weighted-sums
 FusedMatMul: matrix-product weighted-sums
 Gelu: unary activation continuous
 GreedySearch: stateful
+GridSample: jumps@1
 GroupNorm: norm
 GroupQueryAttention: attention
 MatMulBnb4: matrix-product

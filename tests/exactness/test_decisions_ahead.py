@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness import parse, with_function
 
-from fusionc.exactness.decisions_ahead import CANCELS, JUMP, SIGN, ZERO, decider_of
+from fusionc.exactness.decisions_ahead import CANCELS, JUMP, SIGN, TINY, ZERO, decider_of
 from fusionc.shapes.inference import typed_model
 
 
@@ -142,6 +142,27 @@ def test_nothing_decides_in_an_ordinary_network() -> None:
 )
 def test_the_sign_near_zero_decides(body: str, kinds: set[str]) -> None:
     assert {kind for kind, found in one(body).items() if found} == kinds
+
+
+@pytest.mark.parametrize(
+    ("body", "decider"),
+    [
+        ("s = ReduceSum (x) y = Div (x, s)", "Div"),
+        ("m = ReduceMean (x) y = Log (m)", "Log"),
+        ("a = Abs (x) n = ReduceL2 (a) y = Reciprocal (n)", "Reciprocal"),
+        ("t = Tanh (x) y = Reciprocal (t)", "Reciprocal"),
+        ("y = ReduceLogSum (x)", "ReduceLogSum"),
+        ("y = LpNormalization (x)", "LpNormalization"),
+        ("y = Pow (z, x)", "Pow"),
+        ("e = Exp (x) s = ReduceSum (e) y = Div (e, s)", ""),
+        ("s = ReduceSum (x) e = Constant <value_float = 0.1> () a = Add (s, e) y = Div (x, a)", ""),
+        ("a = MatMul (x, z) y = Log (a)", ""),
+    ],
+)
+def test_the_digits_of_tiny_numbers_decide(body: str, decider: str) -> None:
+    text = f"agraph (float[4,4] x, float[4,4] z) => (float y) {{ {body} }}"
+    graph = typed_model(parse(text, 18), "", "onnx").main
+    assert decider_of(graph.values["x"], TINY) == decider
 
 
 def test_integers_are_not_rounded() -> None:

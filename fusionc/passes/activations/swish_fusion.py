@@ -1,4 +1,4 @@
-from fusionc.exactness.decisions_ahead import ZERO, decider_of
+from fusionc.exactness.decisions_ahead import TINY, ZERO, decider_of
 from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 
@@ -14,7 +14,7 @@ def _require_no_later_digits(m: Match) -> None:
     """
     if decider := decider_of(m.outputs[0]):
         refuse(f"{decider} follows, which decides by the last bit")
-    if decider := decider_of(m.outputs[0], ZERO):
+    if decider := decider_of(m.outputs[0], ZERO) or decider_of(m.outputs[0], TINY):
         refuse(f"{decider} follows, which needs the digits of small numbers")
 
 
@@ -34,11 +34,12 @@ class SwishFusionPass(Pass):
     before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x ·
              Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
-    refuses  for Sigmoid: a formula before a logarithm, reciprocal or root, because onnxruntime's
-             Sigmoid is 0 below −18; a formula before a rounding operator, because onnxruntime's
-             Sigmoid reaches 1 at another x. For Swish: opset below 24; a target without a Swish
-             kernel (onnxruntime computes Swish as Sigmoid and Mul); an alpha that may enlarge x;
-             for doubles, an alpha that float32 cannot hold
+    refuses  for Sigmoid: a formula before a logarithm, quotient or root, also after sums and other
+             functions that map 0 to 0, because onnxruntime's Sigmoid is 0 below −18; a formula
+             before a rounding operator, because onnxruntime's Sigmoid reaches 1 at another x. For
+             Swish: opset below 24; a target without a Swish kernel (onnxruntime computes Swish as
+             Sigmoid and Mul); an alpha that may enlarge x; for doubles, an alpha that float32
+             cannot hold
     algebra  the definitions of Sigmoid and Swish; if Exp overflows, formula and operator are 0
     source   CANN's SwishFusionPass
     """
