@@ -18,6 +18,7 @@ from fusionc.exactness import decisions_ahead
 from fusionc.exactness.rounding_rewrites import reason_to_be_exact
 from fusionc.integer_groups.kept_groups import reason_to_keep_group
 from fusionc.integer_groups.misread_scales import reason_to_prevent_fusion
+from fusionc.integer_groups.moved_quantizers import reason_to_prevent_move
 from fusionc.integer_groups.packed_weights import reason_to_shield_weights
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
@@ -214,7 +215,6 @@ class _PatternRun:
                 refuse(self.log.left_out[commit])
             check_private(match)
             new = replacement_of(self.pass_, self.pattern, match)
-            self._require_exactness(match, new)
             if self.log.examine is not None:
                 self.log.examine(commit, self.pass_, match, new, new.tape)
         except Refused as refusal:
@@ -227,28 +227,10 @@ class _PatternRun:
             raise _endless(self.pass_, self.pattern, self.count.effected, self.graph)
         return new.nodes
 
-    def _require_exactness(self, match: Match, new: Replacement) -> None:
-        """Refuse a rewrite that may round a value whose last bit decides a later result. Refuse a
-        rewrite that would remove an operator from a group that the runtime computes in integers,
-        let the runtime compute one wrongly, or let it round an operand to integers.
-        """
-        reason = ""
-        if self.pass_.numerics != "bitwise" and not self.pattern.is_exact:
-            reason = reason_to_be_exact(match.nodes, match.outputs)
-        if not reason and not self.pass_.changes_whole_groups:
-            reason = reason_to_keep_group(match.nodes, new.nodes, new.pairs)
-        reason = (
-            reason
-            or reason_to_prevent_fusion(match.nodes, new.nodes, new.pairs)
-            or reason_to_shield_weights(match.nodes, new.nodes, new.pairs)
-        )
-        if reason:
-            refuse(reason)
-
 
 def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
     """The replacement that a pass builds for a match with private interior values. Raises Refused
-    if the pass refuses, or if the replacement is not sound.
+    if the pass refuses, or if the replacement is not sound or not exact enough.
     """
     tape = Tape(match.graph)
     results = (pattern.rewrite or pass_.rewrite)(match, tape)
@@ -256,7 +238,29 @@ def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
         results = ()
     elif not isinstance(results, tuple | list):
         results = (results,)
-    return check(match, results, tape)
+    new = check(match, results, tape)
+    _require_exactness(pass_, pattern, match, new)
+    return new
+
+
+def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replacement) -> None:
+    """Refuse a rewrite that may round a value whose last bit decides a later result. Refuse a
+    rewrite that would remove an operator from a group that the runtime computes in integers, let
+    the runtime compute one wrongly, or let it round an operand to integers.
+    """
+    reason = ""
+    if pass_.numerics != "bitwise" and not pattern.is_exact:
+        reason = reason_to_be_exact(match.nodes, match.outputs)
+    if not reason and not pass_.changes_whole_groups:
+        reason = reason_to_keep_group(match.nodes, new.nodes, new.pairs)
+    reason = (
+        reason
+        or reason_to_prevent_fusion(match.nodes, new.nodes, new.pairs)
+        or reason_to_shield_weights(match.nodes, new.nodes, new.pairs)
+        or reason_to_prevent_move(match.nodes, new.nodes, new.pairs)
+    )
+    if reason:
+        refuse(reason)
 
 
 def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = None) -> list[Node]:

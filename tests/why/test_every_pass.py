@@ -9,6 +9,7 @@ from harness import Fires, Stays, load_tests_of, parse
 
 from fusionc.model.graph import Node
 from fusionc.passes import PASSES
+from fusionc.passes.quantization import inference_qbmm_add_fusion
 from fusionc.rewrite import Pass, Pattern, matcher
 from fusionc.rewrite.pipeline import anchors_of
 from fusionc.shapes.inference import typed_model
@@ -20,9 +21,9 @@ from fusionc.why.trace import trace
 _EACH = 2  # cases of a table: the first ones
 
 
-def _cases(pass_: Pass) -> list[Fires | Stays]:
+def _cases(pass_: Pass, each: int | None = _EACH) -> list[Fires | Stays]:
     loaded = load_tests_of(pass_)
-    return [case for name in ("FIRES", "STAYS") for case in getattr(loaded, name, [])[:_EACH]]
+    return [case for name in ("FIRES", "STAYS") for case in getattr(loaded, name, [])[:each]]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,18 @@ def assert_agreement(pattern: Pattern, anchor: Node, name: str) -> None:
     is_there = matcher.match(pattern.formulas, anchor, {}) is not None
     assert is_there == (not furthest.misfits), f"{name}: {pattern.name} at {anchor}"
     assert is_there or ": " in first_reason(furthest, anchor)
+
+
+@pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
+def test_a_refused_rewrite_is_never_promised(pass_: Pass, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever check of the engine refuses a match, `why` says so."""
+    # the cases of this pass are for a processor without VNNI, as in its own test
+    monkeypatch.setattr(inference_qbmm_add_fusion, "has_vnni", lambda: False)
+    for case in _cases(pass_, each=None):
+        if isinstance(case, Stays):
+            model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
+            promised = [place for place in places_of(model, pass_) if not place.reason]
+            assert not promised, f"{case.name}: {promised}"
 
 
 def test_every_condition_says_what_it_asks_for() -> None:

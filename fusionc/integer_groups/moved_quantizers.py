@@ -1,0 +1,104 @@
+"""Refuse rewrites that would let onnxruntime make a model that it cannot load.
+
+onnxruntime 1.32 (QDQPropagationTransformer) moves the dequantization of a DequantizeLinear past the
+operators that only move elements, and inserts a QuantizeLinear there. From opset 21 on, it gives
+this node a zero point of the type uint8 even if the integers are int8, and then refuses the model.
+A node between the DequantizeLinear and the next operator prevents this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from onnx import TensorProto
+
+from fusionc.integer_groups.group_parts import FAR, MAX_CONSUMERS
+from fusionc.integer_groups.kept_groups import has_groups
+from fusionc.integer_groups.wiring import Wiring
+from fusionc.model.graph import Edge, Node
+from fusionc.operators.integer_operators import PASSED, QUANTIZE
+
+_CURRENT = Wiring()  # the graph without changes
+_BROKEN_SINCE = 21  # opset
+_MOVERS = PASSED - {"Identity"}
+
+
+def reason_to_prevent_move(
+    nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
+) -> str:
+    """Why `nodes` must not be replaced by the nodes `new`: onnxruntime could not load the model
+    then. "" if they may be replaced. `pairs` are the old values with their replacements.
+    """
+    if not nodes or nodes[0].graph.opset < _BROKEN_SINCE or not has_groups(nodes[0].graph):
+        return ""
+    gone = set(nodes)
+    after = Wiring(gone, new, pairs)
+    values = chain.from_iterable(node.inputs for node in (*nodes, *new))
+    results = (value for _, value in pairs)
+    for value in dict.fromkeys(chain(filter(None, values), results)):
+        dequantize = _dequantizer(value, after)
+        if dequantize is None or dequantize in gone or not is_moved(dequantize, after):
+            continue
+        if dequantize in new or not is_moved(dequantize, _CURRENT):
+            return (
+                "onnxruntime could not load the model then: after int8 it would quantize the "
+                "result of an operator that moves elements to uint8"
+            )
+    return ""
+
+
+def is_moved(dequantize: Node, wiring: Wiring) -> bool:
+    """Whether onnxruntime moves a DequantizeLinear past a consumer, and fails at that: it has one
+    constant scale and zero point, of the type int8, and the result of the consumer is not quantized
+    again.
+    """
+    packed, scale, zero = (*dequantize.inputs, None, None)[:3]
+    if dequantize.domain != "" or zero is None or zero.elem_type != TensorProto.INT8:
+        return False
+    if not zero.is_constant or packed is None or packed.is_constant:
+        return False
+    if scale is None or not scale.is_constant or not set(scale.shape or ()) <= {1}:
+        return False
+    result = dequantize.outputs[0]
+    if result is None or result.use_count > MAX_CONSUMERS:
+        return False
+    return any(
+        not _is_quantized(mover, wiring) for mover in wiring.users(result) if mover.is_op(*_MOVERS)
+    )
+
+
+def _is_quantized(mover: Node, wiring: Wiring) -> bool:
+    """Whether the result of a moving operator is quantized at once, or after further ones that
+    nothing else reads.
+    """
+    result = mover.outputs[0]
+    if result is None:
+        return False
+    users = wiring.users(result)
+    return any(
+        user.operator in QUANTIZE
+        or (
+            user.is_op(*_MOVERS)
+            and _is_private(user.outputs[0], wiring)
+            and _is_quantized(user, wiring)
+        )
+        for user in users
+    )
+
+
+def _is_private(value: Edge | None, wiring: Wiring) -> bool:
+    return value is not None and len(wiring.users(value)) == 1 and not wiring.is_output(value)
+
+
+def _dequantizer(value: Edge, wiring: Wiring) -> Node | None:
+    """The DequantizeLinear from which a value comes, past operators that move its elements."""
+    for _ in range(FAR):
+        node = wiring.maker(value)
+        if node is None or node.is_op("DequantizeLinear"):
+            return node
+        source = node.inputs[0] if node.is_op(*_MOVERS) else None
+        if source is None:
+            return None
+        value = source
+    return None
