@@ -234,14 +234,16 @@ class GraphKernelFusion:
             kinds = (ALGORITHMS[name] for name in self._algorithms())
             least = KernelKind.NARROW if self.is_narrow else KernelKind.BLOCKED
             kind = reduce(or_, kinds, least)
+            of_integers = integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
             kept = nodes_in_groups(graph) | consumers_that_prevent_fusion(graph)
+            kept |= {node for location in of_integers for node in location.nodes}
             found = blocked_locations(
                 graph,
                 kind,
                 lambda node: node in kept or self._is_left_out(node),
                 self.stays_wide,
             )
-            found += integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
+            found += of_integers
         wanted = self._wanted(found, fused)
         return [
             (at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER))

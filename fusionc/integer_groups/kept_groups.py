@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
+from fusionc.integer_groups.float_results import READERS, groups_with_float_results
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
@@ -28,7 +29,7 @@ ON_INTEGERS = frozenset(
         (MICROSOFT, "QLinearGlobalAveragePool"),
     }
 )
-_OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})  # they need no dequantization
+OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})  # they need no dequantization
 _CURRENT = Wiring()  # the graph without changes
 
 
@@ -67,7 +68,7 @@ def _outside_kernel(
     if not any(node.domain == KERNELS for node in new):
         return cores
     ways = {core: way_to_quantizer(core, _CURRENT) for core in cores}
-    whole = {core for core, way in ways.items() if way and gone >= {core, *way}}
+    whole = {core for core, way in ways.items() if gone >= {core, *way}}
     return {core: level for core, level in cores.items() if core not in whole}
 
 
@@ -97,13 +98,14 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
 
 
 def integer_groups(graph: Graph) -> list[frozenset[Node]]:
-    """The groups with results of integers: an operator on integers; or the dequantizations that the
-    core reads, the core, and what follows up to the quantization. Also quantizations of other
-    numbers, and pools of integers, that only groups read.
+    """The groups that can be computed in integers: an operator on integers; or the dequantizations
+    that the core reads, the core, and what follows up to the quantization if there is one. Also
+    quantizations of other numbers, and pools of integers, that only groups read.
     """
     groups = [frozenset([node]) for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
     if has_groups(graph):
         groups += [_group_of(core) for core in graph.ordered() if _has_group(core)]
+    groups += groups_with_float_results(graph)
     inside = set[Node]().union(*groups)
     return [frozenset([*group, *_makers_for(group, inside)]) for group in groups]
 
@@ -121,7 +123,7 @@ def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
     """Quantizations, and operators on integers, that make what a group reads, and that only groups
     read.
     """
-    readers = DEQUANTIZE | ON_INTEGERS
+    readers = DEQUANTIZE | ON_INTEGERS | READERS
     for node in (node for node in group if node.operator in readers):
         reader = node
         while (maker := _maker_for_groups(reader, inside)) is not None:
@@ -139,7 +141,7 @@ def _maker_for_groups(reader: Node, inside: Set[Node]) -> Node | None:
     maker = None if image is None else image.producer
     if image is None or maker is None or maker in inside or image.is_output:
         return None
-    is_known = maker.operator in QUANTIZE or (maker.domain == "" and maker.op in _OF_INTEGERS)
+    is_known = maker.operator in QUANTIZE or (maker.domain == "" and maker.op in OF_INTEGERS)
     is_for_groups = all(user in inside or user is reader for user in image.outputs)
     return maker if is_known and is_for_groups else None
 

@@ -30,6 +30,7 @@ _LANES = 64
 _OF_ROWS = 0.1e-9
 _OF_PIXELS = 0.4e-9
 _OF_CHANNELS = 1.2e-9
+_QUANTIZED = 0.2e-9  # seconds to quantize an element that is in the layout
 _TRANSPOSED_THERE = 0.3e-9
 _QUANTIZED_THERE = 0.7e-9
 
@@ -67,6 +68,12 @@ def byte_pass_seconds(of: StepEstimate) -> tuple[float, float]:
     """Seconds for a pass over images, by the larger of the image read and the image made."""
     count = max(_elements(of.image), _elements(of.out))
     return _BEGIN + count * _PASS, _BEGIN_THERE + count * _PASS_THERE
+
+
+def quantization_seconds(of: StepEstimate) -> tuple[float, float]:
+    """Seconds to quantize an image of float32."""
+    count = _elements(of.out)
+    return _BEGIN + count * _QUANTIZED, _BEGIN_THERE + count * _QUANTIZED_THERE
 
 
 def byte_copy_seconds(

@@ -30,6 +30,11 @@ class ByteConvolutionKind(StepKind):
     is_swapped: bool = False  # `second` is the first operand of the sum
     # the scale of the result if the bias is float32; 0 if it is integers
     scale: float = 0.0
+    has_floats: bool = False  # the result is float32; then a step of it is 1
+    # `second` is added before the sum is rounded: float32, or bytes with this zero point; factor2
+    # is then its step in steps of the result
+    adds_floats: bool = False
+    zero_second: int = 0
     is_convolution = True
     family = FAMILY
 
