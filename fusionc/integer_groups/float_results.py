@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from fusionc.integer_groups.group_parts import grade
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
-from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS
+from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, INTEGERS
 
 SCALED_PRODUCT = (MICROSOFT, "MatMulIntegerToFloat")
 # the first operators of such a group that reads integers without dequantizing them
@@ -28,18 +29,31 @@ def groups_with_float_results(graph: Graph) -> list[frozenset[Node]]:
     for node in graph.ordered():
         if node.operator == SCALED_PRODUCT:
             groups.append(frozenset([node, *_moves_around(node)]))
-        elif node.operator in _CORES and _reads_dequantized(node):
-            before = (v.producer for v in node.inputs if v is not None)
-            read = [maker for maker in before if maker is not None and maker.operator in DEQUANTIZE]
-            groups.append(frozenset([node, *read]))
+        elif node.operator in _CORES and grade(node, Wiring()) != INTEGERS:
+            image, weights, *more = map(_dequantizations, node.inputs)
+            if image and weights:
+                groups.append(frozenset(chain([node], image, weights, *more)))
     return groups
 
 
-def _reads_dequantized(node: Node) -> bool:
-    """Whether the image and the weights are dequantized, and no quantization ends the group."""
-    makers = [None if value is None else value.producer for value in node.inputs[:2]]
-    is_dequantized = [maker is not None and maker.operator in DEQUANTIZE for maker in makers]
-    return all(is_dequantized) and grade(node, Wiring()) != INTEGERS
+def _dequantizations(value: Edge | None) -> list[Node]:
+    """The operators that dequantize a value: one, or a Cast of weights and a product with their
+    scale. Empty if none do.
+    """
+    maker = None if value is None else value.producer
+    if maker is None or maker.operator in DEQUANTIZE:
+        return [] if maker is None else [maker]
+    return [maker, *casts_of_weights(maker)] if casts_of_weights(maker) else []
+
+
+def casts_of_weights(product: Node) -> list[Node]:
+    """The Cast of constant weights of 8 bits that a product scales; empty for other products."""
+    first = product.inputs[0] if product.is_op("Mul") else None
+    cast = None if first is None else first.producer
+    if cast is None or not cast.is_op("Cast") or cast.inputs[0] is None:
+        return []
+    weights = cast.inputs[0]
+    return [cast] if weights.is_constant and weights.elem_type in BYTES else []
 
 
 def _moves_around(product: Node) -> Iterator[Node]:

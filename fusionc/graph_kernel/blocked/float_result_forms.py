@@ -17,6 +17,7 @@ from fusionc.model.operators import MICROSOFT
 
 _CHANNELS_LAST = [0, 2, 3, 1]
 _CHANNELS_SECOND = [0, 3, 1, 2]
+_BEFORE = ("Transpose", "Slice", "Cast")
 _SLICED = ("starts", "ends", "axes", "steps")  # the inputs of a Slice after its data
 _IMAGE_AXES = [1, 2]  # rows and columns if the channels are last
 # by activation of a FusedConv: the attributes that its parameters are
@@ -35,18 +36,25 @@ _Placed = tuple[int, onnx.NodeProto]  # with the index of the original operator
 
 def with_plain_groups(area: Area) -> tuple[Area, list[int]]:
     """The area with convolutions in place of products between Transposes, with the parts of a
-    FusedConv that reads dequantized integers, and with pools after quantizations; and for each
-    operator of the result the index of the original operator.
+    FusedConv that reads dequantized integers, with dequantizations in place of scaled weights, and
+    with pools after quantizations; and for each operator of the result the index of the original
+    operator.
     """
     if not any(node.op_type in ("DequantizeLinear", *_PRODUCT) for node in area.nodes):
         return area, list(range(len(area.nodes)))
     forms = _Forms(area)
     placed = list(enumerate(area.nodes))
-    for rewrite in (forms.convolutions, forms.parts, forms.quantized_pools):
+    for rewrite in (
+        forms.dequantized_weights,
+        forms.convolutions,
+        forms.parts,
+        forms.quantized_pools,
+    ):
         placed = list(rewrite(placed))
     placed = forms.without_unread(placed)
     nodes = tuple(node for _, node in placed)
-    return replace(area, nodes=nodes, values=forms.values), [place for place, _ in placed]
+    known = replace(area, nodes=nodes, values=forms.values, constants=forms.constants)
+    return known, [place for place, _ in placed]
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,7 @@ class _Forms:
     def __init__(self, area: Area) -> None:
         self._area = area
         self.values = dict(area.values)
+        self.constants = dict(area.constants)
         self._makers = {name: node for node in area.nodes for name in node.output}
         self._readers = defaultdict[str, list[onnx.NodeProto]](list)
         for node in area.nodes:
@@ -72,6 +81,27 @@ class _Forms:
     def _only_reader(self, name: str) -> onnx.NodeProto | None:
         readers = self._readers[name]
         return readers[0] if len(readers) == 1 and name not in self._area.outputs else None
+
+    def dequantized_weights(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
+        """A Cast of weights of bytes, times a scale for each output channel of a convolution,
+        becomes a dequantization.
+        """
+        for place, node in placed:
+            a, b = node.input if node.op_type == "Mul" else ("", "")
+            cast = self._makers.get(a)
+            scale = self._area.constants.get(b)
+            is_cast = cast is not None and cast.op_type == "Cast"
+            if (
+                cast is None
+                or not is_cast
+                or scale is None
+                or scale.size != max(scale.shape[:1], default=1)
+            ):
+                yield place, node
+                continue
+            self.constants[f"{b}/scale"] = scale.ravel()
+            inputs = [cast.input[0], f"{b}/scale"]
+            yield place, helper.make_node("DequantizeLinear", inputs, node.output, axis=0)
 
     def convolutions(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
         """Products of the pixels of an image, whose channels are moved to the last axis and back,
@@ -200,11 +230,11 @@ class _Forms:
         return name
 
     def without_unread(self, placed: Sequence[_Placed]) -> list[_Placed]:
-        """The operators without Transposes and Slices whose result nothing reads any more."""
+        """The operators without those before others that nothing reads any more."""
         kept = list[_Placed]()
         read = Counter(self._area.outputs)
         for place, node in reversed(placed):
-            if node.op_type in ("Transpose", "Slice") and not read[node.output[0]]:
+            if node.op_type in _BEFORE and not read[node.output[0]]:
                 continue
             read.update(node.input)
             kept.append((place, node))

@@ -255,6 +255,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
         )
         for operator, weights in INTEGER_FORMS.items()
     },
+    ("", "Cast"): OperatorReading(byte_operation, weights=(0,)),
     ("", "Max"): OperatorReading(byte_operation, of_rows=True),
     ("", "Min"): OperatorReading(byte_operation, of_rows=True),
     **operator_readings(),

@@ -24,6 +24,7 @@ from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.make_area import area_of
+from fusionc.integer_groups.float_results import casts_of_weights
 from fusionc.integer_groups.kept_groups import OF_INTEGERS, integer_groups
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, QUANTIZE
@@ -278,7 +279,8 @@ def _tensors(node: Node) -> Iterator[Edge]:
     for place, value in enumerate(node.inputs):
         if value is None:
             continue
-        is_read = _is_tensor(value) or _is_weights(node, place, value) or _is_table(node, place)
+        is_tensor = _is_tensor(value) and not casts_of_weights(node)
+        is_read = is_tensor or _is_weights(node, place, value) or _is_table(node, place)
         if is_read or not value.is_constant:
             yield value
 

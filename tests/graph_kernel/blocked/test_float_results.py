@@ -192,6 +192,17 @@ def fused(activation: str, *parameters: float, has_sum: bool = False) -> ByteNet
     return n
 
 
+def cast(*count: int) -> ByteNetwork:
+    """Weights that onnxruntime dequantizes when it loads a model."""
+    n = ByteNetwork(seed=21)
+    x = image(n, 3)
+    w = n.const(n.rng.integers(-128, 128, (40, 3, 3, 3)), np.int8)
+    scale = n.const(n.rng.uniform(0.002, 0.01, count))
+    weights = n.op("Mul", n.op("Cast", w, to=onnx.TensorProto.FLOAT), scale)
+    n.outputs = [n.op("Relu", n.op("Conv", x, weights, n.random(40), kernel_shape=[3, 3], **SAME))]
+    return n
+
+
 def not_finite() -> ByteNetwork:
     """NaN becomes the least byte, as in onnxruntime."""
     n = ByteNetwork(seed=20)
@@ -203,6 +214,8 @@ def not_finite() -> ByteNetwork:
 
 NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "not finite": not_finite,
+    "cast": partial(cast, 40, 1, 1, 1),
+    "cast, one scale": cast,
     "points": partial(plain, 64, 64, 1),
     "points, uneven": partial(plain, 40, 97, 1),
     "window": partial(plain, 72, 40, 3),
