@@ -39,8 +39,13 @@ def _elements(image: ImageEstimate) -> int:
     return image.pixels * image.channels * (1 if image.is_rows else image.batches)
 
 
-def sum_seconds(of: StepEstimate, *, is_first: bool) -> tuple[float, float]:
-    """Seconds for a convolution or a product over all channels, with the addition that follows."""
+def sum_seconds(
+    of: StepEstimate, *, is_first: bool, has_floats: bool = False
+) -> tuple[float, float]:
+    """Seconds for a convolution or a product over all channels, with the addition that follows. A
+    product whose result is float32 takes onnxruntime as long as it takes here; of images it also
+    moves the channels to the last axis and back.
+    """
     rows, columns = of.window.kernel
     made = _elements(of.out)
     channels_in = of.image.channels
@@ -48,6 +53,9 @@ def sum_seconds(of: StepEstimate, *, is_first: bool) -> tuple[float, float]:
     products = made * rows * columns * channels_in
     here = max(products / (_FIRST if is_first else _PRODUCTS), weights / _STREAMED)
     there = products / (_FIRST_THERE if is_first else _PRODUCTS_THERE) + made * _FINISHED_THERE
+    if has_floats and of.window.kernel == (1, 1):
+        moved = 0 if of.out.is_rows else made + _elements(of.image)
+        there = here + made * _FINISHED + moved * _TRANSPOSED_THERE
     if of.second is not None:
         there += _BEGIN_THERE + made * _PASS_THERE
     return _BEGIN + here + made * _FINISHED, _BEGIN_THERE + there

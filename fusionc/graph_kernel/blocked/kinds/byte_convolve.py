@@ -39,7 +39,7 @@ class ByteConvolutionKind(StepKind):
     family = FAMILY
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        return sum_seconds(of, is_first=False)
+        return sum_seconds(of, is_first=False, has_floats=self.has_floats)
 
 
 def _functions(pack: str, size: str = "") -> StepFunctions:
