@@ -1,17 +1,18 @@
-"""Random areas, run as plain operators and as generated kernels, and the numbers compared.
+"""Run random areas as plain operators and as generated kernels, and compare the results.
 
     python benchmarks/area_fuzz.py --count 10000 --seed 1
-    python benchmarks/area_fuzz.py --seed 1 --only 123         area 123 of these alone
+    python benchmarks/area_fuzz.py --seed 1 --only 123         only area 123 of these
     python benchmarks/area_fuzz.py --count 200 --sanitize      under AddressSanitizer and
-    UndefinedBehaviorSanitizer
+                                                               UndefinedBehaviorSanitizer
 
-The reference is onnxruntime with its optimizers off; an area of float16 is computed there as
-kernels do it: in float, rounded at its outputs. Floats may differ by a share of themselves, or as
-much as the reference does when its inputs and what its exponentials and the like compute are moved
-by a few units in the last place; what depends on the order of a reduction may be anything. Integers
-and booleans are equal. Where they differ by more, ONNX's own reference implementation is asked, in
-double: what is as near to that as onnxruntime is no finding, but counted. An area that no kernel
-can compute is counted with its reason. Exit code 1 if anything differs.
+The reference is onnxruntime with its optimizers off. For float16, the reference computes as kernels
+do: in float, rounded at the outputs. A float may differ by a small share of itself, or by as much
+as the reference changes when its inputs and the results of inexact operators such as exponentials
+are moved by a few units in the last place. Elements that depend on the order of a reduction may
+have any value. Integers and booleans must be equal. If a difference is larger, ONNX's own reference
+implementation decides, in double precision: a result that is as near to it as onnxruntime's is
+counted, but is not a finding. An area that no kernel can compute is counted with its reason. Exit
+code 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from fusionc.graph_kernel.library.build_library import build
 
 _BATCH = 100  # areas in one library
 _SHARE = 2e-5
-_LEAST = 1e-6  # what should be 0 is seldom exactly that
-_NOISE = 100  # how many times the effect of noise in the inputs is still noise
-_DRAWS = 12  # a square root, say, rounds most small moves away
-_UNITS = 4  # in the last place: what an exponential may be off
+_LEAST = 1e-6  # a number that should be 0 is seldom exactly 0
+_NOISE = 100  # differences up to this many times the effect of noise in the inputs count as noise
+_DRAWS = 12  # runs with noise; for example, a square root rounds most small changes away
+_UNITS = 4  # in the last place; the error that an exponential may have
 _INEXACT = frozenset({
     "Celu", "Cos", "Elu", "Erf", "Exp", "Gelu", "LayerNormalization", "Log", "LogSoftmax", "Mish", "Pow",
     "RMSNormalization", "ReduceLogSum", "ReduceLogSumExp", "Selu", "Sigmoid", "Sin", "Softmax", "Softplus", "Swish", "Tanh",
@@ -53,7 +54,7 @@ _INEXACT = frozenset({
 
 
 def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model of float16 that computes in float, and rounds what it casts and puts out."""
+    """A float16 model that computes in float, and rounds the results of Casts and its outputs."""
     graph = model.graph
     nodes = list[onnx.NodeProto]()
     renamed = dict[str, str]()
@@ -76,7 +77,7 @@ def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _round_outputs(names: Sequence[str], nodes: list[onnx.NodeProto]) -> None:
-    """Let nodes that compute in float put out float16."""
+    """Let these nodes compute in float and return float16."""
     for name in names:
         full_name = f"{name}.full"
         for node in nodes:
@@ -103,7 +104,7 @@ def convert_initializers(graph: onnx.GraphProto, source: int, dtype: DTypeLike) 
 
 @dataclass
 class _NoisyModel:
-    """A model whose inexact operators have their results multiplied by further inputs."""
+    """A model in which the results of inexact operators are multiplied by additional inputs."""
 
     model: onnx.ModelProto
     dtypes: dict[str, np.dtype]  # of the further inputs, by name
@@ -111,8 +112,8 @@ class _NoisyModel:
 
 
 def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
-    """Outputs where the inputs, and each element of what inexact operators compute, are off by a
-    little.
+    """The outputs of runs in which the inputs, and each element that an inexact operator computes,
+    are changed a little.
     """
     noisy = _with_noise(model)
     count = len(noisy.model.graph.output) - len(noisy.exact)
@@ -128,7 +129,8 @@ def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[
             name: _moved(rng, np.ones(ideal[name].shape, dtype), _UNITS)
             for name, dtype in noisy.dtypes.items()
         }
-        # what is nearly 1 may be 1, and then its distance from 1 is no divisor any more
+        # a number that is nearly 1 may become 1, and its distance from 1 is then no longer a
+        # divisor
         if draw == 0:
             given |= {name: _to_units(value) for name, value in ideal.items()}
         runs.append(one.run(None, given)[:count])
@@ -136,8 +138,8 @@ def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[
 
 
 def _with_noise(model: onnx.ModelProto) -> _NoisyModel:
-    # the curve in a Gelu is off by units of what it is, which is more than the Gelu, where that is
-    # near 0
+    # the error of the curve in a Gelu is a few units of the curve, and the Gelu itself is smaller
+    # if it is near 0
     noisy = onnx.inliner.inline_selected_functions(
         onnx.shape_inference.infer_shapes(model),
         [("", "Gelu"), ("", "Mish")],
@@ -159,14 +161,14 @@ def _with_noise(model: onnx.ModelProto) -> _NoisyModel:
 
 
 def _multiply(graph: onnx.GraphProto, place: int, factor: str) -> None:
-    """Multiply the result of the node at a place; it keeps its name, and the node's own result is
-    NAME.exact.
+    """Multiply the result of the node at this place. The product keeps the name of the result, and
+    the result is renamed to NAME.exact.
     """
     node = graph.node[place]
     name = node.output[0]
     node.output[0] = f"{name}.exact"
     graph.node.insert(place + 1, helper.make_node("Mul", [node.output[0], factor], [name]))
-    # the mean of equal numbers may be off by a unit, too
+    # the mean of equal numbers may also be off by a unit
     if node.op_type == "LayerNormalization":
         moved = helper.make_node("Mul", [node.input[0], factor], [f"{name}.moved"])
         node.input[0] = moved.output[0]
@@ -178,7 +180,7 @@ def _places(graph: onnx.GraphProto, operators: Collection[str]) -> list[int]:
 
 
 def exact_run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Outputs of a model as ONNX's reference implementation computes them in double."""
+    """The outputs of a model, computed by ONNX's reference implementation in double precision."""
     exact = _in_double(model)
     # the Mean of the reference implementation does not broadcast
     for place in reversed(_places(exact.graph, {"Mean"})):
@@ -207,7 +209,7 @@ def _in_double(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _replace_mean(graph: onnx.GraphProto, place: int) -> None:
-    """Let a Sum and a Div compute what the Mean at a place does."""
+    """Replace the Mean at this place by a Sum and a Div."""
     node = graph.node[place]
     name = node.output[0]
     node.op_type = "Sum"
@@ -219,8 +221,8 @@ def _replace_mean(graph: onnx.GraphProto, place: int) -> None:
 
 
 def is_as_near(got: np.ndarray, wanted: np.ndarray, exact: np.ndarray, share: float) -> np.ndarray:
-    """Which elements of `got` are what `exact` says, or not farther from it than those of
-    `wanted`.
+    """Whether each element of `got` is as near to `exact` as it should be, or not farther from it
+    than the element of `wanted`.
     """
     a, b, c = (one.astype(np.float64) for one in (got, wanted, exact))
     with np.errstate(all="ignore"):
@@ -233,7 +235,7 @@ def is_as_near(got: np.ndarray, wanted: np.ndarray, exact: np.ndarray, share: fl
 def finding(
     area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarray], counts: Counter[str]
 ) -> str:
-    """What differs between what a kernel gave and the plain operators, "" if nothing."""
+    """How the outputs of a kernel differ from those of the plain operators. "" if they do not."""
     has_half = any(value.dtype == TensorProto.FLOAT16 for value in area.values.values())
     model = plain_model(area)
     if has_half:
@@ -256,7 +258,7 @@ def finding(
 
 
 def _noise(wanted: np.ndarray, moved: Sequence[np.ndarray]) -> np.ndarray:
-    """How far each element of an output may be off, by what it was in noisy runs."""
+    """The error that each element of an output may have, according to noisy runs."""
     if wanted.dtype.kind != "f":
         return np.zeros(wanted.shape)
     with np.errstate(all="ignore"):
@@ -265,11 +267,11 @@ def _noise(wanted: np.ndarray, moved: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _is_noise(wanted: np.ndarray, got: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Which elements are no farther from what is wanted than noise may be."""
+    """Whether the error of each element is not larger than noise."""
     with np.errstate(all="ignore"):
         off = np.abs(got.astype(np.float64) - wanted.astype(np.float64))
         near = np.nan_to_num(off, nan=np.inf, posinf=np.inf) <= noise
-        # what is divided by may as well be 0
+        # a divisor may become 0
         return near | np.isnan(noise) | (np.isinf(got) & (noise >= np.abs(wanted)))
 
 
@@ -282,7 +284,7 @@ def _moved(rng: np.random.Generator, array: np.ndarray, units: int) -> np.ndarra
 
 
 def _to_units(array: np.ndarray) -> np.ndarray:
-    """What makes numbers, by multiplication, the next ones with `_UNITS` fewer units."""
+    """Factors that round numbers to multiples of `_UNITS` units in the last place."""
     mantissa, exponent = np.frexp(array)
     step = np.finfo(array.dtype).eps * _UNITS
     with np.errstate(all="ignore"):
@@ -293,7 +295,7 @@ def _to_units(array: np.ndarray) -> np.ndarray:
 def run_batch(
     seed: int, numbers: Sequence[int], folder: Path, counts: Counter[str], sanitize: bool
 ) -> list[str]:
-    """Findings of some areas, which share a library."""
+    """The findings of several areas that share a library."""
     makers = {f"area_{number}": Maker(f"{seed}/{number}") for number in numbers}
     areas = {name: maker.area(name) for name, maker in makers.items()}
     if sanitize:
@@ -313,7 +315,9 @@ def run_batch(
 
 
 def _faults(failed: Mapping[str, str], counts: Counter[str]) -> list[str]:
-    """Count what no kernel can compute, by its reason; findings are the errors of the compiler."""
+    """Count the areas that no kernel can compute, by reason. Return the errors of the compiler,
+    which are findings.
+    """
     counts["refused"] += len(failed)
     counts.update(f"refused: {reason}" for reason in failed.values())
     return [f"{name}: {reason}" for name, reason in failed.items() if "error" in reason]
@@ -327,7 +331,7 @@ def problem_of(area: Area, maker: Maker, library: Path, counts: Counter[str]) ->
             got = session(kernel_model(area), library).run(None, feeds)
             problem = finding(area, feeds, got, counts)
         except Exception as error:
-            # not every operator has a kernel for every type there
+            # onnxruntime lacks kernels of some operators for some types
             if "NOT_IMPLEMENTED" in str(error):
                 counts["not compared, onnxruntime cannot"] += 1
                 return ""

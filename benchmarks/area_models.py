@@ -1,4 +1,4 @@
-"""Random areas, and numbers to run them with: all of it follows from a seed."""
+"""Random areas, and inputs to run them. Everything follows from a seed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNARY = [
     "Abs", "Neg", "Exp", "Log", "Sqrt", "Tanh", "Sigmoid", "Erf", "Relu", "LeakyRelu", "Elu", "Softplus", "Reciprocal",
     "Gelu", "HardSigmoid", "HardSwish", "Clip", "Identity", "Softsign", "Celu", "Selu",
 ]  # fmt: skip
-# they jump: only exact numbers may go in
+# operators whose results jump: only exact numbers may be their inputs
 _STEPS = ["Floor", "Ceil", "Round", "Sign", "IsNaN", "IsInf"]
 _REDUCE = [
     "ReduceSum",
@@ -36,7 +36,7 @@ _REDUCE = [
     "ReduceSumSquare",
 ]
 _REDUCE_OF_INTEGERS = ["ReduceSum", "ReduceMax", "ReduceMin"]
-_KINDS = {  # of operators, with how often they are chosen
+_KINDS = {  # kinds of operators, and how often each is chosen
     "unary": 5, "binary": 6, "compare": 1, "where": 2, "cast": 1, "reduce": 2, "norm": 2, "move": 4,
 }  # fmt: skip
 _MOVES = [
@@ -63,7 +63,7 @@ class _Value:
 
 @dataclass
 class Maker:
-    """Makes one area; `sizes` are the numbers that its symbols stand for when it runs."""
+    """Makes one area. `sizes` are the sizes of its symbols when it runs."""
 
     seed: str
     rng: random.Random = field(init=False)
@@ -145,7 +145,7 @@ class Maker:
         return name
 
     def _operand(self, dtype: int, shape: tuple[int, ...]) -> tuple[str, bool]:
-        """A value that can be broadcast to a shape: an old one, a new input, a constant."""
+        """A value that can be broadcast to a shape: an existing value, a new input or a constant."""
         rng = self.rng
         fitting = [v for v in self.values if v.dtype == dtype and _fits(v.shape, shape)]
         if fitting and rng.random() < 0.6:
@@ -198,7 +198,7 @@ class Maker:
         self._add("Cast", [x.name], [(to, x.shape)], x.exact, to=to)
 
     def _castable(self, x: _Value) -> _Value:
-        """Floats as numbers that every integer type has: from -5 to 5, with 0 for NaN."""
+        """Floats as numbers that every integer type has: from -5 to 5, with 0 instead of NaN."""
         out = [(x.dtype, x.shape)]
         self._add("Clip", [x.name, self._scalar(x.dtype, -5), self._scalar(x.dtype, 5)], out, True)
         clipped = self.values[-1]
@@ -365,7 +365,7 @@ class Maker:
         rng = self.rng
         start = rng.randint(-3, 3)
         step = rng.choice([1, 1, 1, 2, -1])
-        start = max(start, -x.shape[axis]) if step < 0 else start  # where ONNX and Python agree
+        start = max(start, -x.shape[axis]) if step < 0 else start  # here ONNX and Python agree
         end = rng.choice([2**63 - 1, -1, 4]) if step > 0 else -(2**63)
         taken = slice(start, end if step > 0 else None, step)
         length = len(range(*taken.indices(x.shape[axis])))
@@ -415,7 +415,7 @@ class Maker:
 
 
 def _with_size(shape: tuple[int, ...], axis: int, *size: int) -> tuple[int, ...]:
-    """The shape with another size of an axis, or without the axis."""
+    """The shape with another size for one axis, or without this axis."""
     return (*shape[:axis], *size, *shape[axis + 1 :])
 
 
@@ -432,7 +432,7 @@ def _alike(one: tuple[int, ...], other: tuple[int, ...], axis: int) -> bool:
 
 
 def _reshaped(rng: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes merged, or one split."""
+    """The shape with several axes merged, or with one axis split."""
     if len(shape) > 1 and rng.random() < 0.5:
         axis = rng.randrange(len(shape) - 1)
         return (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])

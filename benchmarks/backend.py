@@ -1,12 +1,13 @@
-"""Convert every model of onnx's backend tests, and say of those that were not verified whether they
-could have been.
+"""Convert every model of onnx's backend tests. For models that were not verified, find out whether
+they could have been verified.
 
-    python benchmarks/backend.py                 all, by default
+    python benchmarks/backend.py                 all models, with default options
     python benchmarks/backend.py --kernels       with generated kernels
     python benchmarks/backend.py --only resize   models whose name contains a word
 
-A model that onnxruntime runs on the inputs of its test must be verified: fusionc draws inputs of
-its own. Exit code 1 where a result is wrong, a conversion fails, or such a model is not verified.
+If onnxruntime runs a model on the inputs of its test, the conversion must have verified it. fusionc
+draws its own inputs. Exit code 1 if a result is wrong, a conversion fails, or such a model was not
+verified.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STORED = Path(onnx.__file__).parent / "backend/test/data"
 
 
 def cases() -> Iterator[tuple[str, onnx.ModelProto, list[Any] | None]]:
-    """Name, model and inputs; None where these are not tensors."""
+    """The name, model and inputs of each case. The inputs are None if they are not tensors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for case in collect_testcases(None):
@@ -55,7 +56,7 @@ def _stored_inputs(folder: Path) -> list[Any] | None:
 
 
 def outcome(model: onnx.ModelProto, inputs: Sequence[Any] | None, kernels: bool) -> str:
-    """One word on the conversion, and the reason."""
+    """The outcome of a conversion as one word, and the reason."""
     Path("model.onnx").write_bytes(model.SerializeToString())
     try:
         report = fusionc.convert("model.onnx", output="out.onnx", enable_graph_kernel=kernels)
@@ -74,7 +75,7 @@ def outcome(model: onnx.ModelProto, inputs: Sequence[Any] | None, kernels: bool)
 
 @closes_runners
 def _trouble(model: onnx.ModelProto, inputs: Sequence[Any] | None) -> str:
-    """Why onnxruntime cannot run the model on the inputs of its test; empty where it can."""
+    """Why onnxruntime cannot run the model on the inputs of its test. Empty if it can."""
     try:
         runner = Runner(model.SerializeToString())
         if inputs is not None:

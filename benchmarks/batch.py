@@ -1,21 +1,22 @@
-"""What parallel processes give where a folder of small models is converted, and whether a killed
-run goes on.
+"""Measure how much parallel processes speed up the conversion of a folder of small models, and
+check that a killed run continues.
 
     python benchmarks/batch.py
     python benchmarks/batch.py --also ../shared/peer_models --rounds 2
     python benchmarks/batch.py --dask
 
-The models are those of --also, and variations of sample_models/, which have other weights. They are
-converted with --jobs 1 on one core and on all, and with as many jobs as there are cores, in turn,
-of which the ratios are medians over the rounds; then once more in a run that is killed in the
-middle and resumed; with --dask on a cluster of two workers, too, of which one is killed on the way.
-All results must be the same, byte for byte, and nothing may be converted twice. Exit code 1
-otherwise.
+The models are those of --also, and variations of sample_models/ with other weights. They are
+converted with --jobs 1 on one core, with --jobs 1 on all cores, and with as many jobs as cores, in
+turn. The ratios are medians over the rounds. Then they are converted in a run that is killed in the
+middle and resumed. With --dask they are also converted on a cluster of two workers, one of which is
+killed during the run. All results must be the same, byte for byte, and no model may be converted
+twice. Otherwise the exit code is 1.
 
-One job uses a second core as well: it imports and verifies on several threads. What many jobs are
-compared with is one core, and as many commands as there are cores, each with its share of the
-models: of what busy cores take from each other the jobs know nothing. The processor time of all is
-beside their times: on a machine with other work it says which part of that others took.
+Even one job uses a second core: it imports and verifies on several threads. Therefore many jobs are
+compared with one job on one core, and with as many separate commands as there are cores, each with
+its share of the models. The separate commands show how much busy cores slow one another down, which
+the jobs cannot influence. The processor time is shown next to each time: on a machine with other
+work it shows how much of the time other processes took.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ LARGEST = 200_000  # bytes of a model of --also
 
 
 def make_models(folder: Path, count: int, also: Path | None) -> None:
-    """Half of them at most from `also`, with the names that they have there."""
+    """Write this many models. At most half of them are from `also`, with the names that they have
+    there.
+    """
     found = (
         [path for path in sorted(also.rglob("*.onnx")) if path.stat().st_size <= LARGEST]
         if also
@@ -88,11 +91,13 @@ def command(models: Path, output: Path, *words: str) -> list[str]:
 
 
 def timed(words: list[str], cores: set[int]) -> tuple[float, float]:
-    """Seconds on these cores, and processor seconds of all its processes."""
+    """The elapsed seconds of a command on these cores, and the processor seconds of all its
+    processes.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = perf_counter()
     own = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)  # which a process has from the one that starts it
+    os.sched_setaffinity(0, cores)  # a process inherits the cores of its parent
     try:
         subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
     finally:
@@ -103,7 +108,7 @@ def timed(words: list[str], cores: set[int]) -> tuple[float, float]:
 
 
 def share_out(models: Path, folders: Sequence[Path]) -> None:
-    """Each folder gets as many of the models as the others."""
+    """Distribute the models evenly to the folders."""
     for number, path in enumerate(sorted(models.rglob("*.onnx"))):
         place = folders[number % len(folders)] / path.relative_to(models)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +116,7 @@ def share_out(models: Path, folders: Sequence[Path]) -> None:
 
 
 def commands_at_once(shares: Sequence[Path], output: Path, cores: Sequence[int]) -> float:
-    """Seconds of a command for each share of the models, each on a core of its own."""
+    """The seconds of one command for each share of the models, each on its own core, at once."""
     started = perf_counter()
     running = list[subprocess.Popen[bytes]]()
     own = os.sched_getaffinity(0)
@@ -128,7 +133,7 @@ def commands_at_once(shares: Sequence[Path], output: Path, cores: Sequence[int])
 
 
 def results(output: Path) -> dict[str, str]:
-    """The content of all files but the records, as hashes."""
+    """The hashes of all files except the records."""
     files = {
         path.relative_to(output).as_posix(): path for path in output.rglob("*") if path.is_file()
     }
@@ -137,7 +142,7 @@ def results(output: Path) -> dict[str, str]:
 
 
 def done(output: Path) -> dict[Path, int]:
-    """When each model was done."""
+    """The time at which each model was done."""
     return {
         path: path.stat().st_mtime_ns for path in (output / "fusionc_records").rglob("outcome.json")
     }
@@ -150,8 +155,8 @@ def wait_for(output: Path, count: int, process: subprocess.Popen[bytes]) -> None
 
 
 def killed_and_resumed(models: Path, output: Path, count: int) -> dict[str, int]:
-    """How many models were done when the run was killed, how many were done again, and what became
-    of them.
+    """The number of models that were done when the run was killed, the number that were converted
+    again, and the outcomes.
     """
     with subprocess.Popen(command(models, output), stdout=subprocess.DEVNULL) as process:
         wait_for(output, count // 3, process)
@@ -170,7 +175,9 @@ def killed_and_resumed(models: Path, output: Path, count: int) -> dict[str, int]
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[tuple[str, int]]:
-    """The address of a scheduler with two workers, and the process of one of these."""
+    """A context manager for a cluster with two workers: the address of the scheduler, and the
+    process id of one worker.
+    """
     file = folder / "scheduler.json"
     started = list[subprocess.Popen[bytes]]()
     programs = (
@@ -197,7 +204,7 @@ def cluster(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def on_cluster(models: Path, output: Path, count: int, folder: Path) -> float:
-    """Seconds, with a worker killed when a third is done."""
+    """The seconds of a run on a cluster. A worker is killed when a third of the models is done."""
     with cluster(folder) as (address, worker):
         started = perf_counter()
         words = command(models, output, f"--scheduler={address}")
@@ -252,8 +259,8 @@ def main() -> int:
 def measure_speed(
     models: Path, folder: Path, options: argparse.Namespace, console: Console
 ) -> list[Path]:
-    """Print how fast one job and several are, and how fast the cores allow; the folders of
-    results.
+    """Print the speed of one job and of several jobs, and the speed that the cores allow. Return
+    the folders of results.
     """
     cores = sorted(os.sched_getaffinity(0))
     jobs = len(cores)
@@ -261,7 +268,7 @@ def measure_speed(
     share_out(models, shares)
     outputs = []
     times: dict[tuple[int, int], list[float]] = {}  # by jobs and cores
-    at_most: list[float] = []  # what the cores allow
+    at_most: list[float] = []  # the speedups that the cores allow
     for number in range(options.rounds):
         for way in dict.fromkeys(((1, 1), (1, jobs), (jobs, jobs))):
             at_once, on = way

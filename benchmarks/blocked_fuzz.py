@@ -1,18 +1,19 @@
-"""Random networks, run as plain operators and as programs over images in blocks, and what they
-compute.
+"""Run random networks as plain operators and as programs over images in blocks, and compare the
+results.
 
     python benchmarks/blocked_fuzz.py --count 1000 --seed 1
-    python benchmarks/blocked_fuzz.py --seed 1 --only 123       network 123 of these alone
+    python benchmarks/blocked_fuzz.py --seed 1 --only 123       only network 123 of these
     python benchmarks/blocked_fuzz.py --count 200 --sanitize    under AddressSanitizer and
-    UndefinedBehaviorSanitizer
+                                                                UndefinedBehaviorSanitizer
 
-Two of three networks are convolutional, the third has products of rows; every fourth runs on NaN
-and infinities, too. Each area of a network runs with vectors of every width that the processor has,
-and in onnxruntime on two threads. The reference is onnxruntime with its optimizers off. However
-small they are, some convolutions of 3×3 are computed by Winograd's way with tiles of each kind,
-products by Strassen's algorithm where their channels allow it, and steps by channel go with the
-convolution in front of them. Where both differ, the steps of the program are computed with numpy,
-which tells whether the program is wrong or what runs it. Exit code 1 if anything differs.
+Two of three networks are convolutional, and the third has products of rows. Every fourth network
+also runs on NaN and infinities. Each area of a network runs with vectors of every width that the
+processor has, and in onnxruntime on two threads. The reference is onnxruntime with its optimizers
+off. Although the networks are small, some 3×3 convolutions use Winograd's algorithm with tiles of
+each size, products use Strassen's algorithm if their channels allow it, and steps by channel are
+joined with the convolution before them. If the results differ, the steps of the program are also
+computed with numpy, which shows whether the program or its execution is wrong. Exit code 1 if
+anything differs.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ _BATCH = 400  # networks in one library
 
 
 def calls_of(seed: int, number: int) -> list[tuple[Found, list[Array]]]:
-    """The areas of a network, and what they read there."""
+    """The areas of a network, and their inputs."""
     made = (RandomRows if number % 3 == 2 else RandomNetwork)(f"{seed}/{number}")
     model = made.network.model()
     found = areas_of(model)
     names = [name for one in found for name in one.images.values()]
-    # of NaN onnxruntime makes this or that
+    # onnxruntime's results for NaN vary
     is_decided = all(node.op_type != "MaxPool" for node in model.graph.node)
     values = values_of(
         model, made.network.feeds(made.sizes, edges=is_decided and number % 4 == 3), names
@@ -56,7 +57,7 @@ def calls_of(seed: int, number: int) -> list[tuple[Found, list[Array]]]:
 
 
 def problem_of(found: Found, tensors: Sequence[Array], got: Sequence[Array]) -> str:
-    """What differs from onnxruntime, "" if nothing."""
+    """How the outputs differ from onnxruntime's. "" if they do not."""
     plain = wanted(found.area, tensors)
     problems = [difference(a, b) for a, b in zip(plain, got, strict=True)]
     if not any(problems):
@@ -73,7 +74,9 @@ def problem_of(found: Found, tensors: Sequence[Array], got: Sequence[Array]) -> 
 def _by_any_tiles(
     height: int, width: int, channels: int, made: int, stride: int
 ) -> tuple[float, int]:
-    """As if by any tiles a convolution took no time, or by none."""
+    """Pretend that Winograd's algorithm with tiles of some size takes no time, or that it is never
+    faster.
+    """
     choices = [*((0.0, tile.points) for tile in winograd.WINOGRAD_TILES[stride]), (math.inf, 0)]
     return choices[(height + 2 * width + channels + made) % len(choices)]
 
@@ -85,8 +88,8 @@ def run_batch(
     flags: Sequence[str] = (),
     processor: Processor | None = None,
 ) -> Iterator[str]:
-    """Findings of some networks, which share a library. With flags or a processor they do not run
-    in onnxruntime.
+    """The findings of several networks that share a library. With flags or a processor, they do not
+    run in onnxruntime.
     """
     make_program.strassen_from = lambda taken, made: 1
     winograd.winograd_seconds = _by_any_tiles
@@ -117,8 +120,8 @@ def problems_of(
     library: Path | None,
     widths: Sequence[int],
 ) -> Iterator[str]:
-    """What is wrong with an area, alone with vectors of each width, and in onnxruntime if there is
-    a library.
+    """The faults of an area, run alone with vectors of each width, and in onnxruntime if there is a
+    library.
     """
     for width in widths:
         try:

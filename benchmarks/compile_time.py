@@ -1,10 +1,12 @@
-"""How long the kernels of a model of 300 areas take to compile: python benchmarks/compile_time.py
-[--areas 300].
+"""Measure how long the kernels of a model with 300 areas take to compile.
 
-Chains of elementwise operators and reductions between products with matrices: 12 different chains
-again and again, as layers of a network are, with an empty cache of kernels; 12 others, with what
-the first have left there, the steps of blocked areas, which are the same in all libraries; and each
-chain unlike all others, which no network has.
+    python benchmarks/compile_time.py [--areas 300]
+
+The areas are chains of elementwise operators and reductions between products with matrices. There
+are three measurements. First: 12 different chains, repeated as the layers of a network are, with an
+empty cache of kernels. Second: 12 other chains, with the cache that the first ones left. It has the
+steps of blocked areas, which are the same in all libraries. Third: all chains different, which no
+real network has.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _ROWS = 128
 
 
 def model(areas: int, kinds: int, seed: int) -> onnx.ModelProto:
-    """So many areas of so many kinds, one behind the other."""
+    """A model with this many areas of this many kinds, one after the other."""
     nodes = list[onnx.NodeProto]()
     constants = list[onnx.TensorProto]()
     last = "x"
@@ -82,7 +84,9 @@ def model(areas: int, kinds: int, seed: int) -> onnx.ModelProto:
 
 
 def seconds_of(path: Path) -> tuple[float, int]:
-    """How long the compiler takes for the kernels of a model, and how many texts it is given."""
+    """The seconds that the compiler takes for the kernels of a model, and the number of texts that
+    it compiles.
+    """
     found = list[tuple[float, int]]()
     building: Any = importlib.import_module("fusionc.graph_kernel.library.build_library")
     real = building.compile_units

@@ -1,4 +1,4 @@
-"""What the models of benchmarks read: pictures, sounds, text and numbers of the right kind."""
+"""Inputs for the models of benchmarks: pictures, sounds, text and numbers of the right kind."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.generic]
 Source = Callable[[tuple[int, ...]], Array]
-INSTALLED = [Path()]  # the folder with the installed wheels, one of which is scikit-image
+INSTALLED = [Path()]  # the folder with the installed wheels; scikit-image is one of them
 
 
 def picture(
     name: str, mean: float = 127.5, deviation: float = 127.5, channels_last: bool = False
 ) -> Source:
-    """A picture of scikit-image's, cut to size and normalized, as [N, C, H, W] or [N, H, W, C]."""
+    """A picture from scikit-image, cut to size and normalized, as [N, C, H, W] or [N, H, W, C]."""
 
     def read(shape: tuple[int, ...]) -> Array:
         try:
@@ -39,7 +39,9 @@ def picture(
 
 
 def sound(shape: tuple[int, ...]) -> Array:
-    """A voice-like sound at 16 kHz: harmonics of a gliding tone, with pauses, some noise."""
+    """A sound at 16 kHz that resembles a voice: harmonics of a gliding tone, with pauses and some
+    noise.
+    """
     time = np.arange(math.prod(shape)) / 16000
     tone = np.sin(np.outer(np.arange(1, 12), 2 * np.pi * (120 + 30 * np.sin(5 * time)) * time)).sum(
         0
@@ -74,12 +76,12 @@ def text(shape: tuple[int, ...]) -> Array:
 
 
 def tokens(below: int, kind: type[np.generic] = np.int64) -> Source:
-    """Text as the numbers of tokens, in a vocabulary of so many."""
+    """Text as token numbers in a vocabulary of this size."""
     return lambda shape: (1 + text(shape) % (below - 1)).astype(kind)
 
 
 def one_hot(shape: tuple[int, ...]) -> Array:
-    """Text as rows with a single one."""
+    """Text as rows with a single 1 each."""
     return np.eye(shape[-1], dtype=np.float32)[text(shape[:-1]) % shape[-1]]
 
 

@@ -1,24 +1,23 @@
-"""What a conversion costs, as a user pays it: seconds and memory of whole processes, beside onnxsim
-and onnxslim.
+"""Measure the cost of a conversion for a user: seconds and memory of the whole process, compared
+with onnxsim and onnxslim.
 
     pip install '.[bench]'
     python benchmarks/converter_cost.py                        every model of ../shared/models
     python benchmarks/converter_cost.py FOLDER --only bert     models of another folder whose path
-    contains a word
-    python benchmarks/converter_cost.py --rounds 5             more rounds; the table has their
-    medians
-    python benchmarks/converter_cost.py --processor            processor time, on a machine that
-    does other things, too
+                                                               contains a word
+    python benchmarks/converter_cost.py --rounds 5             more rounds; medians are shown
+    python benchmarks/converter_cost.py --processor            processor time, for a busy machine
 
-For each model, in turn: fusionc without verification and with it, onnxsim and onnxslim, each as its
-command line without options. Seconds are those that a user waits; with --processor those of the
-processor, of all processes and threads together, which other work on the machine changes little.
-Memory is the peak of the largest process (its ru_maxrss) above that for a model of one node, in
-multiples of the size of the model; the first line has what the model of one node takes itself.
+For each model, in turn: fusionc without and with verification, onnxsim and onnxslim, each as a
+command line without options. Seconds are elapsed time. With --processor they are the processor time
+of all processes and threads together, on which other work on the machine has little influence.
+Memory is the peak of the largest process (its ru_maxrss) minus the peak for a model of one node, in
+multiples of the size of the model. The first line has the cost of the model of one node itself.
 
-Exit code 1 where fusionc fails, where the geometric mean of the seconds without verification is
-above 0.35 of onnxsim's or 0.4 of onnxslim's, with verification above 0.8 of onnxslim's, or where a
-model above 60 MB takes more than 2.0 times its size without verification, 2.5 with.
+Exit code 1 if fusionc fails; if the geometric mean of the seconds without verification is above
+0.35 of onnxsim's or 0.4 of onnxslim's; if the mean with verification is above 0.8 of onnxslim's; or
+if a model above 60 MB takes more than 2.0 times its size without verification, or 2.5 times with
+it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ COMMANDS = {
 }
 TIMES = ((FUSIONC, ONNXSIM, 0.35), (FUSIONC, ONNXSLIM, 0.4), (VERIFIED, ONNXSLIM, 0.8))
 MEMORY = {FUSIONC: 2.0, VERIFIED: 2.5}
-LARGE = 60e6  # bytes of a model from which on its memory is judged
+LARGE = 60e6  # bytes; the memory of models of this size or larger is judged
 _ONE_NODE = """
 import sys, onnx
 from onnx import helper
@@ -68,7 +67,7 @@ hydrated(Path(sys.argv[2]), Path(sys.argv[3]))
 
 @dataclass(frozen=True)
 class Paid:
-    """For one conversion: seconds and, at its peak, bytes; infinite where it fails."""
+    """The cost of one conversion: seconds and peak memory in bytes; infinite if it fails."""
 
     seconds: float = math.inf
     peak: float = math.inf
@@ -95,8 +94,8 @@ def paid(tool: str, source: Path, folder: Path, is_processor: bool) -> Paid:
 
 
 def costs(source: Path, folder: Path, rounds: int, is_processor: bool) -> dict[str, Paid]:
-    """The medians of some rounds, in each of which all convert, one after the other; what fails
-    once has failed.
+    """The medians of several rounds. In each round all tools convert, one after the other. A tool
+    that fails once counts as failed.
     """
     found = [
         {tool: paid(tool, source, folder, is_processor) for tool in COMMANDS} for _ in range(rounds)
@@ -114,15 +113,15 @@ def median_of(costs: Sequence[Paid]) -> Paid:
 
 
 def run(code: str, *arguments: object) -> None:
-    """Some Python in a process of its own, as it imports what is large."""
+    """Run Python code in a separate process, because it imports large modules."""
     subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=True)
 
 
 def measured(
     sources: Sequence[Path], rounds: int, is_processor: bool
 ) -> list[tuple[float, dict[str, Paid]]]:
-    """The size and the costs of each model, of one with one node first; the table is printed line
-    by line.
+    """The size of each model and the costs of all tools. The model with one node comes first. Each
+    line of the table is printed as soon as it is known.
     """
     table = []
     print(f"{'':28}{'MB':>6}", *(f"{tool:>15}" for tool in COMMANDS), flush=True)
@@ -164,8 +163,8 @@ def told(found: Paid, least: Paid, size: int | None) -> str:
 
 
 def ratio(table: Iterable[Mapping[str, Paid]], one: str, other: str) -> tuple[float, int]:
-    """The geometric mean over the models that both convert, and how many these are; infinite where
-    there are none.
+    """The geometric mean over the models that both tools convert, and the number of these models.
+    Infinite if there are none.
     """
     pairs = [(row[one].seconds, row[other].seconds) for row in table]
     logarithms = [math.log(a / b) for a, b in pairs if max(a, b) < math.inf]
@@ -195,7 +194,7 @@ def main() -> None:
 
 
 def is_fast(table: Sequence[Mapping[str, Paid]]) -> bool:
-    """Print the means of the seconds; whether none is above its limit."""
+    """Print the means of the seconds. Return whether all are within their limits."""
     is_good = True
     for one, other, limit in TIMES:
         mean, count = ratio(table, one, other)
@@ -208,7 +207,7 @@ def is_fast(table: Sequence[Mapping[str, Paid]]) -> bool:
 
 
 def is_small(table: Sequence[tuple[float, Mapping[str, Paid]]], least: Mapping[str, Paid]) -> bool:
-    """Print the most memory for a large model; whether none is above its limit."""
+    """Print the largest memory for a large model. Return whether all are within their limits."""
     is_good = True
     for tool, most in MEMORY.items():
         large = [(size, row[tool]) for size, row in table if size > LARGE and row[tool] != Paid()]

@@ -1,14 +1,14 @@
-"""Plant faults in passes and look whether they are found, in real models: by bisect, rollback and
---check_rewrites.
+"""Plant faults in passes, and check in real models that bisect, rollback and --check_rewrites find
+them.
 
     python benchmarks/culprits.py ../shared               all faults (half an hour)
-    python benchmarks/culprits.py ../shared --only t5     those in models, or of passes, whose name
-    contains a word
+    python benchmarks/culprits.py ../shared --only t5     faults whose model or pass has a name
+                                                          that contains a word
 
-Each fault is planted in one pass at one place of one model, then two and three of them at once.
-`bisect` has to name exactly these rewrites, in at most ceil(log2(rewrites)) + 2 runs for each, with
-a small model that shows it; rollback has to deliver a verified model without them; --check_rewrites
-has to stop at the rewrite. Exit code 1 if anything is wrong.
+Each fault is planted in one pass, at one place of one model; then two or three faults are planted
+at once. `bisect` must name exactly these rewrites, in at most ceil(log2(rewrites)) + 2 runs for
+each, and must make a small model that shows the fault. Rollback must deliver a verified model
+without them. --check_rewrites must stop at the rewrite. Exit code 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def complaints(model: Path, faults: Sequence[Fault], report: list[str]) -> Itera
 
 
 def _of_names(story: Bisection, plants: Sequence[Plant]) -> Iterator[str]:
-    """Whether exactly the planted faults are named."""
+    """The complaint if bisect does not name exactly the planted faults."""
     named = [rewrite.commit for one in story.found for rewrite in one.culprit.rewrites]
     if sorted((c.pass_name, c.pattern, c.nodes) for c in named) != sorted(map(_name, plants)):
         names = ", ".join(f"{c.pass_name} at {c.nodes}" for c in named)
@@ -164,7 +164,7 @@ def _of_names(story: Bisection, plants: Sequence[Plant]) -> Iterator[str]:
 
 
 def _of_cost(story: Bisection, seconds: float, report: list[str]) -> Iterator[str]:
-    """Whether the runs are few, and the models that show the faults small."""
+    """The complaint if there are too many runs, or if a model that shows a fault is too large."""
     counts = [one.culprit.count for one in story.found]
     bound = sum(math.ceil(math.log2(count)) + 2 for count in counts)
     if story.runs > bound:
@@ -180,7 +180,7 @@ def _of_cost(story: Bisection, seconds: float, report: list[str]) -> Iterator[st
 
 
 def _of_rollback(model: Path, count: int) -> Iterator[str]:
-    """Whether a verified model is delivered without the faults."""
+    """The complaint if rollback does not deliver a verified model without the faults."""
     result = fusionc.convert(model, output="rolled_back.onnx", on_mismatch="rollback")
     if not (result.verification or "").startswith("equal"):
         yield f"rollback: {result.verification}"
@@ -189,7 +189,7 @@ def _of_rollback(model: Path, count: int) -> Iterator[str]:
 
 
 def _of_check_rewrites(model: Path, plants: Sequence[Plant]) -> Iterator[str]:
-    """Whether the conversion stops at a planted fault."""
+    """The complaint if the conversion does not stop at a planted fault."""
     try:
         fusionc.convert(model, output="checked.onnx", check_rewrites=True, verify=False)
         yield "--check_rewrites does not stop"

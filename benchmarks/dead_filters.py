@@ -1,15 +1,15 @@
-"""Filters that died in training: what their subnormal numbers cost, and what is left of that after
-convert.
+"""Measure how much the subnormal weights of filters that died in training cost, and how much of
+this cost remains after convert.
 
     python benchmarks/dead_filters.py
     python benchmarks/dead_filters.py --filters 0.3 --processes 5
 
-Six convolutions with BatchNormalization, some of whose filters have weights that training left
-below the normal numbers. Compared with the same network where these are 0: as it is, and after
-convert, each in turn in fresh processes. Many processors take a hundred times as long for a product
-with a subnormal number, some do not (AMD's since Zen 4): there all ratios are 1. Exit code 1 if
-convert leaves a subnormal constant, changes an output by more than 1e-30, or takes longer than 1.05
-of the clean network's convert.
+The network has six convolutions with BatchNormalization. Training has left subnormal weights in
+some of the filters. It is compared with the same network in which these weights are 0: both
+unchanged, and both after convert, in turn in fresh processes. On many processors a product with a
+subnormal number takes a hundred times as long. On others (AMD's since Zen 4) it does not, and all
+ratios are 1. Exit code 1 if convert leaves a subnormal constant, if it changes an output by more
+than 1e-30, or if its result takes more than 1.05 of the time of the clean network's result.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SMALLEST = np.finfo(np.float32).smallest_normal
 
 
 def network(dead: float, value: float) -> onnx.ModelProto:
-    """Convolutions with BatchNormalization; a part of their filters holds nothing but numbers of
-    this size.
+    """Convolutions with BatchNormalization. A part of their filters consists of numbers of this
+    size.
     """
     rng = np.random.default_rng(0)
     nodes = []

@@ -1,17 +1,17 @@
-"""Build the source distribution and the wheel, and use both as a stranger would: in fresh
-environments, elsewhere.
+"""Build the source distribution and the wheel, and use both as a stranger would: in new
+environments, in another folder.
 
     make dist-check                                                 with this Python
     make dist-check PYTHONS="python3.11 python3.13"                 with these
     python benchmarks/distributions.py --tests tests/cli --python python3.11
-    python benchmarks/distributions.py --tests none                 without running the tests of the
-    source distribution
+    python benchmarks/distributions.py --tests none                 without the tests of the source
+                                                                    distribution
 
-For each Python and each distribution: installed alone, the command converts a sample model with
-kernels, writes the switch files that come along, and takes the passes of one's own that README.md
-and docs/writing_a_pass.md show, which mypy --strict has nothing against. Then, with the first
-Python, the source distribution is unpacked in an empty folder, where `make check` and the tests
-run. Packages come from where pip takes them. Exit code 1 if anything fails.
+Each distribution is installed alone for each Python. Then the command converts a sample model with
+kernels, writes the included switch files, and loads the users' passes in README.md and
+docs/writing_a_pass.md, which mypy --strict must accept. After that, with the first Python, the
+source distribution is unpacked in an empty folder, and `make check` and the tests run there. pip's
+usual settings determine the source of packages. Exit code 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SNIPPETS = {  # a page, how its example of a pass begins, the pass, a model in which it matches
+SNIPPETS = {  # page, beginning of its example, name of the pass, matching model
     "my_passes.py": (
         "README.md",
         "# my_passes.py\n",
@@ -60,11 +60,11 @@ onnxruntime.InferenceSession("out.onnx", options)
 
 
 class Failed(Exception):
-    """A command did not do what it should; with what it printed."""
+    """A command did not do what it should. The text has its output."""
 
 
 def run(*words: str | Path, cwd: Path, expect: str = "") -> str:
-    """What a command prints. Raises Failed where it fails, or prints nothing like `expect`."""
+    """The output of a command. Raises Failed if it fails, or if it does not print `expect`."""
     outside = {
         key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
@@ -83,7 +83,7 @@ def run(*words: str | Path, cwd: Path, expect: str = "") -> str:
 
 
 def environment(python: str, folder: Path, *packages: str | Path) -> Path:
-    """A new virtual environment with these packages; its folder of commands."""
+    """Create a virtual environment with these packages, and return its folder of commands."""
     run(python, "-m", "venv", folder, cwd=folder.parent)
     binaries = folder / ("Scripts" if os.name == "nt" else "bin")
     run(binaries / "python", "-m", "pip", "install", "--quiet", *packages, cwd=folder.parent)
@@ -91,7 +91,7 @@ def environment(python: str, folder: Path, *packages: str | Path) -> Path:
 
 
 def check_installed(python: str, distribution: Path, source: Path, folder: Path) -> str:
-    """Install a distribution, and use it in an empty folder. A sentence on what was seen."""
+    """Install a distribution and use it in an empty folder. Return a sentence about the result."""
     folder.mkdir()
     binaries = environment(python, folder / "venv", distribution, "mypy")
     work = folder / "work"
@@ -132,7 +132,9 @@ def check_installed(python: str, distribution: Path, source: Path, folder: Path)
 
 
 def check_source(python: str, source: Path, tests: Sequence[str]) -> str:
-    """`make check`, and tests, in the unpacked source distribution. The last line of the tests."""
+    """Run `make check` and tests in the unpacked source distribution. Return the last line of the
+    tests.
+    """
     run("make", f"PYTHON={python}", "check", cwd=source)
     words = (".venv/bin/python", "-m", "pytest", "-rs", "-m", "not timing", *tests)
     output = run(*words, cwd=source, expect=r"\d+ passed")
@@ -142,7 +144,7 @@ def check_source(python: str, source: Path, tests: Sequence[str]) -> str:
 
 
 def told(check: Callable[[], str]) -> bool:
-    """Whether a check holds; a line says so, and how long it took."""
+    """Whether a check passes. Prints a line with the result and the time."""
     start = time.monotonic()
     try:
         text = check()

@@ -1,17 +1,17 @@
-"""Which sizes does onnxruntime enforce that shape inference believes? Operator by operator, by
-contradicting them.
+"""Find sizes that shape inference believes and onnxruntime does not enforce, by contradicting them,
+operator by operator.
 
     python benchmarks/enforced_sizes.py                  all operators, in all their versions
     python benchmarks/enforced_sizes.py --only PRelu     operators whose name begins with a word
-    python benchmarks/enforced_sizes.py --table out.md   what each input of each operator may be,
-    too
+    python benchmarks/enforced_sizes.py --table out.md   also a table of the sizes that each input
+                                                         of each operator may have
 
-The nodes are those of onnx's own tests. Each size of each input becomes 0, 1, less, more and twice
-as much, alone and several at once, and each input loses or gains an axis. Where onnxruntime
-computes something all the same, fusionc must not know another shape for it: neither from the
-sizes as they are, nor from symbols in their places, whatever their values.
-`operators.disputed_shapes` has the rules that follow. Exit code 1 where an operator is left that
-contradicts what is known.
+The nodes are those of onnx's own tests. Each size of each input becomes 0, 1, smaller, larger and
+twice as large, alone and together with others, and each input loses or gains an axis. If
+onnxruntime computes a result anyway, fusionc must not infer another shape for it: neither from the
+original sizes, nor from symbols in their places, whatever the values of the symbols. The rules that
+follow are in `operators.disputed_shapes`. Exit code 1 if an operator still contradicts the inferred
+shapes.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from fusionc.shapes.inference import typed_model
 Array = NDArray[Any]
 Shape = tuple["int | str", ...]
 OWN = "com.microsoft"
-LARGEST = 20_000  # elements; the sizes of larger tensors say nothing else
-SMALL = 32  # elements of what may be axes, shapes or pads
+LARGEST = 20_000  # elements; the sizes of larger tensors show nothing new
+SMALL = 32  # elements of inputs that may be axes, shapes or pads
 RANDOM = 24  # contradictions of several sizes at once
 OLDEST = 7  # opset
-NEWEST = 23  # of the standard operators, beside one of another domain
+NEWEST = 23  # the newest opset of the standard operators, if a node has operators of another domain
 DOMAINS = {"ai.onnx.ml": 3, OWN: 1}
 SLOW = 10  # seconds for one run
 MOST = 60  # nodes of one operator
 ANSWERS = ("computed", "refused", "not run", "crashed or hung")
 LEFT_OUT = ("Random", "Multinomial", "Bernoulli", "Optional", "Sequence", "If", "Loop", "Scan")
-MORE = [  # what onnx's tests lack
+MORE = [  # calls that onnx's tests lack
     ("PRelu", {}, [(3, 4), (3, 4)], 16),
     ("Concat", {"axis": 1}, [(2, 3, 4), (2, 1, 4), (2, 2, 4)], 13),
     ("Sum", {}, [(2, 3), (2, 3), (2, 3)], 13),
@@ -67,7 +67,7 @@ MORE = [  # what onnx's tests lack
     ("GroupNormalization", {"num_groups": 2}, [(2, 4, 3), (4,), (4,)], 21),
     ("Softmax", {"axis": 1}, [(2, 3, 4)], 11),
 ]
-OF_RUNTIME = [  # its own operators: attributes, and of each input the type and the sizes
+OF_RUNTIME = [  # onnxruntime's own operators: attributes, and the type and sizes of each input
     ("Gelu", {}, ["f4 2,3"]),
     ("QuickGelu", {}, ["f4 2,3"]),
     ("FastGelu", {}, ["f4 2,3,4", "f4 4"]),
@@ -112,7 +112,7 @@ OF_RUNTIME = [  # its own operators: attributes, and of each input the type and 
 
 @dataclass
 class Call:
-    """One node with inputs that it takes."""
+    """One node with inputs that it accepts."""
 
     node: onnx.NodeProto
     inputs: list[Array | None]
@@ -127,7 +127,7 @@ class Call:
 
 @dataclass
 class Found:
-    """What came of contradicting an operator."""
+    """The results of contradicting an operator."""
 
     answers: Counter[str] = field(default_factory=Counter)
     wrong: dict[str, str] = field(default_factory=dict)  # kind → example
@@ -138,7 +138,7 @@ class Found:
 
 
 def calls() -> Iterator[Call]:
-    """The nodes of onnx's tests, once each, in all versions of their operators that take them."""
+    """The nodes of onnx's tests, each once, in all versions of their operators that accept them."""
     seen = set()
     for call in (*_of_tests(), *_of_shapes(), *_of_runtime()):
         for opset in _versions(call):
@@ -201,7 +201,7 @@ def _versions(call: Call) -> list[int]:
 
 
 def _as_in(call: Call, opset: int) -> Call | None:
-    """The same call in an older opset: constants that were attributes there become such."""
+    """The same call in an older opset. Constants that were attributes there become attributes."""
     if opset == call.opset:
         return call
     try:
@@ -228,7 +228,7 @@ def _as_in(call: Call, opset: int) -> Call | None:
 
 
 def contradictions(call: Call) -> Iterator[tuple[str, list[Array | None]]]:
-    """Other inputs, each with what is other about it."""
+    """Other inputs, each with a description of the difference."""
     yield "as it is", call.inputs
     axes = [(i, a) for i, x in enumerate(call.inputs) if x is not None for a in range(x.ndim)]
     for i, axis in axes:
@@ -246,7 +246,7 @@ def contradictions(call: Call) -> Iterator[tuple[str, list[Array | None]]]:
 def _random_sizes(
     call: Call, axes: Sequence[tuple[int, int]]
 ) -> Iterator[dict[tuple[int, int], int]]:
-    """Other sizes of several axes at once."""
+    """Other sizes for several axes at once."""
     rng = np.random.default_rng(zlib.crc32(call.label.encode()))
     for _ in range(RANDOM):
         some = rng.choice(len(axes), min(len(axes), int(rng.integers(2, 5))), replace=False)
@@ -284,8 +284,9 @@ def _resized(
 
 
 def declarations(inputs: Sequence[Array | None]) -> Iterator[tuple[list[Shape | None], bool]]:
-    """What the sizes may be declared as, and whether integers are constants: as they are, each in
-    turn a symbol, those of one input, and all."""
+    """Possible declarations of the sizes, and whether integers are constants: sizes as they are,
+    each size in turn as a symbol, all sizes of one input, and all sizes.
+    """
     shapes = [None if x is None else x.shape for x in inputs]
     of_each = [[(i, axis) for axis in range(len(shape or ()))] for i, shape in enumerate(shapes)]
     axes = [*chain(*of_each)]
@@ -335,7 +336,7 @@ def _is_parameter(x: Array) -> bool:
 
 
 def examine(call: Call, begin: int) -> Iterator[Found]:
-    """What comes of each contradiction, from one on."""
+    """The result of each contradiction, beginning with this one."""
     is_run = begin > 0 or _run(call, call.inputs) is not None
     if not is_run:
         yield Found(Counter({"not run": 1}))
@@ -366,7 +367,7 @@ def _run(call: Call, inputs: Sequence[Array | None]) -> list[Any] | None:
 
 
 def _wrong(call: Call, inputs: Sequence[Array | None], results: Sequence[Any]) -> Iterator[str]:
-    """Each kind of fault: which output and which axis is known to be what it is not."""
+    """Each kind of fault: an output and an axis whose inferred size is wrong."""
     for shapes, constants in declarations(inputs):
         try:
             model = typed_model(model_of(call, inputs, shapes, constants), "")
@@ -396,12 +397,16 @@ def _contradicted(known: Sequence[Any], result: Array, sizes: Mapping[str, int])
 
 
 def _number(dim: Any, sizes: Mapping[str, int]) -> int | None:
-    """A known dimension if its symbols have these sizes; None for one with a name of its own."""
+    """The value of an inferred dimension if its symbols have these sizes. None for a dimension with
+    a name of its own.
+    """
     return None if dim is None else polynomial_of(dim).value(sizes)
 
 
 def examined(some: Sequence[Call]) -> Found:
-    """All calls of one operator, in processes of their own: some sizes end or stop onnxruntime."""
+    """The results for all calls of one operator, in separate processes, because some sizes crash or
+    block onnxruntime.
+    """
     total = Found()
     at = 0
     begin = 0
@@ -429,8 +434,8 @@ def examined(some: Sequence[Call]) -> Found:
 
 
 def _child(some: Sequence[Call], begin: int, pipe: Any) -> None:
-    """Each finding, and None behind those of a call."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what a crash prints
+    """Send each finding, and None after the findings of each call."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hide the output of a crash
     for at, call in enumerate(some):
         for found in examine(call, 0 if at else begin):
             pipe.send(found)

@@ -1,20 +1,20 @@
-"""Glue the models on which passes fire into larger ones, optimize them with random switches,
-compare the numbers.
+"""Join the models on which passes fire into larger models, optimize them with random switches, and
+compare the results.
 
     python benchmarks/fuzz.py --runs 1000 --seed 0     a thousand models
-    python benchmarks/fuzz.py --seed 0 --only 123      run 123 of these alone
+    python benchmarks/fuzz.py --seed 0 --only 123      only run 123 of these
 
-A run is right if the optimizer raises nothing, its result is valid, has the interface of the
-original, no more bytes (shared constants count as often as they are used, as folding into them may
-copy them), and the same numbers in onnxruntime (its own optimizers off, several sizes and seeds),
-and if optimizing the result again changes nothing. Every tenth run goes through files and
-fusionc.convert, verification included.
+A run is right if the optimizer does not raise an error, and its result is valid, has the interface
+of the original, is not larger, and gives the same numbers in onnxruntime with its own optimizers
+off, for several sizes and seeds. (A shared constant counts for each use, because folding into it
+may copy it.) A second optimization must change nothing. Every tenth run uses files and
+fusionc.convert with its verification.
 
-Numbers: with bitwise passes alone they are equal, with NaN and Inf too. Otherwise they agree up to
-a share of the largest element; where they do not, inputs, weights and inner values of the original
-are moved by a few units in the last place, and a difference that this makes, too, does not count.
-Comparisons, roundings and the like, which turn a last bit into another answer, then only see graph
-inputs, never computed floats.
+With bitwise passes alone, the numbers must be equal, including NaN and Inf. Otherwise they may
+differ by a share of the largest element. If they differ by more, the inputs, weights and inner
+values of the original are moved by a few units in the last place: a difference that this causes as
+well does not count. In such runs, comparisons, roundings and other operators that can turn a last
+bit into another result read only graph inputs, and never computed floats.
 
 Findings are written to build/fuzz/, each with the rewrite at fault and a smaller model. Exit code 1
 if there are any.
@@ -63,19 +63,19 @@ _SHARE = {"bitwise": 3e-5, "rounding": 3e-5, "approximate": 1e-3}  # of the larg
 _OF_HALVES = 2e-2
 # Gelu by tanh is off by 5e-4 at any scale
 _LEAST_SCALE = {"bitwise": 0.1, "rounding": 0.1, "approximate": 1.0}
-_NOISE = 30  # how many times the effect of a few units in the last place is still noise
-# in onnxruntime, or not, depending on how the elements lie
+_NOISE = 30  # differences up to this many times the effect of moving last places count as noise
+# whether these operators return NaN in onnxruntime depends on the positions of the elements
 _IGNORE_NAN = {"ReduceMax", "ReduceMin"}
 _M_PERTURB = -6  # of glibc's mallopt
-_FILLINGS = (0x11, 0xEE)  # bytes of memory that nothing has been written to
-_LIVES = 3  # processes that an original has to survive
-_GROWTH = 4096  # bytes; what a stamp on each new node needs
-# bytes, for time, in one rewrite
+_FILLINGS = (0x11, 0xEE)  # bytes with which uninitialized memory is filled
+_LIVES = 3  # processes in which an original must run without crashing
+_GROWTH = 4096  # bytes; the provenance of a new node needs this much
+# bytes by which these passes may enlarge a model in one rewrite to save time
 _LARGER = dict.fromkeys(("FewChannelsConvPass", "PadChannelsPass"), 1 << 20)
 
 
 def passes_of(mode: str, rng: random.Random) -> list[Pass]:
-    """The passes of a mode, or a random share of them."""
+    """The passes of a mode, or a random subset of them."""
     passes = {
         "bitwise": [p for p in PASSES if p.numerics == "bitwise"],
         "default": [p for p in PASSES if p.default != "off"],
@@ -90,7 +90,7 @@ def passes_of(mode: str, rng: random.Random) -> list[Pass]:
 
 @dataclass
 class Plan:
-    """One run: all of it follows from the seed and the number."""
+    """One run. Everything follows from the seed and the number."""
 
     seed: int
     number: int
@@ -114,7 +114,7 @@ class Plan:
 
     @cached_property
     def raised(self) -> ModelProto:
-        """The model that the passes see."""
+        """The model that the passes see, raised to the target opset."""
         return (
             copy_of(self.model)
             if self.target_opset is None
@@ -123,8 +123,8 @@ class Plan:
 
     @cached_property
     def has_halves(self) -> bool:
-        """Whether there are float16 values: onnxruntime computes in float32, and rounds between
-        nodes as it likes.
+        """Whether the model has float16 values. onnxruntime computes these in float32, and may
+        round between any two nodes.
         """
         return "float16" in onnx.printer.to_text(self.raised) or any(
             attribute.name == "to" and attribute.i == onnx.TensorProto.FLOAT16
@@ -147,7 +147,7 @@ class Plan:
             yield make_feeds(model, {**sizes, "": 0}, 0)
 
     def all_feeds(self, model: ModelProto) -> Iterator[Feeds]:
-        """All inputs that the model runs on in some comparison."""
+        """All inputs on which a comparison runs the model."""
         yield from self.feeds(model)
 
     def optimized(
@@ -159,14 +159,14 @@ class Plan:
         return write_back(graph), counts, log
 
     def examine(self) -> str | None:
-        """What is wrong, or None."""
+        """The fault of the run, or None."""
         try:
             try:
                 session(self.raised)
                 onnx.checker.check_model(self.raised, full_check=True)
             except Exception:
-                # onnxruntime does not have all operators in all opsets, and onnx does not know the
-                # types of all functions
+                # onnxruntime lacks some operators in some opsets, and onnx does not know the types
+                # of all functions
                 return None
             if self.through_files:
                 return self.examine_files()
@@ -205,7 +205,7 @@ class Plan:
         return f"a second run takes effect: {', '.join(sorted(busy))}" if busy else None
 
     def examine_files(self) -> str | None:
-        """The same through the product's own door."""
+        """The fault of a run through fusionc.convert, or None."""
         on = {p.name for p in self.passes}
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -243,14 +243,16 @@ class Plan:
     def sessions_differ(
         self, model: ModelProto, runner: onnxruntime.InferenceSession
     ) -> str | None:
-        """What the model gives, compared with what its result does, loaded by `runner`."""
+        """How the outputs of the result, loaded by `runner`, differ from those of the model; None
+        if they do not.
+        """
         original = session(model)
         known = {value.name for value in original.get_inputs()}
         for feeds in self.feeds(model):
             feeds = {name: value for name, value in feeds.items() if name in known}
             try:
                 expected = original.run(None, feeds)
-            except Exception:  # this size is not for it
+            except Exception:  # the model does not run at this size
                 continue
             try:
                 actual = runner.run(None, feeds)
@@ -263,13 +265,15 @@ class Plan:
         return None
 
     def may_refuse(self, feeds: Feeds, error: Exception) -> bool:
-        """Whether the result need not run on these inputs, though the original does."""
+        """Whether the result may fail on these inputs although the original runs."""
         return False
 
     def outputs_differ(
         self, model: ModelProto, feeds: Feeds, expected: Sequence[Any], actual: Sequence[Any]
     ) -> str | None:
-        """Which outputs are wrong, and why; what the original amplifies is excused."""
+        """Which outputs are wrong, and why; None if none are. Differences that the original itself
+        amplifies are excused.
+        """
         names = [value.name for value in model.graph.output]
         differences = {
             name: difference
@@ -292,19 +296,19 @@ class Plan:
         expected: Sequence[Any],
         errors: Mapping[str, float | None],
     ) -> bool:
-        """Whether the original is off by as much when a few last places change."""
+        """Whether the outputs of the original change as much if a few last places change."""
         known = {name: error for name, error in errors.items() if error is not None}
         if len(known) < len(errors):
             return False
         try:
             noise = self.noise(model, feeds, expected)
-        except Exception:  # at sizes that contradict the declaration, where no difference counts
+        except Exception:  # at sizes that contradict the declaration no difference counts
             return False
         return all(error <= _NOISE * noise[name] for name, error in known.items())
 
     def cannot_load(self, error: Exception) -> str | None:
-        """A result for any runtime may hold operators that onnxruntime does not have; nothing else
-        is right.
+        """The fault if onnxruntime cannot load the result. The only excuse is a result for any
+        runtime whose operators onnxruntime lacks.
         """
         if self.target == "onnx" and "NOT_IMPLEMENTED" in str(error):
             self.counts["not run"] += 1
@@ -312,9 +316,9 @@ class Plan:
         return f"{type(error).__name__}: {error}"
 
     def is_unstable(self, model: ModelProto, feeds: Feeds, expected: Sequence[Any]) -> bool:
-        """Whether onnxruntime gives other answers when it runs the original again, or in memory
-        that it finds filled otherwise, or refuses it then: what it makes of Tile by 0, and Concat
-        of nothing and something, is not initialized.
+        """Whether onnxruntime gives other outputs, or fails, when it runs the original again or
+        with other contents of uninitialized memory. For example, it does not initialize the result
+        of a Tile by 0, or of a Concat of empty and other tensors.
         """
         try:
             runs = [
@@ -328,8 +332,8 @@ class Plan:
         )
 
     def unequal(self, want: Any, got: Any) -> tuple[str, float | None] | None:
-        """Why they differ, and by how much; infinity where a NaN or Inf moved; None where noise is
-        no excuse.
+        """None if two outputs are equal. Otherwise a description of the difference, and its amount:
+        infinity if a NaN or Inf moved, or None if noise is not an excuse.
         """
         if not isinstance(want, np.ndarray):
             return None if want == got else ("no tensors", None)
@@ -346,7 +350,7 @@ class Plan:
             _LEAST_SCALE[self.numerics],
         )
         share = _OF_HALVES if self.has_halves else _SHARE[self.numerics]
-        # those passes say what they do where the original divides by zero
+        # these passes document their results for a division by zero
         if self.numerics == "approximate":
             is_finite = np.isfinite(want)
             want = np.where(is_finite, want, 0)
@@ -355,8 +359,8 @@ class Plan:
         return (f"off by {off:.3g}, largest {scale:.3g}", off) if off > share * scale else None
 
     def noise(self, model: ModelProto, feeds: Feeds, expected: Sequence[Any]) -> dict[str, float]:
-        """How far the outputs move if inputs, weights and inner values move by a few units in the
-        last place.
+        """How much the outputs change if inputs, weights and inner values change by a few units in
+        the last place.
         """
         moved = {value.name: 0.0 for value in model.graph.output}
         for seed in range(4):
@@ -372,7 +376,7 @@ class Plan:
     # -- what to report
 
     def guilty(self) -> str:
-        """The rewrite at fault, where the numbers differ or the result is invalid."""
+        """The rewrite at fault, if the numbers differ or the result is invalid."""
         try:
             model = self.raised
             count = self.optimized(model)[2].count
@@ -389,7 +393,7 @@ class Plan:
         return f"{place} (rewrite {number} of {count})"
 
     def smaller(self) -> ModelProto:
-        """A model with fewer outputs and nodes on which something is wrong, too."""
+        """A model with fewer outputs and nodes that also shows a fault."""
         return reduced(self.raised, lambda model: self.is_wrong(model))
 
     def is_wrong(self, model: ModelProto) -> bool:
@@ -405,8 +409,8 @@ class Plan:
 
 
 def run_in_filled_memory(model: ModelProto, feeds: Feeds, byte: int) -> list[Any]:
-    """What the model gives where all memory that it asks for is full of `byte`, as glibc can be
-    told to leave it.
+    """The outputs of a model if all its memory is filled with `byte` first. glibc has a setting for
+    that.
     """
     perturb = getattr(ctypes.CDLL(None), "mallopt", lambda *_: 0)
     try:
@@ -418,8 +422,8 @@ def run_in_filled_memory(model: ModelProto, feeds: Feeds, byte: int) -> list[Any
 
 
 def shared_bytes(model: ModelProto) -> int:
-    """How much larger the model would be if each node had constants of its own: passes may give it
-    some.
+    """How much larger the model would be if each node had its own constants. Passes may copy shared
+    constants.
     """
     users = Counter(name for node in all_nodes(model) for name in node.input)
     return sum(
@@ -439,8 +443,8 @@ def _off(want: np.ndarray, got: np.ndarray) -> float:
 
 
 def shaken(model: ModelProto, rng: np.random.Generator) -> ModelProto:
-    """The model with weights moved, and with each float that a node makes multiplied by almost
-    one.
+    """The model with slightly changed weights. Each float that a node computes is multiplied by a
+    number near 1.
     """
     copy = onnx.shape_inference.infer_shapes(model)
     for tensor in copy.graph.initializer:
@@ -490,7 +494,9 @@ def _shaken(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def reduced(
     model: ModelProto, is_wrong: Callable[[ModelProto], bool], tries: int = 400
 ) -> ModelProto:
-    """Leave out outputs, and turn what nodes make into inputs, as long as something is wrong."""
+    """Remove outputs, and replace computed values by inputs, as long as the model still shows a
+    fault.
+    """
     if not is_wrong(model):
         return model
     busy = True
@@ -508,8 +514,8 @@ def reduced(
 
 
 def _candidates(model: ModelProto) -> Iterator[ModelProto]:
-    """Models with one output, with what a node makes as an input, or with what it reads as the
-    output.
+    """Smaller models: with a single output, with the results of a node as inputs, or with an
+    operand as the output.
     """
     outputs = model.graph.output
     if len(outputs) > 1:
@@ -524,7 +530,7 @@ def _candidates(model: ModelProto) -> Iterator[ModelProto]:
 def _without_a_node(
     model: ModelProto, types: Mapping[str, onnx.ValueInfoProto]
 ) -> Iterator[ModelProto]:
-    """Models with what a node makes as inputs, the last node first."""
+    """Models in which the results of a node are inputs; the last node comes first."""
     ends = {value.name for value in model.graph.output}
     for index in reversed(range(len(model.graph.node))):
         results = {name: None for name in model.graph.node[index].output if name}
@@ -536,7 +542,7 @@ def _without_a_node(
 
 
 def _last_operands(model: ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -> list[str]:
-    """The values with a known type that the node of the output reads."""
+    """The operands, with known types, of the node that computes the output."""
     ends = {value.name for value in model.graph.output}
     last = [node for node in model.graph.node if ends & set(node.output)]
     return [name for node in last for name in node.input if name in types.keys() - ends]
@@ -551,7 +557,7 @@ def _with_output(model: ModelProto, output: onnx.ValueInfoProto) -> ModelProto:
 
 
 def _needed(model: ModelProto) -> ModelProto:
-    """Without the nodes, constants and inputs that no output needs."""
+    """The model without the nodes, constants and inputs that no output needs."""
     wanted = {value.name for value in model.graph.output}
     kept = []
     for node in reversed(model.graph.node):
@@ -580,8 +586,8 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def write_down(plan: Plan, complaint: str, guilty: str, path: Path) -> None:
-    """A finding: first as it is, then, from a process of its own that a broken model may kill, made
-    smaller.
+    """Write a finding: first the original model, and then a smaller one, in a separate process that
+    a broken model may crash.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(plan.model, path.with_suffix(".onnx"))
@@ -613,13 +619,13 @@ def report_of(plan: Plan, complaint: str, guilty: str, model: ModelProto) -> str
 
 
 def outcome(plan: Plan, folder: Path) -> Counter[str]:
-    """Run one plan, write down what is wrong, and count what happened."""
+    """Run one plan, write down the fault if there is one, and count the outcomes."""
     if not plan.glued.parts:
         return Counter()
     counts = Counter(models=1, nodes=len(plan.model.graph.node))
     try:
         _ = plan.raised
-    except fusionc.FusioncError:  # onnx knows no way
+    except fusionc.FusioncError:  # onnx cannot raise the opset
         counts["not raised"] += 1
         plan.target_opset = None
     complaint = plan.examine()
@@ -635,8 +641,8 @@ def outcome(plan: Plan, folder: Path) -> Counter[str]:
 
 
 def run_original(plan: Plan) -> None:
-    """What onnxruntime does with a model that nobody has touched, in memory of any content."""
-    with contextlib.suppress(Exception):  # whether the process survives it is the question
+    """Run the original model in onnxruntime, in memory with several contents."""
+    with contextlib.suppress(Exception):  # only a crash of the process matters
         runner = session(plan.raised)
         known = {value.name for value in runner.get_inputs()}
         for feeds in plan.all_feeds(plan.raised):
@@ -649,8 +655,8 @@ def run_original(plan: Plan) -> None:
 
 
 def kills_by_itself(plan: Plan) -> bool:
-    """Whether the original alone ends the process: perhaps only in some runs, as what lies in
-    memory decides.
+    """Whether the original crashes the process. This may happen only in some runs, depending on the
+    contents of uninitialized memory.
     """
     context = multiprocessing.get_context("fork")
     for _ in range(_LIVES):
@@ -665,10 +671,10 @@ def kills_by_itself(plan: Plan) -> bool:
 def outcomes(
     plan: Callable[[int], Plan], numbers: Sequence[int], folder: Path
 ) -> Iterator[Counter[str]]:
-    """The runs in processes of their own, as onnxruntime may die of one.
+    """The runs, in separate processes, because onnxruntime may crash.
 
-    A process tells first what it has glued together. Values of runs decide on that, and these may
-    hold what lay in memory, so that the same number can give another model.
+    A process first sends the model that it has built. The model depends on values of runs, which
+    may depend on uninitialized memory: the same number can give another model in another process.
     """
     context = multiprocessing.get_context("fork")
     left = list(numbers)
@@ -703,7 +709,7 @@ def outcomes(
 def death_of(
     plan: Callable[[int], Plan], number: int, glued: tuple[Glued, ModelProto] | None
 ) -> Counter[str]:
-    """What the death of a process counts as that has glued this together, or died while it did."""
+    """The outcome of a run whose process crashed, after it built this model or before."""
     is_ours = False
     if glued is not None:
         original = plan(number)
@@ -718,7 +724,7 @@ def death_of(
 
 
 def numbers_of(options: argparse.Namespace) -> Sequence[int]:
-    """The runs that are asked for."""
+    """The numbers of the requested runs."""
     return (
         range(options.first, options.first + options.runs)
         if options.only is None
@@ -727,7 +733,7 @@ def numbers_of(options: argparse.Namespace) -> Sequence[int]:
 
 
 def total_of(results: Iterable[Counter[str]], started: float) -> Counter[str]:
-    """The sum of all runs, which says how far it is."""
+    """The sum of all runs. Prints the progress."""
     total = Counter[str]()
     for done, counts in enumerate(results, 1):
         total += counts

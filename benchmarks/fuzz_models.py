@@ -1,9 +1,8 @@
-"""Larger models, glued together from the small ones on which the passes fire and from the sample
-models.
+"""Larger models, joined from the small models on which passes fire and from the sample models.
 
-A snippet takes its inputs from values that are there already: as they are where types and shapes
-fit, behind a few glue nodes where they do not, or from a new graph input. Some snippets go into the
-branches of an If, into the body of a Loop or into a function; some inner values become outputs.
+The inputs of a snippet come from existing values: directly if types and shapes fit, through a few
+additional nodes if they do not, or from a new graph input. Some snippets are placed in the branches
+of an If, in the body of a Loop or in a function. Some inner values become outputs.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ Dim = int | str
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 OPSETS = (18, 18, 18, 18, 20, 21, 22, 23, 13, 11, 9, 7)
 
-# Where an output jumps although the input hardly moves: a difference by rounding says nothing about
-# what follows.
+# Operators whose outputs jump if the inputs change slightly: after a difference by rounding,
+# nothing can be said about later values.
 _SHARP = {
     *(
         "ArgMax",
@@ -71,7 +70,7 @@ _SHARP = {
 
 @dataclass(frozen=True)
 class Snippet:
-    """A small model, and how it wants to be run."""
+    """A small model, and the conditions under which it runs."""
 
     name: str
     model: ModelProto
@@ -92,7 +91,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the model, and what it was in a first run."""
+    """A tensor of the model, and its elements in a first run."""
 
     name: str
     elem_type: int
@@ -102,7 +101,9 @@ class Value:
 
     @property
     def is_tame(self) -> bool:
-        """Neither so large or small that whatever follows it vanishes in rounding, nor infinite."""
+        """Whether all elements are finite, and neither so large nor so small that later values
+        would vanish in rounding.
+        """
         if self.array.dtype.kind != "f":
             return True
         largest = float(np.abs(self.array.astype(np.float64)).max(initial=0.0))
@@ -110,7 +111,9 @@ class Value:
 
 
 def snippets() -> dict[str, list[Snippet]]:
-    """Those of each pass, those that it must leave alone, and the sample models."""
+    """The snippets of each pass, including models that the pass must not change, and the sample
+    models.
+    """
     found: dict[str, list[Snippet]] = {}
     for pass_ in PASSES:
         fires = found.setdefault(pass_.name, [])
@@ -163,7 +166,7 @@ def _usable(model: ModelProto) -> bool:
 
 
 def _trains(node: onnx.NodeProto) -> bool:
-    """Random, or, in onnxruntime, written into the constants that it reads."""
+    """Whether a node is random, or, in onnxruntime, writes into its own constants."""
     if node.op_type == "BatchNormalization" and len(node.output) > 1:
         return True
     return any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
@@ -183,9 +186,10 @@ def _with_opset(model: ModelProto, opset: int) -> ModelProto:
 
 
 class Glued:
-    """A model that grows snippet by snippet. Whatever would make it invalid is taken back.
+    """A model that grows snippet by snippet. A snippet that would make it invalid is removed again.
 
-    `sharp_anywhere`: whether snippets with comparisons and the like may see computed floats.
+    `sharp_anywhere` says whether snippets with comparisons and similar operators may read computed
+    floats.
     """
 
     def __init__(self, rng: random.Random, opset: int, sharp_anywhere: bool) -> None:
@@ -208,9 +212,7 @@ class Glued:
             attachment.attach()
             onnx.checker.check_model(attachment.model, full_check=True)
             values = attachment.run()
-        except (
-            Exception
-        ):  # onnx and onnxruntime raise many types; the snippet does not fit, that is all
+        except Exception:  # of many types, if the snippet does not fit
             return False
         self.model = attachment.model
         self.sizes = attachment.sizes
@@ -222,7 +224,7 @@ class Glued:
         return True
 
     def finish(self) -> ModelProto:
-        """The model with its outputs: what nobody uses, some of the rest, some inner values."""
+        """The model with its outputs: all unused values, and some of the other values."""
         model = copy_of(self.model)
         rng = self.rng
         outputs = {value.name: value for value in model.graph.output}
@@ -232,7 +234,7 @@ class Glued:
         kept += rng.sample(inner, min(len(inner), rng.choice([0, 0, 1, 2])))
         model.graph.output.extend(kept)
         declared = [t for t in model.graph.initializer if t.data_type == TensorProto.FLOAT]
-        if declared and rng.random() < 0.1:  # the caller may override it
+        if declared and rng.random() < 0.1:  # the caller may override this initializer
             tensor = rng.choice(declared)
             model.graph.input.append(
                 helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
@@ -241,7 +243,7 @@ class Glued:
 
 
 def _inner_values(model: ModelProto, outputs: Set[str]) -> list[ValueInfoProto]:
-    """What nodes compute, as far as its shape is known, except the outputs."""
+    """Computed values with known shapes, except the outputs."""
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     computed = {name for node in model.graph.node for name in node.output if name}
     return [
@@ -252,7 +254,7 @@ def _inner_values(model: ModelProto, outputs: Set[str]) -> list[ValueInfoProto]:
 
 
 class _Attachment:
-    """One snippet on its way into a copy of the model."""
+    """One snippet that is added to a copy of the model."""
 
     def __init__(self, glued: Glued, snippet: Snippet, prefix: str) -> None:
         self.glued = glued
@@ -289,7 +291,7 @@ class _Attachment:
         )
 
     def run(self) -> list[Value]:
-        """Run it once, to know what the values look like."""
+        """Run the snippet once, to record its values."""
         feeds = make_feeds(self.model, {"": 2, **self.sizes}, 0)
         runner = session(self.model)
         names = [output.name for output in self.model.graph.output]
@@ -309,7 +311,7 @@ class _Attachment:
         return values
 
     def variant(self, part: ModelProto) -> ModelProto:
-        """The snippet as it is, or inside something."""
+        """The snippet itself, or the snippet inside an If, a Loop or a function."""
         chance = self.rng.random()
         if self.rng.random() < 0.2:
             part = constants_as_nodes(part)
@@ -348,7 +350,7 @@ class _Attachment:
         return self.fresh(elem_type, dims)
 
     def visible(self, elem_type: int, is_free: bool) -> list[Value]:
-        """The values that an input of this type may read, or be computed from."""
+        """The values that an input of this type may read, directly or after a conversion."""
         return [
             v
             for v in self.glued.values
@@ -357,12 +359,12 @@ class _Attachment:
 
     def is_free(self) -> bool:
         """Whether the snippet may read computed floats."""
-        # float16 is rounded as onnxruntime likes
+        # onnxruntime may round float16 between any two nodes
         has_halves = any(v.elem_type == TensorProto.FLOAT16 for v in self.glued.values)
         return (self.glued.sharp_anywhere and not has_halves) or not self.snippet.is_sharp
 
     def chosen(self, fitting: Sequence[Value], dims: Sequence[Dim], is_free: bool) -> str:
-        """One of the values that fit as they are, mostly a computed one."""
+        """A random value among those that fit directly, usually a computed one."""
         computed = [v for v in fitting if not v.is_input]
         value = self.rng.choice(computed if computed and self.rng.random() < 0.8 else fitting)
         self.binding.update(self.unified(dims, value.dims) or {})
@@ -373,7 +375,7 @@ class _Attachment:
         return value.elem_type == elem_type and self.unified(dims, value.dims) is not None
 
     def unified(self, wanted: Sequence[Dim], given: Sequence[Dim]) -> dict[str, Dim] | None:
-        """What the symbols of an input must be for this shape to fit; None where it does not."""
+        """The values of an input's symbols for which this shape fits. None if it does not fit."""
         if len(wanted) != len(given):
             return None
         binding = dict(self.binding)
@@ -391,9 +393,7 @@ class _Attachment:
         return binding
 
     def fresh(self, elem_type: int, dims: Sequence[Dim]) -> str:
-        """A new graph input. Symbols without a size of their own are mostly those of other inputs,
-        too.
-        """
+        """A new graph input. Most of its free symbols are also symbols of other inputs."""
         name = self.name("in")
         for dim in dims:
             if not isinstance(dim, str) or not dim or dim in self.binding:
@@ -409,7 +409,7 @@ class _Attachment:
         return name
 
     def decorated(self, value: Value) -> str:
-        """The value behind operators that keep its type and shape."""
+        """The value after operators that keep its type and shape."""
         one = np.ones((), value.array.dtype)
         perm = list(range(len(value.dims)))[::-1]
         ways: list[Callable[[str], str]] = [
@@ -434,7 +434,7 @@ class _Attachment:
         return self.rng.choice(ways)(value.name)
 
     def fitted(self, value: Value, elem_type: int, dims: Sequence[Dim]) -> str:
-        """A value of another type or shape, made to fit."""
+        """A value of another type or shape, converted so that it fits."""
         x = (
             value.name
             if value.elem_type == elem_type
@@ -457,7 +457,7 @@ class _Attachment:
         )
 
     def fitting_order(self, value: Value, dims: Sequence[Dim]) -> list[int] | None:
-        """The order of the axes of a value, other than its own, in which its shape fits."""
+        """A permutation of a value's axes, other than the identity, with which its shape fits."""
         if not len(dims) == len(value.dims) < 5:
             return None
         for order in list(itertools.permutations(range(len(value.dims))))[1:]:
@@ -502,7 +502,7 @@ class _Attachment:
             self.bind(value)
 
     def bind(self, value: ValueInfoProto) -> None:
-        """Replace the symbols of a shape by what they are bound to."""
+        """Replace the symbols of a shape by their values."""
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param:
                 bound = self.binding.setdefault(dim.dim_param, f"{self.prefix}{dim.dim_param}")
@@ -528,8 +528,8 @@ def dims_of(value: ValueInfoProto) -> list[Dim]:
 
 
 def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
-    """The whole graph as the body of a Loop: one value is carried on where it can be, all others
-    are stacked.
+    """The whole graph as the body of a Loop. One value is carried to the next iteration if
+    possible, and all others are stacked.
     """
     result = copy_of(model)
     graph = result.graph
@@ -557,8 +557,8 @@ def _loop_body(
     carried: Sequence[tuple[ValueInfoProto, ValueInfoProto]],
     stacked: Sequence[ValueInfoProto],
 ) -> GraphProto:
-    """The graph as the body of a Loop that carries at most one input on as an output, and stacks
-    others.
+    """The graph as the body of a Loop. At most one input is carried on as an output; other outputs
+    are stacked.
     """
     body = GraphProto(name="body")
     body.node.extend(graph.node)
@@ -580,7 +580,7 @@ def _loop_body(
 
 
 def _rename_results(body: GraphProto) -> None:
-    """Give what the nodes of a body compute names of its own."""
+    """Give the results of the nodes of a body new names."""
     renamed = {name: f"{name}_inside" for node in body.node for name in node.output if name}
     for node in body.node:
         for old, new in renamed.items():
@@ -591,7 +591,7 @@ def _rename_results(body: GraphProto) -> None:
 
 
 def _replace(node: onnx.NodeProto, old: str, new: str) -> None:
-    """Let a node, and the nodes in its subgraphs, read another value."""
+    """Replace a value in the inputs of a node and of the nodes in its subgraphs."""
     node.input[:] = [new if name == old else name for name in node.input]
     for attribute in node.attribute:
         for inner in attribute.g.node:
@@ -602,7 +602,7 @@ def _replace(node: onnx.NodeProto, old: str, new: str) -> None:
 
 
 def generated(rng: random.Random, stock: dict[str, list[Snippet]], sharp_anywhere: bool) -> Glued:
-    """A model of three to nine snippets, each of any pass with the same chance."""
+    """A model of three to nine snippets. All passes have the same chance."""
     glued = Glued(rng, rng.choice(OPSETS), sharp_anywhere)
     wanted = rng.randint(3, 9)
     for snippet in itertools.islice(_drawn(rng, stock, glued.opset), 6 * wanted):

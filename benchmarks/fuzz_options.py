@@ -1,5 +1,5 @@
-"""What the fuzzers of generated kernels are asked for: how many random cases, of which seed, one of
-them, sanitized.
+"""The options of the fuzzers of generated kernels: the number of random cases, the seed, a single
+case, sanitizers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FuzzOptions:
-    """The options of a run; `numbers` are those of the cases of the seed."""
+    """The options of a run. `numbers` are the numbers of the cases."""
 
     seed: int
     numbers: list[int]

@@ -1,19 +1,19 @@
-"""Random chains over grids: integers, numbers made of them, and what rounds these again, on all
-inputs of 8 bits.
+"""Run random chains of operators on grids (integers, numbers computed from integers, and operators
+that round these again), on all inputs of 8 bits.
 
-    python benchmarks/grid_chains.py --runs 2000           default conversions, with their
-    verification
-    python benchmarks/grid_chains.py --runs 2000 --fast    the default passes alone, in this process
-    python benchmarks/grid_chains.py --only 123            number 123 alone
+    python benchmarks/grid_chains.py --runs 2000           default conversions with verification
+    python benchmarks/grid_chains.py --runs 2000 --fast    only the default passes, in this process
+    python benchmarks/grid_chains.py --only 123            only number 123
 
-Each model takes one or two inputs of 8 bits to floating-point numbers (Cast, DequantizeLinear),
-computes with these (Mul, Add, Div, Clip, Pow …), rounds them (Round, Floor, Cast, QuantizeLinear, a
-comparison, ArgMax …), and may go on from there. Constants are those of real models: steps, 255,
-1/6. Both inputs together are all pairs of a value and one of sixteen.
+Each model converts one or two inputs of 8 bits to floating-point numbers (Cast, DequantizeLinear),
+computes with these (Mul, Add, Div, Clip, Pow …), rounds the results (Round, Floor, Cast,
+QuantizeLinear, a comparison, ArgMax …), and sometimes continues from there. The constants are
+typical of real models: steps, 255, 1/6. With two inputs, all values of one are paired with sixteen
+values of the other.
 
-A run is right if the conversion ends with 0 and the original and the result, each in onnxruntime
-with its optimizers off, give the same integers, and the same numbers up to the rounding of what
-follows the last grid. Findings are written to build/grid_chains. Exit code 1 if there are any.
+A run is right if the conversion has exit code 0, and if the original and the result give the same
+integers in onnxruntime with its optimizers off. Floats after the last grid may differ by rounding.
+Findings are written to build/grid_chains. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ TYPES = {
     TensorProto.DOUBLE: np.float64,
     TensorProto.FLOAT16: np.float16,
 }
-# of the largest element
+# a share of the largest element
 _ELSEWHERE = {TensorProto.FLOAT: 2e-6, TensorProto.DOUBLE: 1e-13, TensorProto.FLOAT16: 4e-3}
 
 
@@ -114,7 +114,7 @@ class Chain:
         return name
 
     def number(self) -> str:
-        """A constant: one number, or one for each column or row."""
+        """A constant: a single number, or one number for each column or row."""
         rng = self.rng
         sign = -1 if rng.random() < 0.2 else 1
         if rng.random() < 0.8:
@@ -128,7 +128,7 @@ class Chain:
 
 
 def chain(seed: int, number: int) -> ModelProto:
-    """The model of that number: the same for the same seed."""
+    """The model with this number. The same seed always gives the same model."""
     rng = random.Random(f"{seed} {number}")
     while True:
         model = drawn(rng)
@@ -173,7 +173,7 @@ def drawn(rng: random.Random) -> ModelProto:
 
 
 def enter(made: Chain, x: str, kind: int) -> str:
-    """Integers of 8 bits as floating-point numbers."""
+    """8-bit integers as floating-point numbers."""
     rng = made.rng
     if made.kind == TensorProto.FLOAT and rng.random() < 0.5:
         zero = made.const(
@@ -202,7 +202,7 @@ _TWO = ("Add", "Sub", "Max", "Min", *("Mul", "Div") * 3)
 
 
 def compute(made: Chain, x: str, z: str) -> str:
-    """One step between grids, mostly arithmetic with constants."""
+    """One step between two grids, usually arithmetic with constants."""
     rng = made.rng
     draw = rng.random()
     if draw < 0.65:
@@ -296,7 +296,7 @@ _SHAPED: tuple[Callable[[Chain, str], str], ...] = (
     *(_clip, _clip, _power, _root, _inverse, _turned, _reshaped),
     *(_chosen, _hard_sigmoid, _sigmoid, _gelu, _mean, _normalized),
 )
-Grid = tuple[str, bool]  # what is rounded, and whether that ends the chain
+Grid = tuple[str, bool]  # the rounded value, and whether it ends the chain
 
 
 def _rounded(made: Chain, x: str) -> Grid:
@@ -304,7 +304,9 @@ def _rounded(made: Chain, x: str) -> Grid:
 
 
 def _cast(made: Chain, x: str) -> Grid:
-    """Within the range of the integers: beyond it a Cast is what the processor makes of it."""
+    """A Cast to integers, within their range. Outside of the range, the result depends on the
+    processor.
+    """
     inside = made.add("Clip", x, made.const(-100), made.const(100))
     kind = made.rng.choice([TensorProto.INT8, TensorProto.INT32, TensorProto.INT64])
     finite = made.add("Where", made.add("IsNaN", x), made.const(0), inside)
@@ -354,8 +356,8 @@ GRIDS: tuple[Callable[[Chain, str], Grid], ...] = (
 
 
 def feeds_of(model: ModelProto) -> list[dict[str, Array]]:
-    """All values of 8 bits for each input, and for two inputs all values of one beside sixteen of
-    the other.
+    """All 8-bit values for each input. With two inputs, all values of one are paired with sixteen
+    values of the other.
     """
     kinds = [INTEGERS[value.type.tensor_type.elem_type] for value in model.graph.input]
     every = np.arange(256, dtype=np.uint8).reshape(SHAPE)
@@ -381,7 +383,7 @@ def session(model: ModelProto) -> onnxruntime.InferenceSession:
 
 
 def difference(model: ModelProto, result: ModelProto) -> str:
-    """What differs; "" for nothing."""
+    """How the outputs of two models differ. "" if they do not."""
     before = session(model)
     after = session(result)
     for feeds in feeds_of(model):
@@ -409,13 +411,13 @@ _AFTER_GRIDS = {"Round", "Floor", "Ceil", "Sign", "Cast", "DequantizeLinear"}
 
 
 def is_on_grid(model: ModelProto, output: str) -> bool:
-    """Whether an output is what a grid made, with at most a DequantizeLinear behind."""
+    """Whether a rounding operator computes an output, perhaps before a DequantizeLinear."""
     makers = {name: node for node in model.graph.node for name in node.output}
     return makers[makers[output].input[0]].op_type in _AFTER_GRIDS
 
 
 def optimized(model: ModelProto) -> tuple[ModelProto, Counter[str]]:
-    """What the default passes make of a model, in this process."""
+    """The model after the default passes, in this process."""
     copy = ModelProto()
     copy.CopyFrom(model)
     graph = typed_model(copy, "", "onnxruntime-cpu")
@@ -426,9 +428,7 @@ def optimized(model: ModelProto) -> tuple[ModelProto, Counter[str]]:
 
 
 def converted(model: ModelProto) -> ModelProto:
-    """What a default conversion writes. Raises FusioncError where it ends with another exit code
-    than 0.
-    """
+    """The result of a default conversion. Raises FusioncError if its exit code is not 0."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "in.onnx"
         target = Path(folder) / "out.onnx"
@@ -438,7 +438,7 @@ def converted(model: ModelProto) -> ModelProto:
 
 
 def finding(model: ModelProto, is_fast: bool) -> str:
-    """What is wrong with the conversion of a model; "" for nothing."""
+    """The fault of the conversion of a model. "" if there is none."""
     try:
         result = optimized(model)[0] if is_fast else converted(model)
     except fusionc.FusioncError as error:

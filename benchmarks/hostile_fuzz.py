@@ -1,19 +1,19 @@
-"""Damage models, switch files and options at random, convert, and see whether the answer is what it
-has to be.
+"""Damage models, switch files and options at random, convert, and check that fusionc answers
+correctly.
 
-    python benchmarks/hostile_fuzz.py --runs 20000 --seed 0         twenty thousand, in two
-    processes
-    python benchmarks/hostile_fuzz.py --seed 0 --only 123           run 123 of these alone, with
-    what it printed
-    python benchmarks/hostile_fuzz.py --more FOLDER                 with the small models of a
-    folder, too
+    python benchmarks/hostile_fuzz.py --runs 20000 --seed 0         twenty thousand runs, in two
+                                                                    processes
+    python benchmarks/hostile_fuzz.py --seed 0 --only 123           only run 123 of these, with its
+                                                                    output
+    python benchmarks/hostile_fuzz.py --more FOLDER                 also with the small models of a
+                                                                    folder
 
 The models are those of sample_models/ and of the tests. Bytes are flipped, cut, repeated, and
-replaced by those of another model; names are exchanged. A run is right if it ends in time with exit
-code 0, 1 or 2; with 0 it has verified its result, with the others it prints one block that calls
-nothing a defect, and leaves the folder as it was. A process that dies is a finding, and so is a
-result that differs, unless the model differs from itself: damaged ones may read memory that nobody
-wrote. Exit code 1 if there are any.
+replaced by bytes of another model; names are exchanged. A run is right if it ends in time with exit
+code 0, 1 or 2. With exit code 0 it has verified its result. With the others it prints one block of
+text that does not mention a defect, and leaves the folder unchanged. A process that crashes is a
+finding. A wrong result is a finding, too, unless the model gives different results in two runs,
+because damaged models may read uninitialized memory. Exit code 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from hostile_case import Case, assert_outcome, contents  # noqa: E402
 
 from fusionc.cli import main as fusionc  # noqa: E402
 
-_SECONDS = 180  # for one run; a step of onnxruntime has 5
-_CHUNK = 1000  # runs of one process
-_MEMORY = 8 << 30  # bytes of addresses
+_SECONDS = 180  # for one run; a step of onnxruntime has a limit of 5 seconds
+_CHUNK = 1000  # runs in one process
+_MEMORY = 8 << 30  # bytes of address space
 _LARGEST_MODEL = 100_000  # bytes
 _NAMES = re.compile(rb"[\x20-\x7e]{1,40}")
 _NUMBERS = (0, 1, 2, 3, 4, 7, 9, 10, 16, 99, -1, -2, 1 << 20, 1 << 31, 1 << 62, -(1 << 63))
-_WAYS: tuple[list[str], ...] = (  # of converting a damaged model
+_WAYS: tuple[list[str], ...] = (  # ways to convert a damaged model
     [],
     [],
     ["--no-verify"],
@@ -131,7 +131,7 @@ def _exchange_names(data: bytearray, rng: random.Random, at: int, length: int) -
 
 
 def damaged(data: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
-    """The bytes with one to four things done to them."""
+    """The bytes after one to four random changes."""
 
     def transplant(data: bytearray, rng: random.Random, at: int, length: int) -> None:
         other = rng.choice(others)
@@ -151,7 +151,7 @@ def damaged(data: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
 
 
 def twisted(data: bytes, rng: random.Random) -> bytes:
-    """The model with one to three fields that say something else: it stays readable."""
+    """The model with one to three fields changed. It can still be parsed."""
     model = ModelProto.FromString(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         messages: list[Message] = [model]
@@ -165,7 +165,7 @@ def twisted(data: bytes, rng: random.Random) -> bytes:
         message = rng.choice(messages)
         present = [field for field, _ in message.ListFields()]
         field = rng.choice([*present, *present, *message.DESCRIPTOR.fields])
-        # what does not go is not done
+        # impossible changes are skipped
         with contextlib.suppress(ValueError, TypeError, IndexError, AttributeError):
             _change(message, field, texts, rng)
     return bytes(model.SerializeToString())
@@ -189,7 +189,7 @@ def _change(
 
 
 def _other_value(field: FieldDescriptor, texts: Sequence[str], rng: random.Random) -> Any:
-    """A value that a field may have; any number for a message."""
+    """A random value that is valid for a field; any number for a message."""
     number = rng.choice(_NUMBERS)
     if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
         return rng.choice((0.0, -1.0, float("nan"), float("inf"), 1e38))
@@ -203,7 +203,9 @@ def _other_value(field: FieldDescriptor, texts: Sequence[str], rng: random.Rando
 
 
 def _change_repeated(value: Any, what: int, new: Any, rng: random.Random) -> None:
-    """Delete, add or replace one of several values. Messages are copied: `new` is None."""
+    """Delete, add or replace one of several values. If `new` is None, the values are messages,
+    which are copied.
+    """
     if what == 1 and value:
         del value[rng.randrange(len(value))]
     elif new is None:
@@ -217,7 +219,7 @@ def _change_repeated(value: Any, what: int, new: Any, rng: random.Random) -> Non
 
 
 def spoilt(text: str, rng: random.Random) -> str:
-    """The text of an option with another character here and there."""
+    """The text of an option with a few characters changed."""
     result = list(text)
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(result) + 1)
@@ -244,9 +246,7 @@ def spoilt(text: str, rng: random.Random) -> str:
 
 
 def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple[str, str]:
-    """What became of one run: the kind of the outcome, and what is wrong with it, if anything
-    is.
-    """
+    """The kind of outcome of a run, and a description of the fault. Empty if there is none."""
     rng = random.Random(f"{seed} {number}")
     kind, words = _hostile_command(folder, more, rng)
     before = contents(folder)
@@ -271,7 +271,7 @@ def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple
 
 
 def _hostile_command(folder: Path, more: Path | None, rng: random.Random) -> tuple[str, list[str]]:
-    """Write the files of a run; what is hostile in it, and the words of the command."""
+    """Write the files of a run. Return a description of the damage, and the command's words."""
     stock = models(more)
     kind = rng.choice(("model", "model", "model", "model", "model", "model", "switches", "options"))
     data = rng.choice(stock)
@@ -301,7 +301,7 @@ def _differs_from_itself() -> bool:
 
 
 def one(seed: int, number: int, more: Path | None = None) -> tuple[str, str]:
-    """A run in a folder of its own."""
+    """One run in a folder of its own."""
     back = Path.cwd()
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent, "folder")
@@ -327,8 +327,8 @@ def _work(end: Any, seed: int, numbers: Sequence[int], more: Path | None) -> Non
 
 
 def results(seed: int, numbers: Sequence[int], more: Path | None) -> Iterator[tuple[int, str, str]]:
-    """Number, outcome and complaint of each run. A process that dies or hangs is a finding; a new
-    one goes on.
+    """The number, outcome and complaint of each run. A process that crashes or hangs is a finding,
+    and a new process continues.
     """
     context = multiprocessing.get_context("fork")
     left = list(numbers)

@@ -1,13 +1,13 @@
-"""What fusionc.optimize makes of the models of a shared folder, beside the command, and with fixed
-sizes.
+"""Compare fusionc.optimize with the command line on the models of a shared folder, and optimize
+dynamic models with fixed sizes.
 
     python benchmarks/in_memory.py ../shared
     python benchmarks/in_memory.py ../shared --only bert
 
-Each model is converted by the command line's own function and by fusionc.optimize from ten threads,
-without verification: their bytes must be equal. An export with dynamic dimensions of which there is
-a static one (unet-dyn-b and unet-dyn-s) is optimized once more with the static one's sizes: it may
-not have more nodes. Exit code 1 otherwise.
+Each model is converted by the command line's own function, and by fusionc.optimize from ten
+threads, without verification. The bytes must be equal. Some exports with dynamic dimensions have a
+static counterpart (unet-dyn-b and unet-dyn-s). They are optimized once more with the sizes of the
+counterpart, and may not have more nodes than it. Otherwise the exit code is 1.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ THREADS = 10
 
 
 def by_command(path: Path, folder: Path) -> str:
-    """Where the command's result is, whose bytes count."""
+    """Convert with the command, and return the path of the result."""
     output = folder / f"{path.stem}-command.onnx"
     fusionc.convert(path, output=output, verify=False, log="null", export_compile_stat=0)
     return output.name
 
 
 def nodes_with_sizes_of(static: Path, dynamic: Path) -> tuple[int, int]:
-    """Nodes after the dynamic export got the static one's sizes, and those after the static one."""
+    """The number of nodes of the dynamic export with the sizes of the static one, and the number of
+    nodes of the static one.
+    """
     inputs = onnx.load(static, load_external_data=False).graph.input
     sizes = {
         value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
@@ -65,11 +67,10 @@ def main() -> int:
 
 
 def count_other_bytes(models: Sequence[Path], folder: Path, console: Console) -> int:
-    """How many results in memory, made by many threads, have other bytes than the command's."""
+    """The number of results in memory, made by many threads, that differ from the command's."""
     expected = [by_command(path, folder) for path in models]
     wrong = 0
-    # A model whose weights lie in a file keeps them there beside the command's; in memory all
-    # of it is one.
+    # The command leaves weights in a separate file. In memory the model must contain all weights.
     with ThreadPoolExecutor(THREADS) as threads:
         results = threads.map(
             lambda path: fusionc.optimize(path, verify=False)[0].SerializeToString(), models
@@ -86,7 +87,9 @@ def count_other_bytes(models: Sequence[Path], folder: Path, console: Console) ->
 
 
 def count_larger(models: Sequence[Path], console: Console) -> int:
-    """How many dynamic models with the sizes of a static one have more nodes than that."""
+    """The number of dynamic models that have more nodes than their static counterparts with the
+    same sizes.
+    """
     named = {path.stem: path for path in models}
     wrong = 0
     for stem, path in named.items():

@@ -1,10 +1,10 @@
-"""Run times of several forms of one model: in turn in one process, several fresh processes, on the
-same inputs.
+"""Measure the run times of several forms of one model: in turn in one process, in several fresh
+processes, on the same inputs.
 
-Other users of a machine may slow it down by half for a second or for a minute, all forms alike. So
-each round of runs counts for how long its forms took beside one another: A/A of 25 processes on
-such a machine is then off by 1.1 % (root mean square, at most 2.7), where medians of each form's
-own times were off by 4.2 (at most 27).
+Other users of a machine may slow it down by half for a second or a minute, for all forms alike.
+Therefore the times of a round are compared only with each other. For two equal forms in 25
+processes on such a machine, the ratio was then off by 1.1 % (root mean square, at most 2.7 %),
+while the ratio of medians was off by 4.2 % (at most 27 %).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-KERNELS = "-kernels"  # how the name of a model ends that has kernels beside it
-OPENVINO = "openvino"  # forms that run there, not in onnxruntime, begin with this
-# by form, the precision that OpenVINO is asked for; "" leaves it to OpenVINO
+KERNELS = "-kernels"  # the end of the name of a model with kernels next to it
+OPENVINO = "openvino"  # forms whose names begin with this run in OpenVINO instead of onnxruntime
+# the precision that OpenVINO should use, by form; "" lets OpenVINO choose
 PRECISIONS = {OPENVINO: "f32", "openvino_own": "", "openvino_bf16": "bf16"}
 Times = dict[str, float]  # form of the model -> usual run time in seconds
 Run = Callable[[dict[str, Any]], object]
@@ -35,13 +35,13 @@ def in_fresh_processes(
     processes: int,
     one_thread: bool = False,
 ) -> list[Times]:
-    """Measure each form for so many seconds in each process, on the inputs in an .npz file.
+    """Measure each form for this many seconds in each process, on the inputs in an .npz file.
 
-    Sessions have onnxruntime's default level, and are made in another order in each process. Their
-    threads spin as they do by default while a run goes on, and not between two runs, where they
-    would take time from the other sessions. With one thread it is processor time that is measured,
-    which says nearly the same on a machine that does other things, too. The forms of PRECISIONS run
-    in OpenVINO, as it is for the least latency.
+    Sessions have onnxruntime's default optimization level, and are created in another order in each
+    process. Their threads spin during a run, as they do by default, but not between two runs,
+    because that would take time from the other sessions. With one thread, processor time is
+    measured instead of elapsed time: other work on the machine changes it only a little. The forms
+    in PRECISIONS run in OpenVINO, configured for the least latency.
     """
     found = []
     for seed in range(processes):
@@ -114,8 +114,8 @@ def _measure(
 
 
 def usual_times(times: Mapping[str, Sequence[float]]) -> Times:
-    """How long each form usually takes, from times of the same rounds: its median share of a round
-    times the median round, both by geometric means over forms.
+    """The usual time of each form, from times of the same rounds: the median of its shares of the
+    rounds, times the median round. The size of a round is the geometric mean over the forms.
     """
     rounds = [statistics.geometric_mean(one) for one in zip(*times.values(), strict=True)]
     usual = statistics.median(rounds)

@@ -1,5 +1,5 @@
-"""What a benchmark has measured, a line for each row: an interrupted run goes on from there, if it
-measures alike.
+"""The journal of a benchmark, with a line for each row. An interrupted run continues from there if
+it measures in the same way.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _CODE = Path(__file__).parents[1] / "fusionc"
 
 
 def known(file: Path | None, measured: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows that were measured in this way: of this code, on this day and machine, for as long,
-    and so on.
+    """The rows that were measured in this way: with this code, on this day and machine, for the
+    same time, and so on.
     """
     wanted = {**measured, "code": _code()}
     for text in file.read_text().splitlines() if file is not None and file.is_file() else []:
-        with suppress(ValueError):  # of a line that was being written when a run ended
+        with suppress(ValueError):  # the last line is incomplete if a run was interrupted
             line = json.loads(text)
             if line["measured"] == wanted:
                 yield line["row"]
 
 
 def keep(file: Path | None, measured: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-    """Add a row, which is no failure: that is tried again."""
+    """Add a row. Failures are not added, because they are tried again."""
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         is_whole = not file.is_file() or file.read_bytes()[-1:] in (b"", b"\n")
@@ -39,6 +39,6 @@ def keep(file: Path | None, measured: Mapping[str, Any], row: Mapping[str, Any])
 
 @cache
 def _code() -> str:
-    """A hash of what is measured: the sources of fusionc beside the benchmarks."""
+    """A hash of everything that is measured: the sources of fusionc and of the benchmarks."""
     files = sorted(file for file in _CODE.rglob("*") if file.suffix in (".py", ".h", ".c"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

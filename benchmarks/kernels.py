@@ -1,12 +1,12 @@
-"""How fast generated kernels are: each against the same operators in onnxruntime at its default
-level.
+"""Measure how fast generated kernels are, compared with the same operators in onnxruntime at its
+default level.
 
     python benchmarks/kernels.py               every case
-    python benchmarks/kernels.py chain rotary  those whose name contains one of the words
+    python benchmarks/kernels.py chain rotary  cases whose name contains one of the words
 
 Two sessions run in turn in one process and on one thread pool: the plain model and the kernel.
-Before that, the plain model and the plain model again: the second column is how much two equal
-sessions differ. A third session beside the two would take cache from both.
+Before that, the plain model runs in turn with itself: the second column shows how much two equal
+sessions differ. The pairs are separate, because a third session would take space in the cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from areas import area_of, differences, kernel_model, plain_model, random_array
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.library.build_library import build
 
-_SECONDS = 0.8  # of each pair of sessions
+_SECONDS = 0.8  # for each pair of sessions
 _THREADS = 2
 
 _CHEAP = """g (float[N] x, float[N] y) => (float[N] z) <float h = {0.5}, float q = {0.25}> {
@@ -57,7 +57,7 @@ _ROTARY = """g (float[B,H,S,64] x, float[S,64] c, float[S,64] n) => (float[B,H,S
     xc = Mul(x, c) rn = Mul(r, n) z = Add(xc, rn)
 }"""
 
-# name → text, sizes of the symbols, opset
+# by name: text, sizes of the symbols, opset
 CASES: dict[str, tuple[str, dict[str, int], int]] = {
     "cheap chain, 1,000,000": (_CHEAP, {"N": 1_000_000}, 17),
     "cheap chain, 1,000": (_CHEAP, {"N": 1_000}, 17),
@@ -102,8 +102,8 @@ def main(words: list[str]) -> None:
 
 
 def measured(area: Area, sizes: dict[str, int], library: Path | None) -> tuple[float, float, float]:
-    """Seconds of the plain model, seconds of the kernel, and how much longer the plain model takes
-    than itself.
+    """The seconds of the plain model, the seconds of the kernel, and the ratio of two sessions of
+    the plain model.
     """
     rng = np.random.default_rng(0)
     feeds = {}
@@ -133,7 +133,7 @@ def _bound(
 
 
 def _interleaved(*bound: tuple[ort.InferenceSession, ort.IOBinding]) -> tuple[float, ...]:
-    """Seconds of each; the first quartile, for others may use the machine, too."""
+    """The seconds of each session: the first quartile, because other processes may use the machine."""
     rng = np.random.default_rng(0)
     times: list[list[float]] = [[] for _ in bound]
     end = time.perf_counter() + _SECONDS

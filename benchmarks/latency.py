@@ -1,16 +1,17 @@
-"""How long models run before and after, in onnxruntime at its default level, on the models of a
-shared folder.
+"""Measure run times before and after a conversion, in onnxruntime at its default level, on the
+models of a shared folder.
 
     python benchmarks/latency.py ../shared                   the default switches
     python benchmarks/latency.py ../shared --portable        GraphFusion only
     python benchmarks/latency.py ../shared --only bert --seconds 4 --processes 5
 
-For each model and in each of several fresh processes: the original, the original once more (the A/A
-pair shows the noise) and the result, in sessions made in shuffled order and run in turn. A ratio is
-one of medians; what is shown is the median over the processes, and their lowest and highest. "same"
-stands where onnxruntime, when it has optimized both at its default level, runs the same operators
-with the same attributes on weights of the same shapes: then a ratio is noise. Exit code 1 if
-another model is slower than 1.02 beyond what its A/A pair differs by.
+In each of several fresh processes there are three sessions of each model: the original, the
+original again (this A/A pair shows the noise), and the result. They are created in random order and
+run in turn. A ratio is a ratio of medians. The table shows the median ratio over the processes, and
+the lowest and highest one. "same" means that onnxruntime runs the same operators, with the same
+attributes and weights of the same shapes, after optimizing both models at its default level: the
+ratio is then only noise. Exit code 1 if another model is slower than 1.02 by more than the
+difference of its A/A pair.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LIMIT = 1.02
 
 
 def inputs_of(shared: Path, name: str) -> dict[str, Any]:
-    """What the shared folder feeds this model."""
+    """The inputs of this model from the shared folder."""
     sys.path.insert(0, f"{shared}/models")
     from inputs import make_feeds
 
@@ -76,12 +77,12 @@ def main() -> int:
 
 @dataclass
 class Row:
-    """The run time of a model."""
+    """The run times of a model."""
 
     milliseconds: float  # of the original
-    ratios: list[float]  # of the result to the original, in each process
+    ratios: list[float]  # result / original, in each process
     noise: float  # the ratio of the A/A pair
-    is_same: bool  # onnxruntime runs the same operators
+    is_same: bool  # whether onnxruntime runs the same operators
 
     @property
     def median(self) -> float:

@@ -1,26 +1,26 @@
-"""How long onnxruntime takes to load a model, and how much memory: the original, the result, its
-ready form.
+"""Measure the time and memory that onnxruntime needs to load a model: the original, the result and
+its ready form.
 
-    python benchmarks/load.py                       models of 500 MB and more, which it makes itself
-    python benchmarks/load.py --only conv --cold    the files are read from the disk, not from its
-    cache
-    python benchmarks/load.py --only large          2.3 GB, beyond what one file of protobuf can
-    hold
-    python benchmarks/load.py --megabytes 50        smaller ones, to try it
+    python benchmarks/load.py                       models of 500 MB and more, made by this program
+    python benchmarks/load.py --only conv --cold    read the files from the disk, not from its cache
+    python benchmarks/load.py --only large          2.3 GB, more than one protobuf file can hold
+    python benchmarks/load.py --megabytes 50        smaller models, for a trial
 
-Each is loaded in fresh processes, original, result and ready form in turn; medians are shown. The
-time is that of making a session, for the ready form with the import of what `fusionc.session`
-needs; peak memory is that of the whole process (its ru_maxrss: 45 MB are Python and onnxruntime),
-"loaded" when the session is there, "run" after a first run. Pages of mapped files count there as
-soon as they are touched; "own" is what the process then has without them, which it shares with
-nobody and the system cannot drop. For the run times, result and ready form are in one process, in
-turn, one or the other first: the median over processes of a ratio of medians. Their outputs have to
-be equal to the last bit. "in a file" are models that have their weights in a file beside them
-already, from where onnxruntime maps them.
+Original, result and ready form are loaded in turn in fresh processes, and medians are shown. The
+time is the time to create a session. For the ready form it includes the import of modules that
+`fusionc.session` needs. Peak memory is that of the whole process (its ru_maxrss; Python and
+onnxruntime take 45 MB): "loaded" after the session is created, "run" after a first run. It includes
+touched pages of mapped files. "own" is the memory without these pages, which the process does not
+share and the system cannot drop.
 
-Exit code 1 where the ready form takes more than 0.6 of the original's time or memory to load, runs
-more than 1.02 times as long as the result, or gives other bits. Nothing large is imported here: a
-process starts with the peak of the one that starts it.
+For run times, result and ready form run in turn in one process, which begins with either of them:
+the ratio is the median over processes of a ratio of medians. Their outputs must be equal bit for
+bit. "in a file" are models whose weights are in a separate file already, from which onnxruntime
+maps them.
+
+Exit code 1 if the ready form takes more than 0.6 of the original's time or memory to load, if it
+runs more than 1.02 times as long as the result, or if its bits differ. This module does not import
+large modules, because a process begins with the peak memory of its parent.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 LIMIT = 0.6
 SLOWER = 1.02
 WIDTH = 1024
-SIZES = {"B": 2, "S": 32}  # of what is open
+SIZES = {"B": 2, "S": 32}  # sizes of open dimensions
 
 
 class Network:
-    """Nodes in a row, and their weights."""
+    """A chain of nodes, with their weights."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -92,7 +92,7 @@ class Network:
         return self.node("MatMul", value, self.weight(*shape))
 
     def encoder_layer(self, value: str) -> str:
-        """Attention with one head and a feed-forward network, as in BERT-large: 50 MB."""
+        """Attention with one head, and a feed-forward network, as in BERT-large: 50 MB."""
         query, key, inner = (self.product(value, WIDTH, WIDTH) for _ in range(3))
         scores = self.node(
             "Softmax", self.node("MatMul", query, self.node("Transpose", key, perm=[0, 2, 1]))
@@ -160,7 +160,7 @@ def mix(net: Network, size: int) -> str:
     return value
 
 
-# what makes it, GB, are weights in a file
+# by name: the function that makes the model, its size in GB, and whether its weights are in a file
 MODELS: dict[str, tuple[Callable[[Network, int], str], float, bool]] = {
     "encoder": (encoder, 0.6, False),
     "encoder in a file": (encoder, 0.6, True),
@@ -174,7 +174,7 @@ MODELS: dict[str, tuple[Callable[[Network, int], str], float, bool]] = {
 
 
 def make(name: str, size: int, path: Path) -> None:
-    """Write a model with so many bytes of weights."""
+    """Write a model with this many bytes of weights."""
     import onnx
     from onnx import TensorProto, helper
 
@@ -205,7 +205,7 @@ def session_of(kind: str, path: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # the threads of one are in another's way
+    # only one at a time, because the threads of several sessions would disturb each other
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if kind == "ready":
         import fusionc
@@ -231,7 +231,7 @@ def feeds_of(session: Any) -> dict[str, Any]:
 
 
 def load(kind: str, path: Path) -> None:
-    """Load it in this process, run it once, and print seconds and megabytes."""
+    """Load a model in this process, run it once, and print seconds and megabytes."""
     import_module("onnxruntime")
     begin = time.perf_counter()
     session = session_of(kind, path)
@@ -257,8 +257,8 @@ def load(kind: str, path: Path) -> None:
 
 
 def run(path: Path, seconds: float, seed: int) -> None:
-    """Print how long the result runs, how many times that the ready form does, and whether they
-    give the same bits.
+    """Print the run time of the result, the ratio of the ready form, and whether both give the same
+    bits.
     """
     kinds = ["result", "ready"]
     sessions = {kind: session_of(kind, path) for kind in (kinds[::-1] if seed % 2 else kinds)}
@@ -276,7 +276,7 @@ def run(path: Path, seconds: float, seed: int) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Let the system forget what it holds of the files in a folder."""
+    """Let the system drop cached contents of the files in a folder."""
     for path in folder.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -284,7 +284,7 @@ def forget(folder: Path) -> None:
 
 
 def child(*arguments: object) -> Any:
-    """What another process prints that does one of these things."""
+    """Run one of these functions in another process, and return its output."""
     command = [sys.executable, __file__, "--child", *map(str, arguments)]
     return json.loads(
         subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[
@@ -294,7 +294,7 @@ def child(*arguments: object) -> Any:
 
 
 def compare(name: str, options: argparse.Namespace) -> bool:
-    """Measure one model; whether its ready form is as good as it should be."""
+    """Measure one model. Return whether its ready form is within the limits."""
     columns, runs = measured(name, options)
     for kind, (seconds, loaded, with_run, peak, own) in columns.items():
         figures = f"{seconds:8.2f}{loaded:9.0f}{with_run:9.2f}{peak:8.0f}{own:8.0f}"
@@ -316,7 +316,7 @@ def compare(name: str, options: argparse.Namespace) -> bool:
 def measured(
     name: str, options: argparse.Namespace
 ) -> tuple[dict[str, list[float]], list[tuple[float, float, bool]]]:
-    """The medians of what `load` prints for each form of a model, and what `run` prints in each
+    """The medians of the output of `load` for each form of a model, and the output of `run` in each
     process.
     """
     _, gigabytes, _ = MODELS[name]

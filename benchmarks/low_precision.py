@@ -1,4 +1,4 @@
-"""Run times of models in low precision: as tools write them, converted, and in OpenVINO.
+"""Measure run times of models in low precision: as tools write them, converted, and in OpenVINO.
 
     pip install '.[bench]'
     python benchmarks/packages.py trained --install             the trained models, into `trained`
@@ -7,25 +7,27 @@
     python benchmarks/low_precision.py ../shared trained --threads 1 --processes 1 --seconds 0.2
     python benchmarks/low_precision.py ../shared trained --results docs/measured/low_precision
 
-Thirteen styles of low precision (low_precision_styles.py), the float32 file, and that with bfloat16
-inside, of ten models. Three of these are trained and quantized with real inputs. The quantized
-models are kept in a folder (--build). Each is converted by the command with the default switches
-and with kernels, and verified on its inputs.
+There are ten models, each in thirteen styles of low precision (low_precision_styles.py), as the
+float32 file, and with bfloat16 inside. Three of the models are trained, and quantized with real
+inputs. The quantized models are kept in a folder (--build). The command converts each one with the
+default switches and with kernels, and verifies the result on the model's inputs.
 
-A ratio is the share of the float32 model's time in onnxruntime, of all forms in turn in several
-fresh processes (interleaved.py): the file as it came, the default conversion, the one with kernels,
-and the file as it came in OpenVINO, in float32 besides its integers, and as OpenVINO chooses, which
-is bfloat16 on processors that have it. A/A is the float32 model beside itself. A conversion without
-kernels to make has the ratio of the default one.
+A ratio is the time of a form, divided by the time of the float32 model in onnxruntime. All forms
+run in turn in several fresh processes (interleaved.py): the original file, the default conversion,
+the conversion with kernels, and the original file in OpenVINO. OpenVINO computes what is not in
+integers in float32, and in another measurement in the type that it chooses, which is bfloat16 on
+processors that support it. A/A is the float32 model compared with itself. If a conversion makes no
+kernels, its ratio is that of the default conversion.
 
-`bits` compares the default conversion with the file as it came, and `signedness` the conversion by
-the passes for integers alone that promise the same bits; both without onnxruntime's optimizers.
-"equal" is every bit, else there is the largest difference over that output's largest element and
-the share of elements that differ.
+`bits` compares the default conversion with the original file. `signedness` compares it with a
+conversion by only those passes for integers that promise the same bits. Both run without
+onnxruntime's optimizers. "equal" means that all bits are equal. Otherwise the table shows the
+largest difference, divided by the largest element of the output, and the share of elements that
+differ.
 
-What is measured is kept in RESULTS.jsonl, from where a run goes on with the same code and machine;
-RESULTS.md is written anew after each row. Exit code 1 if a conversion fails, if the bits after the
-passes for signedness differ, or if a form is slower than the file as it came by more than 1.02
+The measurements are kept in RESULTS.jsonl. A run with the same code and machine continues from
+there. RESULTS.md is written again after each row. Exit code 1 if a conversion fails, if bits differ
+after the passes for signedness, or if a form is slower than the original file by more than 1.02
 beyond A/A.
 """
 
@@ -63,8 +65,8 @@ from fusionc.passes import PASSES
 from fusionc.requested.target_opset import raise_opset
 
 SLOWER = 1.02
-_OPSET = 17  # at least, of the trained models
-PATIENCE = 1200  # seconds for a conversion
+_OPSET = 17  # the minimal opset of the trained models
+PATIENCE = 1200  # seconds; the limit of a conversion
 SHARED = {
     "resnet50": "resnet50-ts-s",
     "mobilenet_v2": "mobilenet_v2-ts-s",
@@ -76,8 +78,8 @@ SHARED = {
 }
 _PAGES = ("page.png", "text.png")
 _FACES = ("astronaut.png", "coffee.png", "chelsea.png")
-# trained models: the path in the folder of packages, the input, its shape, and pictures as it
-# reads them
+# trained models: the path in the folder of packages, the input, its shape, and the pictures that
+# the model reads
 TRAINED: dict[str, tuple[str, str, tuple[int, ...], list[Source]]] = {
     "resnet18_malware": (
         "malvizv1/**/combined_resnet18_benign_plus_malimg.onnx",
@@ -112,19 +114,21 @@ _CONVERT = [sys.executable, "-m", "fusionc", "convert", "--export_compile_stat=0
 
 @dataclass
 class Row:
-    """A model in a style, measured with so many threads: ratios to the float32 model's time."""
+    """The measurements of a model in a style with this number of threads: ratios to the time of the
+    float32 model.
+    """
 
     model: str
     style: str
     threads: int
     processes: int
-    milliseconds: float = 0.0  # of the float32 model
+    milliseconds: float = 0.0  # the time of the float32 model
     ratio: dict[str, float] = field(default_factory=dict)
-    bits: dict[str, str] = field(default_factory=dict)  # by conversion; "equal", or how different
+    bits: dict[str, str] = field(default_factory=dict)  # by conversion: "equal", or the difference
     verified: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    remark: str = ""  # why there is no ratio
-    is_verified: bool = True  # by the command; bits are compared in any case
+    remark: str = ""  # why there are no ratios
+    is_verified: bool = True  # by the command; bits are always compared
 
     def slower(self) -> list[str]:
         came = self.ratio.get("came", 1.0)
@@ -159,7 +163,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Subject:
-    """A float32 model and inputs for it, the first of which it is measured on."""
+    """A float32 model with its inputs. Times are measured on the first input."""
 
     name: str
     path: Path
@@ -167,7 +171,7 @@ class Subject:
 
 
 def subject(name: str, options: argparse.Namespace) -> Subject:
-    """A model of the folders by its name here. Raises FileNotFoundError if it is not there."""
+    """The model with this name. Raises FileNotFoundError if its file does not exist."""
     if name in SHARED:
         stem = SHARED[name]
         folder = options.build / "float32"
@@ -186,8 +190,8 @@ def subject(name: str, options: argparse.Namespace) -> Subject:
 
 
 def with_initializers(path: Path, folder: Path) -> Path:
-    """A model with its Constants as initializers, which tools of quantization look for, and with an
-    opset that has a scale for each channel.
+    """A model whose Constant nodes have become initializers, for which quantization tools look, and
+    whose opset supports one scale for each channel.
     """
     target = folder / path.name
     if target.is_file():
@@ -207,7 +211,7 @@ def with_initializers(path: Path, folder: Path) -> Path:
 
 
 def outputs(model: Path, feeds: Feeds) -> list[np.ndarray]:
-    """What a model answers without onnxruntime's optimizers."""
+    """The outputs of a model without onnxruntime's optimizers."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -217,7 +221,7 @@ def outputs(model: Path, feeds: Feeds) -> list[np.ndarray]:
 
 
 def difference(one: Path, other: Path, samples: Iterable[Feeds]) -> str:
-    """ "equal" if two models give the same bits, else how far they are apart."""
+    """ "equal" if two models give the same bits, or else a description of the difference."""
     largest = 0.0
     differing = 0
     elements = 0
@@ -234,7 +238,7 @@ def difference(one: Path, other: Path, samples: Iterable[Feeds]) -> str:
 
 
 def signedness_switches() -> dict[str, dict[str, dict[str, str]]]:
-    """Switches of the passes for integers that change no bit; all others are off."""
+    """A switch file with only those passes for integers that do not change any bits."""
     exact = {
         p.name: "on"
         for p in PASSES
@@ -247,7 +251,7 @@ def signedness_switches() -> dict[str, dict[str, dict[str, str]]]:
 
 
 def after_signedness(model: Path, folder: Path) -> Path:
-    """What the passes for integers that change no bit make of a model."""
+    """The model after the passes for integers that do not change any bits."""
     switches = folder / "signedness.json"
     switches.write_text(json.dumps(signedness_switches()))
     made = folder / "signedness.onnx"
@@ -260,8 +264,8 @@ def after_signedness(model: Path, folder: Path) -> Path:
 def converted(
     model: Path, folder: Path, form: str, row: Row, options: Sequence[str]
 ) -> Path | None:
-    """What the command makes of a model; without verification where that refuses the result. None
-    if it fails.
+    """The result of the command for a model, without verification if the verification rejects the
+    result. None if the command fails.
     """
     made = folder / (f"with{KERNELS}.onnx" if form == "kernels" else "default.onnx")
     command = [*_CONVERT, f"--model={model}", f"--output={made}", *options]
@@ -287,7 +291,7 @@ def converted(
 
 
 def forms_of(model: Path, folder: Path, style: Style, row: Row) -> dict[str, Path]:
-    """The files to run for a style, by form, but for the float32 model and OpenVINO's."""
+    """The files to run for a style, by form, except the float32 model and OpenVINO's forms."""
     forms = {} if style.write is None else {"came": model}
     if not style.options and (made := converted(model, folder, "default", row, [])):
         forms["default"] = made
@@ -301,17 +305,17 @@ def forms_of(model: Path, folder: Path, style: Style, row: Row) -> dict[str, Pat
 def compare_bits(
     model: Path, forms: dict[str, Path], samples: list[Feeds], folder: Path, row: Row
 ) -> None:
-    """Compare a quantized model with what became of it."""
+    """Compare a quantized model with its conversions."""
     try:
         row.bits["signedness"] = difference(model, after_signedness(model, folder), samples)
         if "default" in forms:
             row.bits["default"] = difference(model, forms["default"], samples)
-    except Exception as problem:  # onnxruntime raises all kinds
+    except Exception as problem:  # onnxruntime raises errors of many types
         row.failures["bits"] = " ".join(str(problem).split())[:300]
 
 
 def timed(forms: dict[str, Path], inputs: Path, seconds: float, row: Row) -> list[Times]:
-    """Run times of all forms, without those of OpenVINO that do not run."""
+    """Run times of all forms, without those that OpenVINO cannot run."""
     measure = partial(
         in_fresh_processes,
         inputs=inputs,
@@ -349,7 +353,7 @@ def measured(one: Subject, style: Style, options: argparse.Namespace) -> list[Ro
     except NotApplicable:
         first.remark = "not applicable: other operators hold the weights"
         return [_with_facts_of(first, row) for row in rows]
-    except Exception as problem:  # of a tool
+    except Exception as problem:  # a tool may raise any error
         first.remark = f"the tool fails: {' '.join(str(problem).split())[:200]}"
         return [_with_facts_of(first, row) for row in rows]
     with tempfile.TemporaryDirectory() as place:
@@ -367,7 +371,7 @@ def measured(one: Subject, style: Style, options: argparse.Namespace) -> list[Ro
 
 
 def _in_openvino(model: Path, style: Style) -> dict[str, Path]:
-    """The file in OpenVINO, in each precision that the style is compared with."""
+    """The file in OpenVINO, with each precision to which the style is compared."""
     if not find_spec(OPENVINO):
         return {}
     if style.options:
@@ -392,7 +396,7 @@ def _take_times(row: Row, runs: list[Times]) -> None:
 
 
 class Measurements:
-    """Measures models in styles, prints their rows and keeps them in a journal."""
+    """Measures models in all styles, prints the rows and keeps them in a journal."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -401,7 +405,7 @@ class Measurements:
         self.where = machine(False, options.processes, packages)
         self.kept = options.results and Path(f"{options.results}.jsonl")
         self.alike = {
-            "where": self.where.partition(", ")[2],  # a run may go on the next day
+            "where": self.where.partition(", ")[2],  # without the date
             "seconds": options.seconds,
             "row": [f.name for f in fields(Row)],
         }
@@ -412,7 +416,7 @@ class Measurements:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def rows(self) -> Iterator[Row]:
-        """The rows of all models and styles that were asked for."""
+        """The rows of all requested models and styles."""
         options = self.options
         total = len(options.models) * len(options.styles)
         number = 0
@@ -452,7 +456,9 @@ def _threads(threads: int) -> str:
 
 
 def _mean(rows: Sequence[Row], form: str) -> str:
-    """The mean of a form over the models that have it; how many, if not all have."""
+    """The mean of a form over the models that have it. If some models lack it, the number of models
+    is added.
+    """
     ratios = [row.ratio[form] for row in rows if form in row.ratio]
     of = "" if len(ratios) in (0, len(rows)) else f" ({len(ratios)})"
     return f"{mean_of(ratios)}{of}" if ratios else "–"
@@ -472,7 +478,7 @@ def table(rows: Sequence[Row], threads: int) -> Iterator[str]:
 
 
 def verdict(rows: Sequence[Row]) -> str:
-    """How many are wrong or slower, in a sentence."""
+    """A sentence with the numbers of wrong and slower forms."""
     compared = [row.bits["signedness"] for row in rows if "signedness" in row.bits]
     equal = sum(bits == "equal" for bits in compared)
     failed = sum(bool(row.failures) and row.is_wrong() for row in rows)
@@ -502,7 +508,7 @@ def main() -> int:
 
 
 def page(rows: Sequence[Row], numbers_of_threads: Sequence[int], where: str) -> str:
-    """Means, every row, and how many are wrong or slower, in Markdown."""
+    """The page in Markdown: means, all rows, and the numbers of wrong and slower forms."""
     head = f"{where}; with one thread processor time; benchmarks/low_precision.py."
     by_threads = ["\n".join(means(rows, threads)) for threads in numbers_of_threads]
     every = ["\n".join(table(rows, threads)) for threads in numbers_of_threads]

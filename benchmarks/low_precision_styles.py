@@ -1,9 +1,9 @@
-"""A float32 model in the styles in which tools write low precision.
+"""Write a float32 model in several styles of low precision, as tools do.
 
-Static and dynamic quantization is onnxruntime's own, with the options that give what other tools
-write, and without its `quant_pre_process`, which makes a Gemm between two Reshapes of each MatMul
-with a bias. Weights of 8 and 4 bits and of float8 stand behind DequantizeLinear, with symmetric
-scales.
+Static and dynamic quantization use onnxruntime's quantizer, with the options whose results look
+like those of other tools. Its `quant_pre_process` is not used, because that turns each MatMul with
+a bias into a Gemm between two Reshapes. Weights of 8 bits, 4 bits and float8 are read through
+DequantizeLinear with symmetric scales.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SIGNED = QuantType.QInt8
 _UNSIGNED = QuantType.QUInt8
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 PRODUCTS = ("MatMul", "Gemm")
-_LARGE = 1024  # elements: smaller constants are biases and factors
+_LARGE = 1024  # elements; smaller constants are biases and factors
 _BLOCKS = (32, 16, 8)
 _OPSET_OF_BLOCKS = 21
 _OPSET_OF_FLOAT8 = 19
@@ -43,19 +43,19 @@ _OPSET_OF_FLOAT8 = 19
 
 @dataclass(frozen=True)
 class Style:
-    """One way to write low precision."""
+    """A style of low precision."""
 
     name: str
     title: str
-    # writes the model in this style; None if the file stays as it is
+    # writes the model in this style; None if the file stays unchanged
     write: Callable[[Path, Sequence[Feeds], Path], None] | None
-    of: tuple[str, ...] = ()  # operators that must hold half of the weights; none for all models
-    is_quantized: bool = True  # the values are integers, and their maker's: bit for bit the same
+    of: tuple[str, ...] = ()  # operators that must have half of the weights; empty for all models
+    is_quantized: bool = True  # whether the values are integers that must stay bit for bit
     options: tuple[str, ...] = ()  # of the conversion with kernels
 
 
 class NotApplicable(Exception):
-    """A style quantizes only the smaller part of a model."""
+    """The style quantizes only the smaller part of a model."""
 
 
 class _Reader(CalibrationDataReader):
@@ -106,7 +106,7 @@ _Packing = Callable[[NDArray[np.float32], int], _Packed | None]
 def _by_channel(
     array: NDArray[np.float32], channels: int, dtype: type[Any], largest: float
 ) -> _Packed:
-    """One scale for each output channel."""
+    """Quantize with one scale for each output channel."""
     others = tuple(axis for axis in range(array.ndim) if axis != channels)
     peak = np.abs(array).max(others, keepdims=True)
     scale = np.where(peak > 0, peak / largest, 1).astype(np.float32)
@@ -117,8 +117,8 @@ def _by_channel(
 
 
 def _by_block(array: NDArray[np.float32], channels: int) -> _Packed | None:
-    """One scale for each block of inputs of an output channel, in 4 bits; None if the inputs are
-    not blocks of one size.
+    """Quantize to 4 bits with one scale for each block of inputs of an output channel. None if the
+    inputs cannot be divided into blocks of equal size.
     """
     axis = channels - 1 if channels else 1
     size = array.shape[axis]
@@ -272,10 +272,10 @@ STYLES = {
 
 
 def written(style: Style, source: Path, samples: Sequence[Feeds], target: Path) -> Path:
-    """The model in a style, written unless it is there already; the model itself if the style
-    changes no file.
+    """Write the model in a style, unless the file already exists, and return its path. If the style
+    does not change the file, return the path of the model itself.
 
-    Raises NotApplicable where the style would quantize less than half of the weights.
+    Raises NotApplicable if the style would quantize less than half of the weights.
     """
     if style.write is None:
         return source

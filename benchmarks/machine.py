@@ -1,4 +1,4 @@
-"""Where, when and with what something was measured."""
+"""Describe when and on which machine something was measured."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2"}  # the widest first
 
 
 def machine(one_thread: bool, processes: int, packages: Sequence[str] = ("onnxruntime",)) -> str:
-    """The date, the processor and its vectors, what was measured of its time, and the packages that
-    it was done with, as far as they are installed.
+    """The date, the processor and its vectors, the kind of time that was measured, and the versions
+    of the installed packages.
     """
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []

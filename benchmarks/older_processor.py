@@ -1,15 +1,16 @@
-"""Environments in which this machine passes for an older x86-64 processor, at its own speed.
+"""Environments in which libraries take this machine for an older x86-64 processor, at this
+machine's own speed.
 
-    python benchmarks/older_processor.py        which processor the libraries take this one for, and
-                                                what they compute
+    python benchmarks/older_processor.py        the processor that the libraries see, and what
+                                                they compute
 
-numpy, OpenBLAS and onnxruntime ask the processor what it has and choose their code by that. In such
-an environment an audit library of the dynamic linker (older_processor.c) answers in its place, in
-every process that inherits it, and glibc's own choice is made by its tunables. Nothing on disk is
-changed.
+numpy, OpenBLAS and onnxruntime query the features of the processor and choose their code
+accordingly. In such an environment, an audit library of the dynamic linker (older_processor.c)
+answers these queries, in every process that inherits the environment. glibc's own choice is set by
+its tunables. Nothing on disk is changed.
 
-What is not seen: an instruction that the older processor lacks runs here where code has it without
-asking.
+One thing is not simulated: if code uses an instruction without a query, and the older processor
+lacks it, the instruction runs anyway.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ import onnx.parser
 import onnxruntime
 from numpy._core._multiarray_umath import __cpu_features__
 
-# each has those before it
+# each level includes the earlier ones
 LEVELS = {"SSE4.2": "SSE42", "AVX": "AVX", "AVX2": "AVX2", "AVX-512": "AVX512_SKX"}
-_BITS = {  # of what CPUID says, by glibc's names: the register and the bit there
+_BITS = {  # features in the answers of CPUID, by glibc's names: the register and the bit
     "LEAF_1_C": {
         "SSE3": 0, "PCLMULQDQ": 1, "SSSE3": 9, "FMA": 12, "CX16": 13, "SSE4_1": 19, "SSE4_2": 20,
         "MOVBE": 22, "POPCNT": 23, "AES": 25, "XSAVE": 26, "OSXSAVE": 27, "AVX": 28, "F16C": 29,
@@ -40,7 +41,7 @@ _BITS = {  # of what CPUID says, by glibc's names: the register and the bit ther
     },
     "LEAF_80000001_C": {"LAHF64_SAHF64": 0, "LZCNT": 5},
 }  # fmt: skip
-_LACK_ALL = ("FMA4", "RTM", "FSRM", "AVX_VNNI")  # what else glibc chooses by
+_LACK_ALL = ("FMA4", "RTM", "FSRM", "AVX_VNNI")  # other features by which glibc chooses
 _PACKAGES = ("numpy", "numpy.libs", "onnx", "onnxruntime")
 _COMPUTES = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[9, 300] x, float[300, 50] w, uint8[9, 300] u, int8[300, 50] i) =>
@@ -53,8 +54,8 @@ g (float[9, 300] x, float[300, 50] w, uint8[9, 300] u, int8[300, 50] i) =>
 
 @dataclass(frozen=True)
 class Model:
-    """A processor: its name for compilers, its level, what CPUID has of its family and model, its
-    features.
+    """A processor: its name for compilers, its level, its family and model according to CPUID, and
+    its features.
     """
 
     march: str
@@ -78,8 +79,8 @@ MODELS = {
 
 
 def environment(name: str, folder: Path) -> Mapping[str, str]:
-    """The variables that make processes a processor's, by a library that is built into the
-    folder.
+    """The environment variables that simulate a processor. A library is built into the folder for
+    that.
     """
     model = MODELS[name]
     masks = {
@@ -104,7 +105,7 @@ def environment(name: str, folder: Path) -> Mapping[str, str]:
 
 @cache
 def _places() -> str:
-    """Where CPUID is in the libraries that compute, as elements of a table in C."""
+    """The places of CPUID instructions in the libraries, as elements of a table in C."""
     found = []
     for package in _PACKAGES:
         for library in sorted((Path(np.__file__).resolve().parents[1] / package).rglob("*.so*")):
@@ -123,8 +124,8 @@ def level() -> str:
 
 
 def results() -> str:
-    """What onnxruntime computes in this process, in short: each kernel takes sums in its own
-    order.
+    """A short form of the results that onnxruntime computes in this process. Each kernel adds
+    numbers in its own order.
     """
     rng = np.random.default_rng(0)
     model = onnx.parser.parse_model(_COMPUTES)

@@ -1,4 +1,5 @@
-"""The other optimizers, called alike; as a program, one of them from file to file.
+"""The other optimizers, behind one interface. As a program, this file runs one of them from file to
+file.
 
 python benchmarks/optimizers.py onnxsim model.onnx result.onnx
 """
@@ -53,7 +54,9 @@ def onnxruntime_extended(model: ModelProto) -> ModelProto:
 
 
 def onnxruntime_all(model: ModelProto) -> ModelProto:
-    """With the layout of this processor, which no other one may have."""
+    """All of onnxruntime's optimizers, including the layout for this processor, which is not
+    portable.
+    """
     return _offline(model, "ORT_ENABLE_ALL")
 
 
@@ -72,7 +75,9 @@ def _offline(model: ModelProto, level: str) -> ModelProto:
 
 
 def transformers(model: ModelProto) -> ModelProto:
-    """onnxruntime's transformers optimizer, for a model of which it knows nothing but the nodes."""
+    """onnxruntime's transformers optimizer. It gets no information about the model except its
+    nodes.
+    """
     from onnxruntime.transformers.optimizer import optimize_model
 
     with tempfile.TemporaryDirectory() as folder:

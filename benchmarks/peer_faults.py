@@ -1,5 +1,5 @@
-"""Why what an optimizer made of a model is not right, and whether it is slower than what another
-one made.
+"""Find out whether the result of another optimizer is wrong, and why, and whether it is slower than
+a given result.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ Array = NDArray[Any]
 Feeds = dict[str, Array]
 Run = Callable[[Feeds], list[Any]]
 SPECIAL = (1e-9, 0.99999, -1e-9, 0.0, 1.0, 1e-30, 7e4, -2.0, np.nan, np.inf)
-SIZE = 2  # of what is dynamic
-TOGETHER = (1e3, -1e5)  # of all inputs, of up to three
-# of what is dynamic where time is taken, and how often
+SIZE = 2  # the size of dynamic dimensions
+TOGETHER = (1e3, -1e5)  # values for up to three inputs at once
+# the size of dynamic dimensions for measuring times, and the number of runs
 LARGE_SIZE = 32
 ROUNDS = 40
-# of what onnx's slow evaluator runs
+# limits for onnx's slow evaluator
 FEW_NODES = 64
 FEW_ELEMENTS = 100_000
 MOST_CONSTANTS = 16
 STRINGS = {"O", "U"}
-TRAINING_MODE = 14  # the opset from which BatchNormalization says whether it is training
-# in any order, and of 0 and -0: the standard says nothing of the signs of their zeros
+TRAINING_MODE = 14  # the opset from which BatchNormalization states whether it is in training mode
+# operators whose results for 0 and −0 may have either sign, because the standard does not define it
 SUMS_AND_MAXIMA = {
     *(
         "Conv",
@@ -64,19 +64,19 @@ BESIDE = {
     "Squeeze",
     "Transpose",
     "Unsqueeze",
-}  # without signs of their own
+}  # types without signs
 
 
 def fault(reference: Path, model: ModelProto, result: Path) -> str:
-    """Why the file `result` is no right optimization of the model in the file `reference`; empty
-    where it may be.
+    """Why the file `result` is not a correct optimization of the model in the file `reference`.
+    Empty if it may be correct.
     """
     made = onnx.load(result)
     return _changed(model, made) or _different(reference, model, made, result)
 
 
 def is_run(reference: Path) -> bool:
-    """Whether onnxruntime runs the model: if not, nobody can say what is right."""
+    """Whether onnxruntime runs the model. If not, the correct outputs are unknown."""
     return verify(reference, reference, seeds=(0,), levels=()).status == "equal"
 
 
@@ -124,7 +124,7 @@ def _different(reference: Path, model: ModelProto, made: ModelProto, result: Pat
         (model.graph.input, made.graph.input),
         (model.graph.output, made.graph.output),
     ):
-        del theirs[:]  # an inferred shape in place of an unknown one is no fault
+        del theirs[:]  # an inferred shape in place of an unknown one is allowed
         theirs.extend(ours)
     onnx.save(made, result)
     try:
@@ -138,8 +138,8 @@ def _different(reference: Path, model: ModelProto, made: ModelProto, result: Pat
 
 @closes_runners
 def _different_at_edges(reference: Path, model: ModelProto, made: ModelProto, result: Path) -> str:
-    """What differs where one input takes special numbers, or negated constants of the model, and
-    the others are 0.
+    """The difference if one input has special numbers, or negated constants of the model, and the
+    other inputs are 0.
     """
     samples = list(_samples(model))
     names = [value.name for value in model.graph.output]
@@ -158,7 +158,7 @@ def _different_at_edges(reference: Path, model: ModelProto, made: ModelProto, re
 
 
 def _evaluators(model: ModelProto, made: ModelProto, names: list[str]) -> tuple[Run, Run] | None:
-    """Both models in onnx's own evaluator, where it knows what is in them and is not too slow."""
+    """Both models in onnx's own evaluator, if it supports their operators and is not too slow."""
     operators = [node.op_type for node in nodes_of(model)]
     mixes_statistics = "BatchNormalization" in operators and _opset(model) < TRAINING_MODE
     drops_nan = "AveragePool" in operators
@@ -167,7 +167,7 @@ def _evaluators(model: ModelProto, made: ModelProto, names: list[str]) -> tuple[
     try:
         ours = ReferenceEvaluator(_in_order(model))
         theirs = ReferenceEvaluator(_in_order(made))
-    except Exception:  # an operator that it does not know
+    except Exception:  # an operator that the evaluator lacks
         return None
     return (lambda feeds: ours.run(names, feeds)), (lambda feeds: theirs.run(names, feeds))
 
@@ -180,8 +180,9 @@ def _opset(model: ModelProto) -> int:
 
 
 def _is_standard(feeds: Feeds, result: Run, evaluator: Run) -> bool:
-    """Whether onnxruntime computes from the result what the standard says of the model: float16 it
-    may compute in float32, but only until a Cast of the model that does nothing is gone.
+    """Whether the result, run by onnxruntime, follows the standard for this model. onnxruntime may
+    compute float16 in float32, but only up to a Cast of the model, even if the Cast changes nothing
+    and was removed.
     """
     try:
         with np.errstate(all="ignore"):
@@ -191,7 +192,7 @@ def _is_standard(feeds: Feeds, result: Run, evaluator: Run) -> bool:
 
 
 def _in_order(model: ModelProto) -> ModelProto:
-    """With each node behind those whose results it reads, as onnx's evaluator wants it."""
+    """The model with its nodes in topological order, which onnx's evaluator needs."""
     waiting = list(model.graph.node)
     nodes = list[onnx.NodeProto]()
     while waiting:
@@ -208,7 +209,7 @@ def _in_order(model: ModelProto) -> ModelProto:
 
 @dataclass
 class Found:
-    """Why two models differ, and with what."""
+    """Why two models differ, and the inputs that show it."""
 
     why: str
     feeds: Feeds
@@ -227,9 +228,9 @@ def _compared(
             with np.errstate(all="ignore"):
                 expected = first(feeds)
                 again = first(feeds)
-        except Exception:  # no sample of that model
+        except Exception:  # no sample was found for this model
             continue
-        if any(map(_difference, expected, again)):  # it draws random numbers
+        if any(map(_difference, expected, again)):  # the model draws random numbers
             return None
         try:
             with np.errstate(all="ignore"):
@@ -273,7 +274,7 @@ def _samples(model: ModelProto) -> Iterator[tuple[str, Feeds]]:
 
 
 def _large_samples(floats: Sequence[str], zeros: Feeds) -> Iterator[tuple[str, Feeds]]:
-    """Large numbers for all inputs together."""
+    """Samples with large numbers for all inputs."""
     for numbers in product(TOGETHER, repeat=len(floats)):
         chosen = zip(floats, numbers, strict=True)
         with np.errstate(all="ignore"):
@@ -284,7 +285,7 @@ def _large_samples(floats: Sequence[str], zeros: Feeds) -> Iterator[tuple[str, F
 def _special_arrays(
     name: str, like: Array, constants: Sequence[Array]
 ) -> Iterator[tuple[str, Array]]:
-    """What one input may be: special numbers, and negated constants of the model."""
+    """Special values for one input: special numbers, and negated constants of the model."""
     with np.errstate(all="ignore"):
         special = np.array(SPECIAL, like.dtype)
     for start in range(0, special.size, max(1, like.size)):
@@ -307,14 +308,14 @@ def _is_row(tensor: TensorProto) -> bool:
 
 
 def _zeros(type_: Any, size: int = SIZE) -> Array:
-    # -1 is a size nobody knows, too
+    # -1 also means an unknown size
     shape = [dim.dim_value if dim.dim_value > 0 else size for dim in type_.shape.dim]
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(type_.elem_type))
 
 
 def slowness(model: ModelProto, result: Path, other: Path) -> float:
-    """How many times as long as `other` the file `result` takes in onnxruntime, one after the
-    other, the median; 0 where they do not run with sizes that are all alike.
+    """The run time of `result`, divided by that of `other`, in onnxruntime: the median over runs in
+    turn. 0 if they do not run with equal sizes of all dynamic dimensions.
     """
     rng = np.random.default_rng(0)
     feeds = {v.name: _zeros(v.type.tensor_type, LARGE_SIZE) for v in inputs_to_feed(model.graph)}
@@ -335,6 +336,6 @@ def slowness(model: ModelProto, result: Path, other: Path) -> float:
                 start = time.perf_counter()
                 session.run(None, feeds)
                 times.append(time.perf_counter() - start)
-    except Exception:  # whatever onnxruntime raises
+    except Exception:  # onnxruntime raises errors of many types
         return 0.0
     return statistics.median(taken[0]) / statistics.median(taken[1])

@@ -1,30 +1,30 @@
-"""Nodes and conversion time beside those of other optimizers, on the models of a folder and its
-subfolders.
+"""Compare the number of nodes and the conversion time with other optimizers, on the models of a
+folder and its subfolders.
 
     pip install '.[bench]'
-    python benchmarks/peers.py ../shared/models                       the portable passes, at each
-    model's own opset
+    python benchmarks/peers.py ../shared/models                       portable passes, at each
+                                                                      model's own opset
     python benchmarks/peers.py ../shared/models --target_opset 23     the same, raised to a newer
-    opset first
+                                                                      opset first
     python benchmarks/peers.py ../shared/peer_models --rounds 0       nodes only
     python benchmarks/peers.py FOLDER --only bert                     models whose path contains a
-    word
+                                                                      word
 
-For each model: nodes before, after fusionc, after the best of the others, and seconds of fusionc
-and onnxsim (median of the rounds, one after the other, without verification). Nodes in subgraphs
-and functions count, Constants, which are data, do not. Each of the others runs in a process of its
-own, as some crash.
+For each model the table shows the nodes before, after fusionc, and after the best other optimizer,
+and the seconds of fusionc and onnxsim (the median of rounds in turn, without verification). Nodes
+in subgraphs and functions count; Constants do not, because they are data. Each other optimizer runs
+in a separate process, because some of them crash.
 
-What has fewer nodes than fusionc makes has to be right to be the best: with the inputs and outputs
-of the model, the operators of its domains and what draws random numbers; the same results as
-`fusionc verify` has it, which runs several sizes of what is dynamic, zeros, NaN and infinities; and
-the same where one input takes special numbers, in onnxruntime and, for small models, in onnx's own
-evaluator, which rounds to the types that the model has. And it must not take longer in onnxruntime.
-Why one is not the best, and where fusionc's own result is wrong, stands below the model. Where
-onnxruntime does not run the model nothing can be said: it is listed and not counted.
+A result with fewer nodes than fusionc's is the best only if it is right. It must have the inputs
+and outputs of the model, only operators of the model's domains, and the same random operators.
+`fusionc verify` must find it equal, with several sizes of dynamic dimensions, zeros, NaN and
+infinities. It must also be equal if one input has special numbers, in onnxruntime and, for small
+models, in onnx's own evaluator, which rounds to the types of the model. And it must not be slower
+in onnxruntime. Reasons against results, and faults of fusionc's own result, are listed below the
+model. If onnxruntime does not run a model, it is listed and does not count.
 
-Exit code 1 if fusionc leaves more than the best of the others plus two, is wrong, or is slower than
-onnxsim in the geometric mean.
+Exit code 1 if fusionc leaves more nodes than the best other optimizer plus two, if its result is
+wrong, or if it is slower than onnxsim in the geometric mean.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 
 MARGIN = 2  # nodes
-SLOWER = 1.1  # times; what takes longer with fewer nodes is no better
-PATIENCE = 300  # seconds for one of the others
+SLOWER = 1.1  # a result with fewer nodes is not better if it takes this many times as long
+PATIENCE = 300  # seconds; the limit of another optimizer
 
 
 def fusionc(model: ModelProto, target_opset: int | None = None) -> ModelProto:
@@ -74,7 +74,7 @@ def fusionc(model: ModelProto, target_opset: int | None = None) -> ModelProto:
 
 
 def delivered(model: Path, result: Path) -> int:
-    """Convert as a user does, with the portable passes; the nodes that are left."""
+    """Convert with the portable passes, as a user does. Return the result's number of nodes."""
     with tempfile.TemporaryDirectory() as folder:
         switches = Path(folder) / "switches.json"
         switches.write_text('{"Switch": {"UBFusion": {"ALL": "off"}}}')
@@ -96,7 +96,7 @@ def _copy(model: ModelProto) -> ModelProto:
 
 
 def timed(optimizer: Optimizer, model: ModelProto) -> tuple[ModelProto, float]:
-    """The result and seconds."""
+    """The result and the seconds."""
     copy = _copy(model)
     start = time.perf_counter()
     result = optimizer(copy)
@@ -104,7 +104,9 @@ def timed(optimizer: Optimizer, model: ModelProto) -> tuple[ModelProto, float]:
 
 
 def seconds_of_other(optimizer: Optimizer, model: ModelProto, result: Path) -> float:
-    """How long it takes in a process of its own; NaN, and no file `result`, where it gives up."""
+    """The seconds of another optimizer in a separate process. NaN, and no file `result`, if it
+    fails.
+    """
     seconds = multiprocessing.Value("d", math.nan)
     child = multiprocessing.get_context("fork").Process(
         target=_other, args=(optimizer, model, result, seconds)
@@ -128,7 +130,9 @@ def _other(
 
 @dataclass
 class Row:
-    """What became of one model: nodes before, of fusionc, of the best, and which that is."""
+    """The outcome for one model: the nodes before, the nodes of fusionc and of the best other
+    optimizer, and its name.
+    """
 
     before: int
     ours: int
@@ -173,18 +177,20 @@ def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
 def made_by_fusionc(
     full: Path, model: ModelProto, result: Path, ours_at: Optimizer
 ) -> tuple[int, str]:
-    """Write what fusionc makes of a model; its nodes, and what is wrong with it."""
+    """Write fusionc's result for a model. Return its number of nodes, and its fault if there is
+    one.
+    """
     proto = ours_at(_copy(model))
     onnx.save(proto, result)
     if not fault(full, model, result):
         return count(proto), ""
-    # a conversion leaves out what onnxruntime cannot run
+    # a conversion leaves out rewrites that onnxruntime cannot run
     return delivered(full, result), fault(full, model, result)
 
 
 def reason_against(name: str, full: Path, model: ModelProto, result: Path, ours: Path) -> str:
-    """Why a result with fewer nodes than fusionc's is not better, "" if it is. The model itself has
-    no name.
+    """Why a result with fewer nodes than fusionc's is not better. "" if it is. The unchanged model
+    has an empty name.
     """
     if name and (problem := fault(full, model, result)):
         return problem
@@ -195,7 +201,7 @@ def reason_against(name: str, full: Path, model: ModelProto, result: Path, ours:
 def median_seconds(
     model: ModelProto, ours_at: Optimizer, result: Path, rounds: int
 ) -> tuple[float, float] | None:
-    """How long fusionc and onnxsim take, one after the other; None without a round."""
+    """The median seconds of fusionc and onnxsim, run in turn. None without rounds."""
     taken = [
         (timed(ours_at, model)[1], seconds_of_other(onnxsim, model, result)) for _ in range(rounds)
     ]
@@ -241,7 +247,7 @@ def main() -> int:
 
 
 def verdict(rows: Sequence[Row], console: Console) -> int:
-    """Print the sums; the exit code."""
+    """Print the sums, and return the exit code."""
     wrong = sum(not r.is_right for r in rows)
     judged = [r for r in rows if r.is_judged]
     before, ours, best = (
@@ -263,7 +269,7 @@ def verdict(rows: Sequence[Row], console: Console) -> int:
 
 
 def time_ratio(rows: Sequence[Row]) -> float:
-    """The geometric mean of times to onnxsim's; 0 without any."""
+    """The geometric mean of the ratios of fusionc's times to onnxsim's. 0 if there are none."""
     pairs = [r.seconds for r in rows if r.seconds and not math.isnan(r.seconds[1])]
     logarithms = [math.log(ours / other) for ours, other in pairs]
     return math.exp(statistics.fmean(logarithms)) if logarithms else 0.0

@@ -1,21 +1,21 @@
-"""Run the tests on several processors: this one, older ones that it passes for, and arm64.
+"""Run the tests on several processors: this one, simulated older ones, and arm64.
 
-    make processors                                      what is below, one processor after the
-                                                         other
+    make processors                                      all of them, one after the other
     python benchmarks/processors.py Nehalem arm64        only these
     python benchmarks/processors.py Haswell --tests tests/verify
-    python benchmarks/processors.py --emulate Haswell    slower by far: instructions that it lacks
-    end the process
+    python benchmarks/processors.py --emulate Haswell    much slower; missing instructions end the
+                                                         process
 
-`native` is this machine's own processor. For an older one older_processor.py makes numpy, OpenBLAS,
-onnxruntime and glibc choose their code as they would there. An instruction that it lacks still runs
-where code does not ask first; that is what `--emulate` is for: Python, and what it starts by its
-own name, in qemu-x86_64 (Debian's package qemu-user), which takes hours. Either way the tests of
-kernels run once more with the C code built for that processor (-march). `arm64` builds the kernels
-with aarch64-linux-gnu-gcc (Debian's gcc-aarch64-linux-gnu and libc6-dev-arm64-cross), runs them
-without onnxruntime in qemu-aarch64, and compares the numbers with onnxruntime's here. One line
-tells of each. Exit code 1 if anything fails, or if onnxruntime does not compute as on another
-processor; 2 if something is not installed.
+`native` is this machine's own processor. For an older one, older_processor.py makes numpy,
+OpenBLAS, onnxruntime and glibc choose their code as they would there. If code uses an instruction
+without a query, and the older processor lacks it, the instruction runs anyway. `--emulate` finds
+such instructions: it runs Python, and the Python processes that it starts, in qemu-x86_64 (Debian's
+package qemu-user), which takes hours. In both cases the tests of kernels run once more with the C
+code compiled for that processor (-march). `arm64` compiles the kernels with aarch64-linux-gnu-gcc
+(Debian's gcc-aarch64-linux-gnu and libc6-dev-arm64-cross), runs them without onnxruntime in
+qemu-aarch64, and compares the results with onnxruntime on this machine. The output has one line for
+each processor. Exit code 1 if anything fails, or if onnxruntime does not compute as it should on a
+simulated processor; 2 if something is not installed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ROOT = Path(__file__).parents[1]
 NATIVE = "native"
 ARM64 = "arm64"
 KERNELS = ["tests/graph_kernel/lower", "tests/graph_kernel/c", "tests/graph_kernel/library"]
-# random ones, for arm64
+# random areas, for arm64
 AREAS = 200
 NETWORKS = 120
 Feeds = Mapping[str, np.ndarray]
@@ -119,14 +119,15 @@ def _problem(names: Sequence[str], here: Sequence[str], emulates: bool) -> str |
 
 
 def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tuple[str, bool]:
-    """A line on a processor, and whether all tests passed and onnxruntime computed as it does
-    there.
+    """A line about a processor, and whether all tests passed and onnxruntime computed as it does on
+    that processor.
     """
     begin = time.monotonic()
     python = sys.executable
     march = "native"
     wanted = older_processor.level()
-    # All processors have one cache: a compiler makes the same of a text on each of them.
+    # All processors share one cache, because a compiler's output for a text is the same on each of
+    # them.
     environment = {
         **os.environ,
         "XDG_CACHE_HOME": str(folder.parent / "cache"),
@@ -164,7 +165,7 @@ def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tup
 
 
 def _pytest(python: str, tests: Sequence[str], environment: Mapping[str, str]) -> tuple[str, bool]:
-    """What pytest counts, and whether nothing fails."""
+    """pytest's counts, and whether all tests passed."""
     command = [
         python,
         "-m",
@@ -193,8 +194,8 @@ def _pytest(python: str, tests: Sequence[str], environment: Mapping[str, str]) -
 
 
 def _emulated(name: str, folder: Path) -> Path:
-    """A Python that runs in the emulator, as do all that it starts by its own name: its environment
-    is this one.
+    """A Python that runs in the emulator, with the packages of this environment. Python processes
+    that it starts run there, too.
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)
@@ -214,7 +215,7 @@ def _emulated(name: str, folder: Path) -> Path:
 
 
 def _not_emulated(name: str, program: Path) -> list[str]:
-    """Features of a processor without which the emulator does, and says so whenever it starts."""
+    """The features of a processor that the emulator lacks and warns about whenever it starts."""
     run = subprocess.run(
         ["qemu-x86_64", "-cpu", name, program, "-V"], capture_output=True, text=True, check=True
     )
@@ -226,8 +227,8 @@ def _not_emulated(name: str, program: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Case:
-    """An area, inputs for it, and what says how the outputs of its kernel differ from
-    onnxruntime's, "" if not.
+    """An area, inputs for it, and a function that compares the outputs of its kernel with
+    onnxruntime's: it returns a description of the difference, or "".
     """
 
     name: str
@@ -237,8 +238,8 @@ class Case:
 
 
 def on_arm64() -> tuple[str, bool]:
-    """A line on kernels that are built for arm64 and compared with onnxruntime here, and whether
-    they are the same.
+    """A line about kernels that are compiled for arm64 and compared with onnxruntime on this
+    machine, and whether all are equal.
     """
     begin = time.monotonic()
     runs = 0
@@ -305,7 +306,7 @@ def _random_areas() -> Iterator[Case]:
         try:
             session(plain_model(area))
         except Exception as error:
-            # not every operator has a kernel for every type there
+            # onnxruntime lacks kernels of some operators for some types
             if "NOT_IMPLEMENTED" not in str(error):
                 raise
             continue

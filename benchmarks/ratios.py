@@ -1,4 +1,4 @@
-"""What fusionc makes of a model, how far answers are apart, and means of ratios of run times."""
+"""Convert a model, measure how far outputs differ, and compute means of ratios of run times."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from fusionc.bench.what_runs import what_runs
 from fusionc.graph_kernel.library.location import library_for
 
 Array = NDArray[np.generic]
-SLOWER = 1.01  # a ratio that is a remark
+SLOWER = 1.01  # a larger ratio gets a remark
 
 
 def converted(
     path: Path, folder: Path, inputs: Path, with_kernels: bool
 ) -> tuple[Path | None, str]:
-    """What fusionc makes of a model, None without kernels to make, and what the verification says,
-    on these, too.
+    """The converted model and the sentence of the verification, which also uses these inputs. None
+    if the options ask for kernels and none are made.
 
-    Raises FusioncError where it cannot be converted or gives another answer.
+    Raises FusioncError if the model cannot be converted, or if the result gives other outputs.
     """
     made = folder / (f"with{KERNELS}.onnx" if with_kernels else "default.onnx")
     report = fusionc.convert(
@@ -49,13 +49,13 @@ def outputs(model: Path, feeds: dict[str, Array]) -> list[Array]:
 
 
 def operators_run(model: Path) -> Counter[str]:
-    """What onnxruntime runs of a model, without kernels, once it has optimized it."""
+    """The operators that onnxruntime runs after optimizing a model, without kernels."""
     return what_runs(DeployedModel(model)).operators
 
 
 def error(expected: list[Array], found: list[Array]) -> float:
-    """The largest difference of an output over that output's largest element; infinite where one
-    alone is finite.
+    """The largest difference of an output, divided by the largest element of this output. Infinite
+    if an element is finite in only one of both.
     """
     worst = 0.0
     for one, other in zip(expected, found, strict=True):
@@ -69,6 +69,6 @@ def error(expected: list[Array], found: list[Array]) -> float:
 
 
 def mean_of(ratios: Iterable[float]) -> str:
-    """The geometric mean, as text."""
+    """The geometric mean as text."""
     logarithms = [math.log(ratio) for ratio in ratios]
     return f"{math.exp(statistics.fmean(logarithms)):.3f}" if logarithms else "none"

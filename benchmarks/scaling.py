@@ -1,17 +1,16 @@
-"""How time and memory grow with the model.
+"""Measure how time and memory grow with the size of the model.
 
     python benchmarks/scaling.py                    time per node at 1,200 and 120,000 nodes, and
                                                     external weights
-    python benchmarks/scaling.py --nodes            the first half only
+    python benchmarks/scaling.py --nodes            only the first part
     python benchmarks/scaling.py --nodes --small 12000 --large 1200000 --only chain
-    python benchmarks/scaling.py --gigabytes 8      the second half only, with so many external
-    weights
+    python benchmarks/scaling.py --gigabytes 8      only the second part, with this size of weights
 
-Ten shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain
-that is one Relu in truth, one constant that half of the nodes use, layers of products that become
-one, a value that all nodes use, one node that reads all the others, a node that moves from one end
-to the other, an If for every hundred nodes, which are in its branches, and a hundred functions with
-all nodes in them. Converted without verification.
+There are ten shapes of graphs: a chain; a chain in which every second node is an Identity that is
+removed; a chain that is equivalent to one Relu; a constant that half of the nodes use; layers of
+products that become one product each; a value that all nodes use; a node that reads all the others;
+a node that moves from one end to the other; an If for every hundred nodes, which are in its
+branches; and a hundred functions with all nodes in them. They are converted without verification.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from whole_process import cost_of
 
 import fusionc
 
-# divisible by what the shapes repeat
+# divisible by the periods of the shapes
 SMALL = 1_200
 LARGE = 120_000
 GIGABYTES = 3
@@ -51,12 +50,12 @@ def identities(count: int) -> list[onnx.NodeProto]:
 
 
 def repeated(count: int) -> list[onnx.NodeProto]:
-    """All of it is one Relu."""
+    """A chain that is equivalent to one Relu."""
     return [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
 
 
 def projections(count: int) -> list[onnx.NodeProto]:
-    """Layers of three products of one value, which become one."""
+    """Layers of three products of one value, which become one product each."""
     nodes = []
     for i in range(0, count, 6):
         x = f"v{i}"
@@ -75,7 +74,7 @@ def projections(count: int) -> list[onnx.NodeProto]:
 
 
 def one_constant(count: int) -> list[onnx.NodeProto]:
-    """Half of the nodes use c, and each of them is a dead end that PrunePass takes out."""
+    """Half of the nodes use the constant c. PrunePass removes them, because nothing uses them."""
     nodes = []
     for i in range(0, count, 2):
         nodes.append(helper.make_node("Relu" if i % 4 else "Neg", [f"v{i}"], [f"v{i + 2}"]))
@@ -84,7 +83,7 @@ def one_constant(count: int) -> list[onnx.NodeProto]:
 
 
 def hub(count: int) -> list[onnx.NodeProto]:
-    """All but one read what that one makes."""
+    """All nodes except one read the result of this one."""
     first = helper.make_node("Relu", ["v0"], ["v1"])
     return [
         first,
@@ -93,7 +92,7 @@ def hub(count: int) -> list[onnx.NodeProto]:
 
 
 def concatenated(count: int) -> list[onnx.NodeProto]:
-    """One node reads all the others, and each of them goes."""
+    """One node reads the results of all others, and the others are removed."""
     pieces = [f"p{i}" for i in range(count - 2)]
     nodes = [helper.make_node("Identity", ["v0"], [piece]) for piece in pieces]
     nodes.append(helper.make_node("Concat", pieces, ["all"], axis=0))
@@ -140,7 +139,7 @@ def calls(count: int) -> list[onnx.NodeProto]:
 
 
 def functions(count: int) -> list[onnx.FunctionProto]:
-    """Those that are called."""
+    """The functions that are called."""
     size = count // FUNCTIONS
     opsets = [helper.make_opsetid("", 18)]
     names = ["v0"], [f"v{size}"]
@@ -191,14 +190,14 @@ def model(
 
 
 def made(make: Callable[[int], list[onnx.NodeProto]], count: int) -> onnx.ModelProto:
-    """The model of a shape with about so many nodes."""
+    """The model of a shape with about this many nodes."""
     return model(make(count), f"v{count}", functions(count) if make is calls else ())
 
 
 def seconds_per_node(
     make: Callable[[int], list[onnx.NodeProto]], count: int, repeats: int = 3
 ) -> float:
-    """The best of several conversions, imports excluded, in processor time of this process."""
+    """The shortest of several conversions, without imports, in processor time of this process."""
     best = float("inf")
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.onnx")
@@ -212,8 +211,8 @@ def seconds_per_node(
 
 
 def external_weights(gigabytes: int) -> tuple[float, float]:
-    """Seconds and peak memory in GB of converting a model whose weights nobody touches, in a
-    process of its own.
+    """The seconds and the peak memory in GB of converting a model whose weights stay unchanged, in
+    a separate process.
     """
     with tempfile.TemporaryDirectory() as folder:
         nodes = []

@@ -1,14 +1,14 @@
-"""Convert every real model there is: with the default switches, with all off, and with each pass
-alone.
+"""Convert all available real models: with the default switches, with all passes off, and with each
+single pass.
 
     python benchmarks/sweep.py ../shared              everything (the light models of onnx, models/,
-    peer_models/) python benchmarks/sweep.py ../shared --only bert  models whose path contains a
-    word
+                                                      peer_models/)
+    python benchmarks/sweep.py ../shared --only bert  models whose path contains a word
     python benchmarks/sweep.py ../shared --default    the default switches only
 
-No crash, no difference: where a pass took effect both models run in onnxruntime; where none did,
-the result must be the same proto. Models that onnxruntime cannot run are converted and counted
-apart. Exit code 1 if anything is wrong.
+There must be no crash and no difference. If a pass took effect, both models run in onnxruntime. If
+none did, the result must be the same proto. Models that onnxruntime cannot run are converted and
+counted separately. Exit code 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def models(shared: Path) -> Iterator[Path]:
 
 
 def hydrated(path: Path, folder: Path) -> Path:
-    """The model itself, or a copy with its weights filled in where they were taken out."""
+    """The model itself, or a copy in which removed weights are filled in."""
     recipe = path.parent / "skeleton.py"
     if not recipe.exists():
         return path
@@ -66,7 +66,7 @@ def configurations(default_only: bool) -> Iterator[tuple[str, list[Pass]]]:
 
 
 def convert(path: Path, passes: Sequence[Pass], folder: Path) -> tuple[str, int, onnx.ModelProto]:
-    """One word on the outcome, how often a pass took effect, and the result."""
+    """The outcome as one word, the number of rewrites, and the result."""
     original = load(path)
     proto = load(path)
     log = RewriteLog()
@@ -83,7 +83,7 @@ def convert(path: Path, passes: Sequence[Pass], folder: Path) -> tuple[str, int,
 
 
 def _delivered(path: Path, passes: Sequence[Pass], folder: Path) -> str:
-    """What a user gets, where all rewrites together make another model: without those that
+    """The outcome for a user if all rewrites together give a wrong model: without the rewrites that
     onnxruntime cannot run.
     """
     switches: dict[str, dict[str, str]] = {
@@ -106,7 +106,7 @@ def _delivered(path: Path, passes: Sequence[Pass], folder: Path) -> str:
 
 
 def leftovers(proto: onnx.ModelProto) -> int:
-    """How many BatchNormalizations of a Conv that nobody else uses are left."""
+    """The number of remaining BatchNormalizations that are the only users of a Conv."""
     makers = {output: node.op_type for node in proto.graph.node for output in node.output}
     users = [name for node in proto.graph.node for name in node.input] + [
         value.name for value in proto.graph.output

@@ -1,25 +1,25 @@
-"""One table: fusionc beside the other optimizers and OpenVINO, on the models of a folder and its
+"""Compare fusionc, other optimizers and OpenVINO in one table, on the models of a folder and its
 subfolders.
 
     pip install '.[bench]'
     python benchmarks/table.py ../shared/models --results build/table
     python benchmarks/table.py FOLDER --only bert --one-thread       processor time, for a busy
-    machine
+                                                                     machine
 
-For each model and each optimizer: nodes of the result, whether it computes what the model computes,
-seconds and peak memory of the whole process that makes it, and run time in onnxruntime at its
-default level, with all forms of it in turn in several fresh processes; OpenVINO runs the model as
-it is, and its answers are not compared. fusionc is there three times: with its default switches,
-with kernels, of which those are compiled that the cache does not have, and verified, which is what
-the command does if it is not told to leave it out; of the first two there are the seconds to make a
-session as well. What is wrong or fails has no run time.
+For each model and each optimizer the table shows: the nodes of the result, whether it computes the
+same as the model, the seconds and peak memory of the whole process that makes it, and its run time
+in onnxruntime at its default level. All forms run in turn in several fresh processes. OpenVINO runs
+the original model, and its outputs are not compared. fusionc has three entries: with its default
+switches; with kernels, where kernels that are not in the cache are compiled; and with verification,
+which is what the command does by default. For the first two there are also the seconds to create a
+session. Wrong and missing results have no run time.
 
-Inputs are those of the folder's manifest, those in NAME.npz beside a model, or drawn by fusionc's
-verification. What is measured is kept in RESULTS.jsonl, from where an interrupted run goes on, on
-the same day and machine; the same command once more measures again what something disturbed, where
-the original itself is 2 % off in an A/A pair. RESULTS.md, RESULTS.csv and RESULTS.svg are written
-anew after each model. Exit code 1 if a result of fusionc is wrong or fails, or a model cannot be
-measured.
+Inputs come from the folder's manifest, from NAME.npz next to the model, or from fusionc's
+verification. The measurements are kept in RESULTS.jsonl. An interrupted run continues from there on
+the same day and machine. If the same command runs again, it repeats measurements that something
+disturbed: those whose A/A pair of the original differs by 2 %. RESULTS.md, RESULTS.csv and
+RESULTS.svg are written again after each model. Exit code 1 if a result of fusionc is wrong or
+missing, or if a model cannot be measured.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ OURS = {
     "kernels": ["--no-verify", "--enable_graph_kernel"],
     "verified": [],
 }
-STEADY = 0.02  # of a ratio, how far an A/A pair may be off
+STEADY = 0.02  # the largest accepted difference of an A/A pair
 _PACKAGES = (
     "fusionc",
     "onnxruntime",
@@ -84,8 +84,8 @@ print(time.perf_counter() - begin, file=sys.stderr)
 
 
 def feeds_of(path: Path, full: Path) -> dict[str, Any]:
-    """What a file beside the model, the folder, or the verification gives it. Raises ValueError
-    where none does.
+    """The inputs from a file next to the model, from the folder, or from the verification. Raises
+    ValueError if there are none.
     """
     if path.with_suffix(".npz").is_file():
         return dict(np.load(path.with_suffix(".npz")))
@@ -121,14 +121,14 @@ def command(name: str, model: Path, made: Path) -> list[str]:
 
 
 def made_by(name: str, model: Path, made: Path) -> Form:
-    """What an optimizer makes of a model, and what that costs."""
+    """The result of an optimizer for a model, and its cost."""
     cost = cost_of(command(name, model, made))
     form = Form(seconds=cost.seconds, processor=cost.processor, peak=cost.peak)
     if cost.code or not made.is_file():
         form.fault = f"exit code {cost.code}: {' '.join(cost.said.split())[-200:]}"
         return form
     form.nodes = count(onnx.load(made, load_external_data=False))
-    # which are one conversion, and the second has verified itself
+    # these two are one conversion, and the second one has verified its result
     if name not in ("fusionc", "verified"):
         kernels = library_for(made) if name == "kernels" and library_for(made).is_file() else None
         try:
@@ -140,8 +140,8 @@ def made_by(name: str, model: Path, made: Path) -> Form:
 
 
 def _declared_as(model: Path, made: Path) -> Path:
-    """What was made of a model, with inputs and outputs as they are declared there: an inferred
-    size is no fault.
+    """The result for a model, with the declarations of inputs and outputs of the model: an inferred
+    size is not a fault.
     """
     reference = onnx.load(model, load_external_data=False)
     found = onnx.load(made, load_external_data=False)
@@ -158,7 +158,7 @@ def _declared_as(model: Path, made: Path) -> Path:
 
 
 def load_seconds(model: Path, has_kernels: bool) -> float:
-    """The median of three fresh processes; 0 where it does not load."""
+    """The median over three fresh processes. 0 if the model cannot be loaded."""
     found = [
         cost_of([sys.executable, "-c", _LOAD, str(model), *(["kernels"] if has_kernels else [])])
         for _ in range(3)
@@ -173,7 +173,7 @@ def load_seconds(model: Path, has_kernels: bool) -> float:
 def timed(
     forms: dict[str, Path], model: Path, inputs: Path, options: argparse.Namespace
 ) -> list[Times]:
-    """Run times of all forms, and of the model in OpenVINO where that runs it."""
+    """The run times of all forms, and of the model in OpenVINO if OpenVINO runs it."""
 
     def measure(chosen: dict[str, Path]) -> list[Times]:
         return in_fresh_processes(
@@ -184,7 +184,7 @@ def timed(
         return measure(forms)
     try:
         return measure(forms | {OPENVINO: model})
-    except subprocess.CalledProcessError:  # of that, or it is raised once more
+    except subprocess.CalledProcessError:  # OpenVINO failed; any other failure is raised again
         return measure(forms)
 
 
@@ -201,7 +201,7 @@ def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -
         row.forms[OPENVINO] = Form(fault="" if OPENVINO in runs[0] else "it does not run")
     for tool in set(row.forms) & set(runs[0]):
         row.forms[tool].ratio = statistics.median(run[tool] / run["original"] for run in runs)
-    if "kernels" not in results and not row.forms["kernels"].fault:  # none were made
+    if "kernels" not in results and not row.forms["kernels"].fault:  # no kernels were made
         row.forms["kernels"].ratio = row.forms["fusionc"].ratio
     row.load = load_seconds(model, False)
     for tool in ("fusionc", "kernels"):
@@ -211,7 +211,9 @@ def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -
 
 
 def optimized(row: Row, model: Path, folder: Path) -> dict[str, Path]:
-    """Fill in what each optimizer makes of a model; the results to take times of, by optimizer."""
+    """Fill in the results of all optimizers for a model. Return the results to measure, by
+    optimizer.
+    """
     results = {}
     for tool in (*OURS, *(optimizer.__name__ for optimizer in OTHERS)):
         result = folder / f"{tool}{KERNELS if tool == 'kernels' else ''}.onnx"
@@ -266,7 +268,9 @@ def main() -> int:
                 with tempfile.TemporaryDirectory() as folder:
                     try:
                         known[name] = measured(path, name, options, Path(folder))
-                    except Exception as problem:  # a model that does not run is a line of the table
+                    except (
+                        Exception
+                    ) as problem:  # a model that does not run is also a line of the table
                         known[name] = Row(name, fault=" ".join(str(problem).split())[:300])
                 if not known[name].fault:
                     journal.keep(file, alike, known[name].data())

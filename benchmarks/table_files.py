@@ -1,4 +1,4 @@
-"""What table.py has measured, as Markdown, as CSV and as a drawing."""
+"""Write the measurements of table.py as Markdown, as CSV and as a drawing."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ TITLES = {
 }
 DRAWN = {"fusionc": "#1f77b4", "kernels": "#d62728", "openvino": "#2ca02c", "onnxslim": "#8c8c8c"}
 
-# pixels of the drawing
+# pixels
 LEFT = 230
 TOP = 60
 WIDTH = 560
 LINE = 16
-END = 1.6  # the ratio at its right; what is slower is drawn there
-# an area is one operator, and its function the nodes that it stands for
+END = 1.6  # the ratio at the right edge; slower forms are drawn there
+# an area is one operator, and its function has the nodes of the area
 WITHOUT_NODES = ("kernels",)
 
 
 @dataclass
 class Form:
-    """What one optimizer made of a model: nodes; seconds, processor seconds and peak bytes of the
-    process; why it is wrong or there is none; run time as a ratio to the model's; seconds to make a
-    session. 0 is not known.
+    """The result of one optimizer for a model: nodes; seconds, processor seconds and peak bytes of
+    the process; the fault, or why there is no result; the run time as a ratio to the model's; the
+    seconds to create a session. 0 means unknown.
     """
 
     nodes: int = 0
@@ -55,7 +55,7 @@ class Form:
 
 @dataclass
 class Row:
-    """A model: its nodes, bytes, run time, the ratio of an A/A pair, and what became of it."""
+    """A model: its nodes, bytes and run time, the ratio of an A/A pair, and the results for it."""
 
     name: str
     nodes: int = 0
@@ -74,7 +74,7 @@ class Row:
         return asdict(self)
 
     def best(self, names: Iterable[str]) -> str:
-        """The one with the least run time; empty where none has one."""
+        """The optimizer whose result has the shortest run time. Empty if there are no run times."""
         timed = [name for name in names if name in self.forms and self.forms[name].ratio]
         return min(timed, key=lambda name: self.forms[name].ratio, default="")
 
@@ -95,7 +95,7 @@ def write(rows: Sequence[Row], results: Path, machine: str) -> None:
 
 
 def markdown(rows: Sequence[Row], machine: str) -> str:
-    """The means of each optimizer, then the models."""
+    """The means of each optimizer, and then the models."""
     run = [row for row in rows if row.milliseconds]
     lines = [
         f"{len(run)} models; {machine}. Geometric means of ratios to the original, A/A "
@@ -132,7 +132,7 @@ def _means(name: str, rows: Sequence[Row]) -> str:
 
 
 def _mean_costs(pairs: Sequence[tuple[Row, Form]]) -> list[str]:
-    """Seconds and peak memory, as ratios to those of fusionc."""
+    """Seconds and peak memory as ratios to fusionc's."""
     both = [
         (form, row.forms["fusionc"])
         for row, form in pairs
@@ -145,7 +145,7 @@ def _mean_costs(pairs: Sequence[tuple[Row, Form]]) -> list[str]:
 
 
 def _fault_counts(name: str, pairs: Sequence[tuple[Row, Form]]) -> list[str]:
-    """How many results are wrong, and how many are missing."""
+    """The number of wrong results, and the number of missing results."""
     faulty = [form for _, form in pairs if form.fault]
     failed = sum(not form.nodes for form in faulty)
     # the answers of OpenVINO are not compared
@@ -176,8 +176,8 @@ def _mean(ratios: Iterable[float]) -> str:
 
 
 def drawing(rows: Sequence[Row], machine: str) -> str:
-    """Run times as ratios to the original's: a line a model, a dot for each of what is drawn; the
-    fastest on top.
+    """A drawing of run times as ratios to the original's: a line for each model, and a dot for each
+    form. The fastest model is at the top.
     """
     run = sorted((row for row in rows if row.milliseconds), key=_of_best)
     height = TOP + LINE * len(run) + 30

@@ -1,20 +1,19 @@
-"""What `fusionc tune` delivers for many models, measured afterwards beside the defaults and the
-original.
+"""Measure the results of `fusionc tune` for many models afterwards, compared with the defaults and
+the original.
 
     pip install .
     python benchmarks/tuned.py                                     every model of ../shared/models,
                                                                    twice for 120 s
     python benchmarks/tuned.py --only=-ts- --budget 60s --once     some of them, once
-    python benchmarks/tuned.py --results tuned.jsonl               to be interrupted and gone on
-    with
+    python benchmarks/tuned.py --results tuned.jsonl               can be interrupted and continued
 
-The ratios that a tuning itself reports are of the rounds by which it has chosen what is delivered,
-and so a little too good. Those shown here are of `fusionc bench`, which runs the original, what is
-delivered and a conversion with the default switches in turn in fresh processes, after the tuning;
-where the original or the defaults are delivered, that ratio is 1 by itself. The second time a
-tuning has to call the same changes significant: shown are those that one of both alone calls so.
-Exit code 1 where a result is slower than 1.01 of its original, beyond what the bench is sure of,
-where a tuning fails, or where all of them together are not 3 % faster than the defaults.
+A tuning reports ratios of the same rounds by which it chose the result, so they are a little too
+good. The ratios here are measured after the tuning by `fusionc bench`, which runs the original, the
+tuned result and a conversion with the default switches in turn in fresh processes. If the tuning
+delivers the original or the defaults, that ratio is 1. A second tuning should find the same changes
+significant: the table shows changes that only one of both found. Exit code 1 if a result is
+certainly slower than 1.01 of its original according to the bounds of the bench, if a tuning fails,
+or if all results together are not 3 % faster than the defaults.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from machine import machine
 from ratios import SLOWER, mean_of
 from sweep import hydrated
 
-GAIN = 0.97  # of all results to the defaults
+GAIN = 0.97  # the largest accepted ratio of all results to the defaults
 SIGNIFICANT = ("pays", "costs")
 PROCESSES = 3
 Row = dict[str, Any]
 
 
 def fusionc(folder: Path, *arguments: object) -> str:
-    """What a command writes. Raises RuntimeError where it fails."""
+    """The output of a command. Raises RuntimeError if it fails."""
     command = [sys.executable, "-m", "fusionc", *map(str, arguments)]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if ran.returncode:
@@ -50,7 +49,7 @@ def fusionc(folder: Path, *arguments: object) -> str:
 
 
 def tuned(model: Path, folder: Path, budget: str) -> Row:
-    """What one tuning delivers, and how that compares."""
+    """The result of one tuning, and its measurements."""
     said = fusionc(
         folder,
         *f"tune --output tuned.onnx --budget {budget} --json --log null --model".split(),
@@ -126,7 +125,7 @@ def main() -> int:
 
 
 def tune_all(models: Sequence[Path], options: argparse.Namespace) -> tuple[list[Row], int]:
-    """Tune models and print what comes of it; their rows, and how many fail."""
+    """Tune models and print the results. Return their rows, and the number of failures."""
     repeated = 1 if options.once else 2
     where = {"where": machine(False, PROCESSES), "folder": str(options.folder.resolve())}
     alike = {**where, "budget": options.budget, "times": repeated}
@@ -151,7 +150,7 @@ def tune_all(models: Sequence[Path], options: argparse.Namespace) -> tuple[list[
 
 
 def verdict(rows: Sequence[Row], failed: int) -> int:
-    """Print the means; the exit code."""
+    """Print the means, and return the exit code."""
     times = list(chain.from_iterable(row["times"] for row in rows))
     gain = mean_of(time["default"] for time in times)
     slower = [time for time in times if is_slower(time)]
@@ -166,7 +165,7 @@ def verdict(rows: Sequence[Row], failed: int) -> int:
 
 
 def is_slower(time: Row) -> bool:
-    """Whether what is delivered takes longer than it may, and surely longer than the original."""
+    """Whether a result takes longer than allowed, and is certainly slower than the original."""
     return bool(time["original"] > SLOWER and time["surely"] > 1)
 
 

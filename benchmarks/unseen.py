@@ -1,31 +1,29 @@
-"""Run times after convert on the models of make_unseen.py: those of the half to look into, and
-means of the other half.
+"""Measure run times after convert on the models of make_unseen.py: single models of the half that
+may be examined, and means of the other half.
 
     pip install .
     python benchmarks/unseen.py unseen                       every model in the folder
     python benchmarks/unseen.py unseen --only yolo --processes 5
-    python benchmarks/unseen.py unseen --half held_out       the means of the other half alone
-    python benchmarks/unseen.py unseen --one-thread          processor time, for a machine that does
-    other things, too
-    python benchmarks/unseen.py unseen --results rows        an hour's run, to be interrupted and
-    gone on with
+    python benchmarks/unseen.py unseen --half held_out       only the means of the other half
+    python benchmarks/unseen.py unseen --one-thread          processor time, for a busy machine
+    python benchmarks/unseen.py unseen --results rows        takes an hour, and can be continued
 
-Each model is converted with the default switches, and with kernels, and verified; then it runs on
-its own inputs, at onnxruntime's default level, with all forms of it in turn in several fresh
-processes. A ratio is of usual times (see interleaved.py), to the original's; shown is the median
-over the processes. A/A is the original to itself. Without kernels to make, the ratio of kernels is
-that of the default switches. "same" stands where onnxruntime runs the same operators of the default
-form as of the original, so that the ratio is noise and no remark; it is not among those that are at
-most so slow. What seems slower is measured once more when all models have been, in three times as
-many processes, and that counts: among a hundred models that are equally fast some seem slower by
-chance, and one model may be slower for a minute in all processes, because of where its memory
-happens to lie. "fails" is a model that fusionc does not convert, or converts to another answer;
-"not run" one that onnxruntime does not run as it is.
+Each model is converted with the default switches and with kernels, and verified. Then it runs on
+its own inputs at onnxruntime's default level. All forms run in turn in several fresh processes. A
+ratio compares the usual time of a form (see interleaved.py) with the original's; the table shows
+the median over the processes. A/A is the original compared with itself. If no kernels are made, the
+ratio of the kernels is that of the default switches. "same" means that onnxruntime runs the same
+operators for the default form as for the original: the ratio is noise, gets no remark, and does not
+count in the number of models that are fast enough. Forms that seem slower are measured again after
+all models, in three times as many processes, and only this second measurement counts. Among a
+hundred equally fast models some seem slower by chance, and one model may be slower for a minute in
+all processes because of its place in memory. "fails" is a model that fusionc does not convert, or
+converts to a wrong result; "not run" is a model that onnxruntime does not run.
 
-Models of the half that is held out are not named, unless they fail: what is reported is their
-means, how many are slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means
-are written into RESULTS.md. Exit code 1 if a model fails or is slower than 1.01 beyond its A/A, in
-either form.
+Models of the held-out half are not named unless they fail. Only their means, the number of slower
+models, and the slowest ratio are reported. The measurements are kept in RESULTS.jsonl, and the
+means are written to RESULTS.md. Exit code 1 if a model fails, or is slower than 1.01 beyond its A/A
+in either form.
 """
 
 from __future__ import annotations
@@ -49,14 +47,14 @@ import fusionc
 
 HALVES = ("tune", "held_out")
 KINDS = ("cnn", "transformer", "recurrent", "float16")
-_MORE = 3  # times as many processes for what seemed slower
+_MORE = 3  # factor for the number of processes if a form seemed slower
 HEAD = f"{'model':46}{'kind':12}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}"
 
 
 @dataclass
 class Row:
-    """A model: run times as ratios to the original's by form, and what is to be said where there is
-    no ratio.
+    """The measurements of a model: run times by form as ratios to the original's, and the reason if
+    there are no ratios.
     """
 
     half: str
@@ -66,13 +64,13 @@ class Row:
     milliseconds: float = 0.0
     ratio: dict[str, float] = field(default_factory=dict)
     not_run: str = ""
-    # onnxruntime runs the same operators of the original and of the default form
+    # whether onnxruntime runs the same operators for the original and the default form
     is_same: bool = False
-    unverified: str = ""  # why, where fusionc could not tell whether the answer is right
+    unverified: str = ""  # the reason if fusionc could not verify the result
     failures: dict[str, str] = field(default_factory=dict)
 
     def unlike(self) -> dict[str, float]:
-        """The ratios of forms of which onnxruntime does not run the same operators."""
+        """The ratios of forms for which onnxruntime runs other operators."""
         same = self.ratio.get("default") if self.is_same else None
         return {
             form: ratio
@@ -106,10 +104,10 @@ def one_line(problem: Exception) -> str:
 
 
 def not_run(path: Path) -> str:
-    """Why onnxruntime does not run a model; empty where it does."""
+    """Why onnxruntime does not run a model. Empty if it does."""
     try:
         onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    except Exception as problem:  # onnxruntime raises all kinds
+    except Exception as problem:  # onnxruntime raises errors of many types
         return one_line(problem)
     return ""
 
@@ -163,7 +161,7 @@ def summary(title: str, rows: list[Row]) -> str:
 
 
 def means(rows: Iterable[Row]) -> Iterator[str]:
-    """A table of each kind of models in each half that was measured."""
+    """A table for each kind of models in each half that was measured."""
     of_each = "slower | at most |"
     yield f"| geometric means        | models |   A/A | default | {of_each} kernels | {of_each}"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
@@ -207,7 +205,7 @@ class Measurements:
         return row
 
     def rows(self, paths: Sequence[Path]) -> list[Row]:
-        """A row of each model; what seems slower is measured again in more processes."""
+        """A row for each model. Forms that seem slower are measured again in more processes."""
         rows = []
         processes = self.options.processes
         for path in paths:
@@ -251,7 +249,7 @@ def main() -> int:
 
 
 def verdict(rows: list[Row], measurements: Measurements) -> int:
-    """Show and write the means; the exit code."""
+    """Print and write the means, and return the exit code."""
     options = measurements.options
     table = list(means(rows))
     measurements.show("\n" + "\n".join(table))

@@ -1,4 +1,4 @@
-"""What a command costs as a whole process: seconds, processor time, peak memory."""
+"""The cost of a command as a whole process: seconds, processor time and peak memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# As in an installation, where modules are compiled once.
+# Modules are compiled once, as in an installation.
 _ENVIRONMENT = {
     name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
 }
-# A process begins with the peak memory of the one that starts it: this starts each command, and
-# imports nothing large.
+# A process begins with the peak memory of its parent. Therefore this program, which imports nothing
+# large, starts each command.
 _STARTER = """
 import json, os, subprocess, sys, time
 begin = time.perf_counter()
@@ -40,10 +40,10 @@ print(json.dumps([code, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss *
 
 @dataclass(frozen=True)
 class Cost:
-    """Exit code (below 0: the signal), seconds, seconds of the processor (its children's, too),
-    bytes, standard error.
+    """The exit code (a negative signal number if a signal ended the command), seconds, processor
+    seconds including those of child processes, peak memory in bytes, and standard error.
 
-    The peak is the larger one of the process and of each child that it has waited for.
+    The peak is the largest peak of the process and of each child for which it waited.
     """
 
     code: int
@@ -54,8 +54,8 @@ class Cost:
 
 
 def cost_of(command: Sequence[str], folder: Path | None = None, patience: float = 600.0) -> Cost:
-    """Run a command, in a folder, and wait for it; what takes longer than `patience` seconds is
-    ended (code -9).
+    """Run a command in a folder and wait for it. A command that takes longer than `patience`
+    seconds is killed (exit code -9).
     """
     starter = [sys.executable, "-S", "-E", "-c", _STARTER, str(patience), *command]
     ran = subprocess.run(

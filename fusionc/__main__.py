@@ -82,8 +82,8 @@ def _open_missing_streams() -> None:
 
 
 def _flush() -> None:
-    """Write the rest of the standard output. A failure has been reported before: the rest is then
-    dropped, and Python does not report the failure again.
+    """Flush the standard output. If that fails, the failure has already been reported: the rest is
+    dropped, so that Python does not report it again.
     """
     try:
         sys.stdout.flush()

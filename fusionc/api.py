@@ -148,7 +148,7 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
     last = bisect_story.convert_up_to(options_of(model, **options), limit)
     count, text = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
-        what = f"the conversion has no more rewrites, {count} for a limit of {limit}"
+        what = f"the conversion has no more rewrites (the limit was {limit})"
         text += f"; {what}: this is its whole result"
     return text
 
@@ -161,10 +161,10 @@ def why(
     expected: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Answer:
-    """Say where a pass fires in a conversion, and why it does not fire where it nearly does.
+    """Say where a pass fires in a conversion, and why it does not fire at places that nearly match.
 
     pass_name     the name of the pass, or an alias of one or more passes; with `expected`, None
-                  means all passes; DequantizeLinear asks why each of these nodes stays
+                  means all passes; "DequantizeLinear" asks why each node of this operator stays
     node          look only at places that this node is part of
     expected      the same model, optimized by another tool: look at the nodes that this tool fused
                   and fusionc did not

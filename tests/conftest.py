@@ -11,7 +11,8 @@ import pytest
 for folder in (".", "model"):  # so that every test finds `harness` and `everything`
     sys.path.insert(0, str(Path(__file__).parent / folder))
 
-# Ignored as in the background of a shell or behind nohup, which commands inherit.
+# These signals may be ignored: in the background of a shell, or under nohup. Commands that tests
+# start would inherit that.
 for number, handler in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGHUP, signal.SIG_DFL),
@@ -21,8 +22,8 @@ for number, handler in (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The commands that tests start find fusionc compiled, also where no bytecode is to lie beside
-    the source.
+    """Let commands that tests start reuse the bytecode of fusionc, even if no bytecode may be
+    written next to the source.
     """
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         folder = tempfile.TemporaryDirectory(prefix="fusionc-bytecode-", ignore_cleanup_errors=True)
@@ -31,14 +32,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The collector would look at all tests again and again: a fifth of the time."""
+    """Exempt the collected tests from garbage collection, which would scan them repeatedly and take
+    a fifth of the time.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_log_in_the_home_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """For tests that do not say themselves where the log is."""
+    """Set a folder for the log, for tests that do not set one themselves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path_factory.mktemp("log")))
         yield
@@ -46,16 +49,14 @@ def _no_log_in_the_home_folder(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder is empty, and the log goes there, too."""
+    """Make an empty folder the current folder, and write the log there, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
 
 
 @pytest.fixture(scope="session")
 def needs_a_compiler() -> None:
-    """Without one there are no kernels, only functions: what is asked of kernels cannot be seen
-    then.
-    """
+    """Skip a test of kernels if there is no compiler: areas are then only functions."""
     from fusionc.graph_kernel.c.compile import NoCompiler, compiler
 
     try:

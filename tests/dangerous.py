@@ -1,4 +1,4 @@
-"""Models that end or block onnxruntime, and one that does neither."""
+"""Models that crash or block onnxruntime, and one harmless model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import onnx
 _HEADER = '<ir_version: 10, opset_import: ["" : 18]>\n'
 
 PLAIN = "agraph (int64[2] x) => (int64[2] y) <int64[2] c = {3, 5}> { y = Add(c, x) }"
-# Without its third input the dropped output would be the rest; onnxruntime writes to where there is
-# nothing.
+# The second output of the Split is omitted. onnxruntime writes it to memory that does not exist.
 SPLIT = """agraph (int64[2] x) => (int64[2] y) <int64[4] c = {3, 5, 7, 9}, int64[2] s = {2, 2}> {
     a, dropped = Split(c, s)
     y = Add(a, x)
@@ -34,7 +33,7 @@ HUNGRY = """agraph (int64[2] x) => (int64[2] y) <int64[1] s = {1099511627776}> {
 
 
 def model(text: str) -> onnx.ModelProto:
-    """The model of a text without its header; an output called `dropped` is dropped."""
+    """The model of a text without its header. Outputs named `dropped` are omitted."""
     parsed = onnx.parser.parse_model(_HEADER + text)
     for node in parsed.graph.node:
         node.output[:] = ["" if name == "dropped" else name for name in node.output]
@@ -42,6 +41,6 @@ def model(text: str) -> onnx.ModelProto:
 
 
 def saved(text: str, path: Path) -> Path:
-    """The file with this model."""
+    """Write this model to a file, and return the path."""
     onnx.save(model(text), path)
     return path

@@ -8,9 +8,9 @@ explicit values.
     FIRES = [Fires("two pieces", "agraph …", ["Split"])]
     test_stays, test_fires = tables("ZSplitVDFusionPass", STAYS, FIRES)
 
-A pass that takes no effect by itself has the first table only: test_stays =
-stays_table("MatMulAllReduce", STAYS). Each case that fires runs inside a model-local function, too,
-which has no types, ranks and shapes: `in_functions` says how often the pass takes effect there.
+A pass that takes no effect by itself has only the first table: test_stays =
+stays_table("MatMulAllReduce", STAYS). Each case that fires also runs inside a model-local function,
+where types, ranks and shapes are unknown. `in_functions` says how often the pass takes effect there.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from fusionc.rewrite.pipeline import run
 from fusionc.runtime.processor import has_vnni
 from fusionc.shapes.inference import typed_model
 
-# What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few
+# The allowed difference of two runs, as a share of the largest element: the rounding of a few
 # operations.
 TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}
-# operators of which a run may depend on those before it
+# operators whose results may depend on earlier runs
 _REMEMBERING = {*RANDOM_OR_STATEFUL, "Dropout"}
 needs_vnni = pytest.mark.skipif(
     not has_vnni(), reason="the processor lacks VNNI: sums of uint8 by int8 may saturate on it"
@@ -56,9 +56,9 @@ needs_vnni = pytest.mark.skipif(
 InFunctions = Literal["as often", "less often", "never", "once more"]
 
 
-@dataclass(frozen=True, eq=False)  # by identity, so that what is made of a case can be kept
+@dataclass(frozen=True, eq=False)  # compared by identity, so that results for a case can be cached
 class Fires:
-    """A model on which the pass takes effect, with the operators that are left, in order."""
+    """A model on which the pass takes effect, with the operators of the result in order."""
 
     name: str
     graph: str | Callable[[], ModelProto]
@@ -67,17 +67,17 @@ class Fires:
     opset: int = 18
     ir_version: int = 10
     sizes: dict[str, int] = field(default_factory=dict)  # of symbolic dimensions; the default is 2
-    edge_values: bool = True  # whether NaN, Inf and zeros go in as well
+    edge_values: bool = True  # whether the inputs also have NaN, Inf and zeros
     zero_sizes: bool = True  # whether symbolic dimensions may be 0
-    inside_if: bool = True  # whether the same graph inside both branches of an If is a case, too
+    inside_if: bool = True  # whether the same graph is also tested in both branches of an If
     target: str = "onnxruntime-cpu"
-    needs_vnni: bool = False  # whether the pass rightly stays on a processor without VNNI
+    needs_vnni: bool = False  # whether the pass must not fire on a processor without VNNI
 
 
 @dataclass(frozen=True)
 class Stays:
-    """A model that the pass leaves alone: refused for this reason (these, where several patterns
-    match), or not matched at all (None)."""
+    """A model that the pass leaves unchanged: refused for this reason (or for these reasons, if
+    several patterns match), or not matched at all (None)."""
 
     name: str
     graph: str | Callable[[], ModelProto]
@@ -89,14 +89,14 @@ class Stays:
 
 
 def with_vnni(cases: Sequence[Fires]) -> list[Fires]:
-    """The same cases for processors with VNNI alone. Without it a test of the pass has to show that
-    it stays.
+    """The same cases, but only for processors with VNNI. Another test of the pass must show that it
+    does not fire without VNNI.
     """
     return [replace(case, needs_vnni=True) for case in cases]
 
 
 def fires_param(case: Fires, *before: Pass) -> Any:
-    """A case as a parameter of a test, after its pass if that is one, too."""
+    """A case as a parameter of a test, perhaps after other parameters, which are passes."""
     name = ": ".join([*(pass_.name for pass_ in before), case.name])
     return pytest.param(*before, case, id=name, marks=[needs_vnni] if case.needs_vnni else [])
 
@@ -104,7 +104,9 @@ def fires_param(case: Fires, *before: Pass) -> Any:
 def assert_stays_without_vnni(
     name: str, case: Fires, module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`module` is the one of the product that asks for VNNI on behalf of the pass."""
+    """Assert that the pass is refused without VNNI. `module` is the module of fusionc that checks
+    for VNNI on behalf of the pass.
+    """
     monkeypatch.setattr(module, "has_vnni", lambda: False)
     _, counts = optimize(
         parse(case.graph, case.opset, case.ir_version), [pass_of(name)], case.target
@@ -227,8 +229,8 @@ def _assert_sound(
     seeds: int = 3,
     examine: Callable[..., None] | None = None,
 ) -> ModelProto:
-    """The model after the pass, which computes what the reference does: that model, or what it was
-    written from.
+    """The model after the pass. Asserts everything about it, including that it computes the same as
+    the reference: the model itself, or the model of which it is a variant.
     """
     onnx.checker.check_model(model, full_check=True)
     assert optimize(model, [])[0] == model, "switched off, the pass changes something"
@@ -278,7 +280,7 @@ def effected(counts: Sequence[PatternCount]) -> int:
 
 
 def operators(model: ModelProto) -> Counter[str]:
-    """How many nodes of each operator, those in subgraphs and functions too."""
+    """The number of nodes of each operator, including nodes in subgraphs and functions."""
     return Counter(node.op_type for node in all_nodes(model))
 
 
@@ -304,7 +306,7 @@ def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
 def parse(
     graph: str | Callable[[], ModelProto], opset: int = 18, ir_version: int = 10
 ) -> ModelProto:
-    """A model from ONNX text, its valueless initializers filled in."""
+    """A model from ONNX text. Initializers without a value are filled."""
     if callable(graph):
         return graph()
     header = f'<ir_version: {ir_version}, opset_import: ["" : {opset}, "com.microsoft" : 1]>\n'
@@ -339,8 +341,8 @@ def _fill(graph: onnx.GraphProto) -> None:
 
 
 def with_function(graph: str, name: str, body: str, opset: int = 18) -> onnx.ModelProto:
-    """A model with one function of its own, in the domain "my"; parameters may stand behind its
-    name, as in F <a>.
+    """A model with one function of its own, in the domain "my". `name` may include parameters, as in
+    F <a>.
     """
     model = parse(graph, opset)
     text = f'<domain: "my", opset_import: ["" : {opset}]> {name} (x) => (y) {{ {body} }}'
@@ -349,7 +351,7 @@ def with_function(graph: str, name: str, body: str, opset: int = 18) -> onnx.Mod
 
 
 def seen_by_subgraph(graph: str, value: str, value_type: str) -> str:
-    """The same graph with an If, both branches of which use this inner value."""
+    """The same graph with an If whose two branches use this inner value."""
     head, _, body = graph.partition(") => (")
     branches = [
         f"{w}_branch = {w}_graph () => ({value_type} {w}) {{ {w} = Identity ({value}) }}"
@@ -373,8 +375,8 @@ def interface(model: ModelProto) -> list[Any]:
 
 
 def _assert_stamped(model: ModelProto, result: ModelProto, pass_name: str) -> None:
-    """Every node that is not as it was, apart from the names of inputs and outputs, says which pass
-    made it of what.
+    """Assert that every new or changed node names the pass that made it and its source nodes. Other
+    names of inputs and outputs do not count as a change.
     """
     old = {_without_edges(node) for node in all_nodes(model)}
     for node in all_nodes(result):
@@ -393,7 +395,7 @@ def _without_edges(node: onnx.NodeProto) -> bytes:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     del copy.input[:], copy.output[:]
-    for attribute in copy.attribute:  # the nodes of its subgraphs are looked at themselves
+    for attribute in copy.attribute:  # the nodes of its subgraphs are compared separately
         attribute.ClearField("g")
         attribute.ClearField("graphs")
     return copy.SerializeToString(deterministic=True)
@@ -416,10 +418,10 @@ def assert_same_numbers(
     seeds: int = 3,
     called_like: ModelProto | None = None,
 ) -> None:
-    """Both models give the same outputs on seeded inputs of two sizes, and on NaN, infinities and
-    zeros.
+    """Assert that both models give the same outputs on seeded inputs of two sizes, and on NaN,
+    infinities and zeros.
 
-    The inputs are those of `a`, or of `called_like`, which may have more of them.
+    The inputs are those of `a`, or of `called_like`, which may have more inputs.
     """
     sessions = session(a), session(b)
     for seed in range(seeds):
@@ -434,10 +436,10 @@ def assert_same_numbers(
 
 
 def session(model: ModelProto, *, has_arena: bool = True) -> onnxruntime.InferenceSession:
-    """onnxruntime without optimizers. Without its arena, it asks the system for the memory of every
-    value.
+    """A session of onnxruntime without optimizers. Without its arena, it requests the memory of every
+    value from the system.
 
-    The last models keep their sessions, but for those of which one run has an effect on the next.
+    The sessions of the last models are cached, except for models in which a run affects the next.
     """
     has_memory = any(node.op_type in _REMEMBERING for node in all_nodes(model))
     make = _make_session if has_memory else _shared_session
@@ -488,7 +490,7 @@ def _with_edges(array: np.ndarray, numerics: str = "rounding") -> np.ndarray:
     step = max(1, flat.size // 5)
     flat[::step] = 0
     flat[1::step] = -0.0
-    if numerics == "bitwise":  # other arithmetic has no precision there
+    if numerics == "bitwise":  # other passes may lose the precision of subnormal numbers
         flat[2::step] = np.finfo(array.dtype).smallest_subnormal
     for position, value in ((0, np.nan), (flat.size // 2, np.inf), (flat.size - 1, -np.inf)):
         flat[position] = value
@@ -503,12 +505,12 @@ def compare(
 
 
 def _signs(array: np.ndarray) -> np.ndarray:
-    """Which numbers are negative, −0 too; of NaN the sign says nothing."""
+    """Whether each number is negative, including −0. The sign of NaN does not count."""
     return np.signbit(array) & ~np.isnan(array)
 
 
 def _outputs(session: onnxruntime.InferenceSession, feeds: dict[str, Any]) -> list[Any]:
-    """All outputs, on those of the feeds that the model has as inputs."""
+    """All outputs for these feeds. Feeds that are not inputs of the model are ignored."""
     inputs = {value.name for value in session.get_inputs()}
     outputs: list[Any] = session.run(
         None, {name: value for name, value in feeds.items() if name in inputs}
@@ -521,7 +523,7 @@ def _assert_close(actual: Sequence[Any], expected: Sequence[Any], numerics: str)
         assert want.dtype == got.dtype and want.shape == got.shape
         if want.dtype.kind != "O" and want.tobytes() == got.tobytes():
             continue
-        # onnxruntime computes it in float32 and rounds between nodes as it likes
+        # onnxruntime computes float16 in float32, and may round between any two nodes
         is_half = want.dtype == np.float16
         if want.dtype.kind != "f" or (numerics == "bitwise" and not is_half):
             np.testing.assert_array_equal(got, want)

@@ -1,5 +1,5 @@
-"""A folder of small models, a pass that does to one of them what it says, and a mark of tests that
-need two cores.
+"""Write small models, and a pass that executes given code for some of them. Also a mark for tests
+that need two cores.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ needs_two_cores = pytest.mark.skipif(
 
 
 def write_model(path: Path, operator: str = "Relu") -> None:
-    """A model of one operator; Softsign is the one that the planted pass looks for."""
+    """Write a model of one operator. The planted pass matches Softsign."""
     text = f'<ir_version: 10, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) {{ y = {operator} (x) }}'
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(onnx.parser.parse_model(text), path)
 
 
 def write_with_weights(path: Path) -> None:
-    """A model with its weights in weights.bin, and an Identity that goes."""
+    """Write a model with its weights in weights.bin, and an Identity that a conversion removes."""
     weights = onnx.numpy_helper.from_array(np.ones(1024, "float32"), "w")
     x, y = (onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [1024]) for name in "xy")
     nodes = [
@@ -68,14 +68,14 @@ def write_with_weights(path: Path) -> None:
 
 
 def planted(folder: Path, what: str) -> Path:
-    """A file with the pass that does this where it finds a Softsign."""
+    """Write a file with a pass that executes the code `what` when it matches a Softsign."""
     path = folder / "planted.py"
     path.write_text(_PLANTED.format(what=what))
     return path
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """The files in a folder, but for the records of the conversions."""
+    """The files in a folder, except the records of the conversions."""
     files = {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.rglob("*"))
@@ -89,9 +89,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def is_running(number: int) -> bool:
-    """Whether a process is there, and not a mere entry in the table of processes that nobody has
-    asked for.
-    """
+    """Whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -100,7 +98,7 @@ def is_running(number: int) -> bool:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """A minute at most."""
+    """Wait until the condition holds, for at most a minute."""
     end = monotonic() + 60
     while not holds():
         assert monotonic() < end

@@ -1,5 +1,5 @@
-"""Faults planted in passes, for what has to find them: each spoils what one pass puts at one place
-of a model.
+"""Faults planted in passes, for tests of the tools that must find them. Each fault spoils one
+rewrite of one pass.
 
 with planted(FAULTS[0]) as (plant,):
     fusionc.convert(model, verify=False)
@@ -22,14 +22,14 @@ from harness import parse, pass_of
 from fusionc.rewrite import Match, Tape
 
 SAMPLES = Path(__file__).parents[1] / "sample_models"
-# Spoils what a tape has, and gives the results then; None where there is nothing of the kind to be
-# spoiled.
+# Spoils the contents of a tape, and returns the results of the rewrite. Returns None if the tape has
+# nothing of the right kind.
 Spoil = Callable[[Tape, Sequence[Any]], Sequence[Any] | None]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What a pass does wrong, and a sample model in which that is seen, or the text of one."""
+    """A fault of a pass, and a model that shows it: the name of a sample model, or ONNX text."""
 
     pass_name: str
     what: str
@@ -42,8 +42,8 @@ class Fault:
 
 @dataclass
 class Plant:
-    """A fault at its place: where the value of that name is replaced, or the first place that can
-    be spoiled.
+    """A fault at one place: the rewrite that replaces the value of this name, or the first rewrite
+    that can be spoiled.
     """
 
     fault: Fault
@@ -52,9 +52,7 @@ class Plant:
     labels: tuple[str, ...] = ()
 
     def spoiled(self, pattern: str, m: Match, new: Tape, results: Any) -> Any:
-        """What the pass gives now. The place stays the same one in every conversion that
-        follows.
-        """
+        """The spoiled results of the pass. The place stays the same in all later conversions."""
         place = (m.outputs[0].name if m.outputs else "", pattern, _labels(m))
         known = (self.value, self.pattern, self.labels)
         if any(own and own != there for own, there in zip(known, place, strict=True)):
@@ -72,7 +70,7 @@ def _labels(m: Match) -> tuple[str, ...]:
 
 
 def model_of(fault: Fault) -> onnx.ModelProto:
-    """The model in which a fault is seen."""
+    """The model that shows a fault."""
     return (
         parse(fault.model)
         if fault.model.startswith("agraph")
@@ -82,7 +80,7 @@ def model_of(fault: Fault) -> onnx.ModelProto:
 
 @contextmanager
 def planted(*faults: Fault | Plant) -> Iterator[tuple[Plant, ...]]:
-    """Passes have these faults meanwhile, each at one place."""
+    """A context manager in which passes have these faults, each at one place."""
     plants = tuple(fault if isinstance(fault, Plant) else Plant(fault) for fault in faults)
     with pytest.MonkeyPatch.context() as patch:
         for plant in plants:
@@ -99,7 +97,7 @@ def planted(*faults: Fault | Plant) -> Iterator[tuple[Plant, ...]]:
         yield plants
 
 
-# -- ways to go wrong
+# -- kinds of faults
 # --------------------------------------------------------------------------------------------------
 
 
@@ -117,8 +115,8 @@ def constant(change: Callable[[np.ndarray], np.ndarray], at: int = 0) -> Spoil:
 
 
 def attribute(op: str, name: str, change: Callable[[Any], Any], only: Any = None) -> Spoil:
-    """An attribute of a new node has another value; of those where it is `only`, if that is
-    given.
+    """An attribute of a new node has another value. With `only`, a node whose attribute has this
+    value is chosen.
     """
 
     def spoil(new: Tape, results: Sequence[Any]) -> Sequence[Any] | None:
@@ -153,7 +151,7 @@ def without(op: str, at: int) -> Spoil:
 
 
 def swapped(op: str, a: int, b: int) -> Spoil:
-    """A new node reads two inputs in each other's place."""
+    """A new node reads two inputs in exchanged places."""
 
     def change(values: list[Any]) -> list[Any]:
         values[a], values[b] = values[b], values[a]
@@ -163,12 +161,12 @@ def swapped(op: str, a: int, b: int) -> Spoil:
 
 
 def behind(op: str) -> Spoil:
-    """The result goes through one operator too many."""
+    """An additional operator changes the result."""
     return lambda new, results: [new.node(op, [results[0]]), *results[1:]]
 
 
 def in_reverse(_: Tape, results: Sequence[Any]) -> Sequence[Any] | None:
-    """The results are in each other's place."""
+    """The results are in reverse order."""
     return results[::-1] if len(results) > 1 else None
 
 

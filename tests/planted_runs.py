@@ -1,4 +1,4 @@
-"""Models that give something else than they do: planted where verification runs them."""
+"""Let verification see other outputs than the models really give."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Planted = Callable[[Path, str, Collection[str], list[Any]], list[Any]]
 
 
 def plant_runs(monkeypatch: pytest.MonkeyPatch, planted: Planted) -> None:
-    """What is planted gets the path of the model, the level of onnxruntime's optimizers, those that
-    are off there, and what the model would give.
+    """Replace the outputs of each run by the result of `planted`. Its arguments are the path of the
+    model, the level of onnxruntime's optimizers, the disabled optimizers, and the true outputs.
     """
     real = ModelFile.runner
 

@@ -1,5 +1,5 @@
-"""Rotary position embedding as exporters write it, in ONNX text: what the standard operator and
-onnxruntime's own replace.
+"""Rotary position embedding as exporters write it, in ONNX text. The standard operator and
+onnxruntime's own replace these forms.
 """
 
 from harness import Stays

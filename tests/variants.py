@@ -13,7 +13,9 @@ def copy_of(model: ModelProto) -> ModelProto:
 
 
 def can_have_constant_nodes(model: ModelProto) -> bool:
-    """Before opset 9, a Constant node has float elements only."""
+    """Whether Constant nodes can replace the initializers: before opset 9 they have only float
+    elements.
+    """
     is_new = all(entry.version >= 9 for entry in model.opset_import if not entry.domain)
     return is_new or all(
         tensor.data_type == TensorProto.FLOAT for tensor in model.graph.initializer
@@ -35,9 +37,9 @@ def constants_as_nodes(model: ModelProto) -> ModelProto:
 
 
 def inside_function(model: ModelProto) -> ModelProto:
-    """One call of a model-local function that holds the whole graph."""
+    """A model with one call of a model-local function that contains the whole graph."""
     variant = constants_as_nodes(model)
-    variant.ir_version = max(variant.ir_version, 8)  # which has functions
+    variant.ir_version = max(variant.ir_version, 8)  # the first version with functions
     inputs = [value.name for value in variant.graph.input]
     outputs = [value.name for value in variant.graph.output]
     function = helper.make_function(
@@ -51,8 +53,8 @@ def inside_function(model: ModelProto) -> ModelProto:
 
 
 def wrap_in_if(model: ModelProto) -> ModelProto:
-    """The same graph in both branches of an If that a new input `branch` decides; constants stay
-    outside.
+    """The same graph in both branches of an If, with a new input `branch` as the condition.
+    Constants stay outside.
     """
     wrapped = ModelProto()
     wrapped.CopyFrom(model)
@@ -84,7 +86,9 @@ def wrap_in_if(model: ModelProto) -> ModelProto:
 
 
 def _rename_inputs(node: onnx.NodeProto, names: dict[str, str]) -> None:
-    """In the subgraphs of the node, too; no test model shadows a name there."""
+    """Rename the inputs of a node and of the nodes in its subgraphs. No test model shadows a name
+    there.
+    """
     node.input[:] = [names.get(name, name) for name in node.input]
     for attribute in node.attribute:
         for body in [attribute.g] if attribute.HasField("g") else []:

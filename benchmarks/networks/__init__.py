@@ -1,3 +1,1 @@
-"""Networks of many families, with random weights, that are written in short for
-benchmarks/unseen.
-"""
+"""Networks of many families, with random weights, written in short form for make_unseen.py."""

@@ -1,4 +1,4 @@
-"""Classifiers made of convolutions: plain, dense, grouped, shuffled."""
+"""Classifiers with convolutions: plain, dense, grouped, shuffled."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Shuffle(nn.Module):
 
 
 class ShuffleUnit(nn.Module):
-    """The unit of ShuffleNetV2: half of the channels pass by."""
+    """The unit of ShuffleNetV2: half of the channels skip it."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -191,8 +191,8 @@ def squeezenet() -> nn.Module:
 
 
 class Ladder(nn.Module):
-    """The inner part of Res2Net: each quarter of the channels sees the sum of itself and the
-    former's result.
+    """The inner part of Res2Net: each quarter of the channels reads the sum of itself and the
+    previous result.
     """
 
     def __init__(self, width: int) -> None:
@@ -222,7 +222,7 @@ def res2net() -> nn.Module:
 
 
 class Exchange(Parallel):
-    """HRNet's: three resolutions, each the sum of what comes from all of them."""
+    """The exchange of HRNet: three resolutions, each of which becomes a sum over all of them."""
 
     def __init__(self, *widths: int) -> None:
         super().__init__(
@@ -278,7 +278,7 @@ class HRNet(nn.Module):
 
 
 def repvgg() -> nn.Module:
-    """As in training: three branches in each block."""
+    """RepVGG as in training, with three branches in each block."""
     parts = [conv(3, 48, 3, 2)]
     channels = 48
     for out, count in ((64, 2), (128, 4), (256, 4)):

@@ -10,8 +10,8 @@ from networks.network import cnn, conv, residual, stack
 
 
 class Csp(nn.Module):
-    """A CSP block as in YOLOv5 (two branches), or as in YOLOv8 (every bottleneck's result goes into
-    the Concat).
+    """A CSP block as in YOLOv5 (two branches) or as in YOLOv8 (the Concat reads the result of every
+    bottleneck).
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Csp(nn.Module):
 
 
 class Pools(nn.Module):
-    """YOLO's SPPF: a max pool once, twice and thrice."""
+    """YOLO's SPPF: a max pool applied once, twice and three times."""
 
     def __init__(self, channels: int, act: type[nn.Module]) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Pools(nn.Module):
 
 
 class AnchorHead(nn.Module):
-    """YOLOv5's: boxes by sigmoid, grid and anchors."""
+    """The head of YOLOv5: boxes from sigmoid, grid and anchors."""
 
     def __init__(self, channels: int, classes: int = 20) -> None:
         super().__init__()
@@ -72,7 +72,9 @@ class AnchorHead(nn.Module):
 
 
 class DistanceHead(nn.Module):
-    """YOLOv8's: distances to the four sides, each the mean of a softmax over 16 bins."""
+    """The head of YOLOv8: distances to the four sides, each of which is the mean of a softmax over
+    16 bins.
+    """
 
     def __init__(self, channels: int, act: type[nn.Module], classes: int = 20) -> None:
         super().__init__()
@@ -96,7 +98,7 @@ class DistanceHead(nn.Module):
 
 
 class Focus(nn.Module):
-    """YOLOX's first layer: four pixels become channels, by strided slices."""
+    """The first layer of YOLOX: four pixels become channels, by strided slices."""
 
     def __init__(self, out: int, act: type[nn.Module]) -> None:
         super().__init__()
@@ -167,7 +169,7 @@ class Yolo(nn.Module):
 
 
 class Ssd(nn.Module):
-    """Depthwise backbone, heads on four levels, softmax over classes."""
+    """A depthwise backbone, heads on four levels, and softmax over classes."""
 
     def __init__(self, classes: int = 21) -> None:
         super().__init__()
@@ -209,7 +211,7 @@ class Ssd(nn.Module):
 
 
 class Fcos(nn.Module):
-    """A feature pyramid by nearest Resize and sums; one head with GroupNorm for all levels."""
+    """A feature pyramid with nearest Resize and sums; one head with GroupNorm for all levels."""
 
     def __init__(self, width: int = 96) -> None:
         super().__init__()
@@ -250,7 +252,7 @@ class Fcos(nn.Module):
 
 
 class CenterNet(nn.Module):
-    """ConvTranspose up to a heat map, whose peaks are where a max pool changes nothing."""
+    """ConvTranspose up to a heat map. Its peaks are the pixels that a max pool does not change."""
 
     def __init__(self) -> None:
         super().__init__()

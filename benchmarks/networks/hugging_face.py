@@ -1,5 +1,5 @@
-"""Networks of the package transformers with random configurations; another release of it exports
-other graphs.
+"""Networks of the package transformers with random configurations. Different releases of the
+package export different graphs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ VOCABULARY = 4000
 
 
 class Called(nn.Module):
-    """A model of transformers that is called with arguments in order; gives all tensors among its
-    results.
+    """A model of transformers that is called with positional arguments. It returns all tensors in
+    its results.
 
-    Inputs that are called key0, value0, key1 … are what it takes as its past.
+    Inputs named key0, value0, key1 … are its past.
     """
 
     def __init__(self, model: nn.Module, names: list[str]) -> None:
@@ -90,7 +90,7 @@ def network(
 ) -> Network:
     def make() -> nn.Module:
         kind = getattr(transformers, model)
-        # the tracing exporter has no other
+        # the tracing exporter supports no other
         written_out = {"attn_implementation": "eager"} if opset < 14 else {}
         return Called(
             kind(kind.config_class(**config, **written_out)).eval(), list(inputs(sizes[0]))

@@ -26,7 +26,7 @@ class Rms(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal attention with a cache. Positions: learned outside, rotary (halves or pairs), or a
+    """Causal attention with a cache. Positions are learned outside, rotary (halves or pairs), or a
     slope for each head.
     """
 
@@ -121,7 +121,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Gives the logits, and keys and values where it takes those of the past."""
+    """Returns the logits, and the keys and values if it takes those of the past."""
 
     def __init__(
         self,
@@ -165,9 +165,7 @@ def with_past(kv_heads: int, depth: int = 4, new: int = 1) -> Callable[[int], In
 
 
 class Interests(nn.Module):
-    """A recommender: attention of a candidate over what was seen, by an MLP with PReLU and
-    BatchNorm.
-    """
+    """A recommender: a candidate attends to earlier items, by an MLP with PReLU and BatchNorm."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
@@ -195,7 +193,7 @@ class Interests(nn.Module):
 
 
 class Experts(nn.Module):
-    """A mixture of experts, all of which are computed and weighted by a gate."""
+    """A mixture of experts. All of them are computed, and a gate weights them."""
 
     def __init__(self, width: int = 192, count: int = 4) -> None:
         super().__init__()
@@ -219,8 +217,8 @@ def experts() -> nn.Module:
 
 
 class StoredHalf(nn.Module):
-    """Weights of linear layers in bfloat16, computed in float32, as models that are stored small
-    are exported.
+    """Linear layers with weights in bfloat16 that compute in float32, as in exports of models with
+    small files.
     """
 
     def __init__(self, body: nn.Module) -> None:

@@ -39,7 +39,7 @@ def inverted(
     act: type[nn.Module],
     gate: type[nn.Module] | None,
 ):
-    """Widen, depthwise, squeeze-and-excite, narrow."""
+    """An inverted bottleneck: widen, depthwise convolution, squeeze-and-excite, narrow."""
     wide = channels * 4
     body = [conv(channels, wide, 1, act=act), conv(wide, wide, kernel, stride, wide, act)]
     if gate:
@@ -98,7 +98,9 @@ def efficientnet_v2() -> nn.Module:
 
 
 class Ghost(nn.Module):
-    """Half of the channels by a 1×1 convolution, the others from these by a cheap one."""
+    """Half of the channels come from a 1×1 convolution, and the others from these by a cheap
+    convolution.
+    """
 
     def __init__(self, channels: int, out: int, act: type[nn.Module] | None) -> None:
         super().__init__()

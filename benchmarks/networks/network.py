@@ -1,4 +1,4 @@
-"""What a network is here, and the blocks that several families of networks have in common."""
+"""The description of a network, and blocks that several families of networks share."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Inputs = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Network:
-    """One network, of which several models are exported; all of them belong to the same half."""
+    """One network. Several models of it are exported, and all of them belong to the same half."""
 
     name: str
-    group: str  # the halves get about as many networks of each group
-    kind: str  # what its ratio is averaged with: cnn, transformer, recurrent or float16
+    group: str  # both halves get about the same number of networks of each group
+    kind: str  # networks whose ratios are averaged together: cnn, transformer, recurrent or float16
     module: Callable[[], nn.Module]
     inputs: Callable[[int], Inputs]
-    sizes: tuple[int, int]  # the two sizes that inputs is called with
-    opset: int = 17  # for the exporter that traces; the other one has its own
+    sizes: tuple[int, int]  # the two sizes with which `inputs` is called
+    opset: int = 17  # for the tracing exporter; the other one has its own
     dtype: torch.dtype = torch.float32
 
 
@@ -31,7 +31,7 @@ def image(channels: int = 3, batch: int = 1) -> Callable[[int], Inputs]:
 
 
 def sequence(*shape: int) -> Callable[[int], Inputs]:
-    """Of so many steps; -1 is the size."""
+    """A sequence of this shape; -1 stands for the size."""
     return lambda size: {"x": torch.randn([size if extent == -1 else extent for extent in shape])}
 
 
@@ -40,7 +40,7 @@ def tokens(vocabulary: int, batch: int = 1) -> Callable[[int], Inputs]:
 
 
 def masked_tokens(vocabulary: int, batch: int = 2) -> Callable[[int], Inputs]:
-    """Tokens, the last quarter of the last row of which is padding."""
+    """Tokens. The last quarter of the last row is padding."""
 
     def make(size: int) -> Inputs:
         mask = torch.ones(batch, size, dtype=torch.int64)
@@ -51,7 +51,7 @@ def masked_tokens(vocabulary: int, batch: int = 2) -> Callable[[int], Inputs]:
 
 
 def cnn(name: str, group: str, module, sizes: tuple[int, int] = (128, 224), **more) -> Network:
-    """A network of convolutions on pictures."""
+    """A network with convolutions that reads pictures."""
     return Network(name, group, "cnn", module, image(), sizes, **more)
 
 
@@ -64,7 +64,7 @@ def conv(
     act: Callable[[], nn.Module] | None = nn.ReLU,
     dilation: int = 1,
 ) -> nn.Sequential:
-    """Convolution, BatchNorm, activation."""
+    """Convolution, BatchNorm and activation."""
     pad = dilation * (kernel // 2)
     body = [
         nn.Conv2d(channels, out, kernel, stride, pad, dilation, groups, bias=False),
@@ -74,7 +74,7 @@ def conv(
 
 
 def stack(*parts: Any) -> nn.Sequential:
-    """Modules in a row, those in lists included."""
+    """These modules, one after the other. Items may be lists of modules."""
     flat: list[nn.Module] = []
     for part in parts:
         flat.extend(part if isinstance(part, list) else [part])
@@ -82,7 +82,7 @@ def stack(*parts: Any) -> nn.Sequential:
 
 
 class Parallel(nn.Module):
-    """Several branches of one value."""
+    """Several branches that read one value."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -127,8 +127,8 @@ def classifier(channels: int, classes: int = 100) -> nn.Sequential:
 def settle(module: nn.Module, inputs: Inputs) -> None:
     """Give a network with random weights the statistics of a trained one.
 
-    Scales and shifts of norms vary from channel to channel; running means and variances are those
-    of what comes in.
+    Scales and shifts of normalizations differ from channel to channel. Running means and variances
+    are those of the inputs.
     """
     averaging = [
         part for part in module.modules() if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d)
@@ -143,7 +143,7 @@ def settle(module: nn.Module, inputs: Inputs) -> None:
     module.eval()
     for part in averaging:
         part.train()
-        part.momentum = None  # the average of all that it sees
+        part.momentum = None  # average over all inputs
     with torch.no_grad():
         for _ in range(2 if averaging else 0):
             noisy = {

@@ -12,7 +12,7 @@ from networks.network import Cat, Inputs, Network, image, residual, sequence, st
 
 
 class TimedBlock(nn.Module):
-    """GroupNorm, SiLU, convolution, with the time added between both."""
+    """GroupNorm, SiLU and convolution. The time is added in between."""
 
     def __init__(self, channels: int, out: int, time: int) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class TimedBlock(nn.Module):
 
 
 class PixelAttention(nn.Module):
-    """Self-attention over pixels, and onto a text where there is one."""
+    """Self-attention over pixels, and attention to a text if there is one."""
 
     def __init__(self, channels: int, heads: int, text: int = 0) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class Scaled(nn.Module):
 
 
 def esrgan(width: int = 32, growth: int = 16) -> nn.Module:
-    """Residual dense blocks with LeakyRelu, sums scaled by 0.2."""
+    """Residual dense blocks with LeakyRelu. Sums are scaled by 0.2."""
 
     def dense() -> nn.Module:
         grow = [
@@ -191,7 +191,9 @@ def style() -> nn.Module:
 
 
 def vocoder(width: int = 96) -> nn.Module:
-    """As HiFi-GAN: ConvTranspose, then dilated residual convolutions of three widths."""
+    """A vocoder like HiFi-GAN: ConvTranspose, and then dilated residual convolutions of three
+    widths.
+    """
 
     def field(channels: int, kernel: int) -> nn.Module:
         def pad(dilation: int) -> int:

@@ -10,7 +10,7 @@ from networks.network import Cat, Gate, Sum, cnn, conv, residual, squeeze_excite
 
 
 class Resized(nn.Module):
-    """A body on the features, enlarged bilinearly to the picture's size."""
+    """A body after the features. Its result is enlarged bilinearly to the size of the picture."""
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Resized(nn.Module):
 
 
 class Pooled(nn.Module):
-    """A pool to so many cells, a 1×1 convolution, enlarged again."""
+    """A pool to this many cells and a 1×1 convolution. The result is enlarged again."""
 
     def __init__(self, cells: int, channels: int, out: int) -> None:
         super().__init__()
@@ -62,7 +62,9 @@ def pspnet() -> nn.Module:
 
 
 def attention_segmenter() -> nn.Module:
-    """As BiSeNet: a gate of the whole picture, a spatial path beside the context."""
+    """A network like BiSeNet: a gate computed from the whole picture, and a spatial path next to
+    the context.
+    """
     context = stack(
         backbone(nn.Hardswish),
         squeeze_excite(160, 40, nn.Hardswish, nn.Hardsigmoid),

@@ -11,15 +11,15 @@ from networks.vision import Attention, layer, mlp
 
 
 class Turn(nn.Module):
-    """[N, C, T] to [N, T, C] and back."""
+    """[N, C, T] to [N, T, C], and back."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2)
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer between an embedding or projection and a head; the states come from outside
-    where asked.
+    """A recurrent layer between an embedding or projection and a head. The states are inputs on
+    request.
     """
 
     def __init__(self, before: nn.Module, body: nn.RNNBase, classes: int) -> None:
@@ -33,7 +33,7 @@ class Recurrent(nn.Module):
 
 
 class Streaming(nn.Module):
-    """A GRU whose state is an input and an output, between dense layers: noise suppression."""
+    """A GRU between dense layers, as in noise suppression. Its state is an input and an output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Streaming(nn.Module):
 
 
 class Crnn(nn.Module):
-    """Text lines: convolutions down to one row, then a bidirectional LSTM."""
+    """A reader of text lines: convolutions down to one row, then a bidirectional LSTM."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,9 @@ class Half(nn.Module):
 
 
 class RelativeAttention(nn.Module):
-    """The conformer's, after Transformer-XL: a bias by distance, made by padding and cutting."""
+    """The attention of conformers, from Transformer-XL: a bias by distance, computed by padding and
+    slicing.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -171,7 +173,7 @@ def conformer(width: int = 144, depth: int = 3) -> nn.Module:
 
 
 def wav2vec(width: int = 192) -> nn.Module:
-    """A stack of strided Conv1d on the wave, a convolution for the positions, transformer
+    """A stack of strided Conv1d on the wave, a convolution for the positions, and transformer
     layers.
     """
     front = [nn.Conv1d(1, 128, 10, 5, bias=False), nn.GroupNorm(128, 128), nn.GELU()]
@@ -307,8 +309,8 @@ class Wavenet(nn.Module):
 
 
 class Pointer(nn.Module):
-    """A sequence in an LSTM, then attention of its last state over all of them: a tagger's or a
-    ranker's.
+    """A sequence in an LSTM, and then attention from its last state to all states, as in taggers
+    and rankers.
     """
 
     def __init__(self, width: int = 160) -> None:

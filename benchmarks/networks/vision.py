@@ -1,4 +1,6 @@
-"""Vision transformers: windowed, hierarchical, hybrid, and those that mix without attention."""
+"""Vision transformers: windowed, hierarchical, hybrid, and networks that mix tokens without
+attention.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from networks.network import Network, classifier, conv, image, residual, stack
 
 
 class Attention(nn.Module):
-    """Over [N, length, width]; keys and values may come from elsewhere. Written out, or as torch's
-    own function.
+    """Attention over [N, length, width]. Keys and values may come from another value. It is written
+    out, or torch's own function.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ def layer(
 
 
 class Vit(nn.Module):
-    """Patches, a class token, layers."""
+    """Patches, a class token and layers."""
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class Channels(nn.Module):
 
 
 class Tokens(nn.Module):
-    """A body over [N, H·W, C] on [N, C, H, W]."""
+    """A body for [N, H·W, C], applied to [N, C, H, W]."""
 
     def __init__(self, *body: nn.Module) -> None:
         super().__init__()
@@ -111,8 +113,8 @@ class Tokens(nn.Module):
 
 
 class Windows(nn.Module):
-    """Attention inside of windows with a bias by relative position; shifted (Swin), or over a grid
-    (MaxViT).
+    """Attention within windows, with a bias by relative position. The windows are shifted (Swin) or
+    a grid (MaxViT).
     """
 
     def __init__(
@@ -172,7 +174,7 @@ class Swin(nn.Module):
 
 
 class LastAxis(nn.Module):
-    """A body over [N, H, W, C] on [N, C, H, W]."""
+    """A body for [N, H, W, C], applied to [N, C, H, W]."""
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
@@ -198,8 +200,8 @@ def maxvit() -> nn.Module:
 
 
 class Reduced(nn.Module):
-    """PVT's and SegFormer's attention: keys and values from a coarser picture; an MLP with a
-    convolution in it.
+    """The attention of PVT and SegFormer: keys and values come from a coarser picture. The MLP
+    contains a convolution.
     """
 
     def __init__(self, width: int, heads: int, ratio: int) -> None:
@@ -259,7 +261,7 @@ def pvt() -> nn.Module:
 
 
 class MobileVit(nn.Module):
-    """Convolutions, then attention among the pixels at the same place of all patches."""
+    """Convolutions, and then attention among the pixels at the same position in all patches."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
@@ -324,7 +326,7 @@ def mixer(size: int, width: int = 256) -> nn.Module:
 
 
 class CrossChannels(nn.Module):
-    """XCiT's: attention among channels, over normalized queries and keys."""
+    """The attention of XCiT: among channels, over normalized queries and keys."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class BatchProgress:
-    """The progress bar, a context manager. Callers call it with each outcome. When the context is
-    left, the bar disappears.
+    """The progress bar, a context manager. Call it with each outcome. The bar disappears when the
+    context ends.
     """
 
     def __init__(self, total: int) -> None:

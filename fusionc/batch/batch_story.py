@@ -67,7 +67,8 @@ def convert_many(
     at_once = min(jobs or cores(), len(tasks))
     try:
         if scheduler is None:
-            # With --report processes are not pinned, because pages show times of runs on all cores.
+            # With --report, processes are not pinned, because pages show times of runs on all
+            # cores.
             start_processes(
                 at_once, are_pinned=len(tasks) > at_once and absolute.get("report") is None
             )

@@ -64,7 +64,7 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
     except _EndedError as error:
         hint = "check that this Python can import onnx and onnxruntime, and --custom_passes"
         raise FusioncError(
-            f"a converting process ends at once: {error}", where=sys.executable, hint=hint
+            f"a converting process ended at once: {error}", where=sys.executable, hint=hint
         ) from error
     if "error" in answer:
         raise _ReportedError(**answer["error"])

@@ -106,7 +106,7 @@ def _walk(path: Path, left_out: Collection[str], above: Collection[str] = ()) ->
         names = sorted(os.listdir(path))
     except OSError as error:
         what = f"the folder cannot be read: {error.strerror}"
-        hint = "check its permissions, or name the others"
+        hint = "check its permissions, or name the other folders"
         raise FusioncError(what, where=str(path), hint=hint, code="E13003") from error
     for name in names:
         if not name.startswith("."):
@@ -145,7 +145,8 @@ def _require_places(sources_by_name: Mapping[str, Path], output: Path) -> None:
             model_there = sources_by_name.get(folder.as_posix())
             if model_there is not None:
                 raise _conflict_error(
-                    f"{folder} would be a model and a folder of others", [model_there, source]
+                    f"{folder} would be both a model and a folder of other models",
+                    [model_there, source],
                 )
         if PurePath(name).parts[0] == RECORDS:
             what = f"the folder {RECORDS} of the output is reserved for logs and records"
@@ -153,7 +154,7 @@ def _require_places(sources_by_name: Mapping[str, Path], output: Path) -> None:
             raise UsageError(what, where=str(source), hint=hint, code="E10001")
         model = sources.get(place)
         if model is not None:
-            what = "a result would be written over a model, which is read and never written over"
+            what = "a result would be written over a model; models are only read"
             raise UsageError(
                 what, where=str(model), hint="give another folder with --output", code="E10001"
             )

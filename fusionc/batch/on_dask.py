@@ -75,7 +75,7 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
         raise UsageError(
             f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint
         ) from error
-    same = "install the same on the workers as here; results depend on it"
+    same = "install the same software on the workers as here; results depend on it"
     here = versions()
     own = compiler_here()
     for worker, (there, compiler, missing) in seen.items():
@@ -108,7 +108,7 @@ def _inspect_worker(source: Path, output: Path) -> tuple[dict[str, str], list[st
 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
-    why = "the scheduler ended, or forgot it" if error is None else said(error)
+    why = "the scheduler ended, or no longer knows it" if error is None else said(error)
     what = f"the cluster has lost this conversion: {why}"
     failure = FusioncError(
         what,

@@ -58,7 +58,7 @@ def measure_round(
     """Measure each model for `seconds` on its feeds. The seed determines the order of the models.
 
     If memory suffices, all models are loaded at once and take turns. Otherwise each model is
-    measured alone; load from other processes may then affect the models differently. Raises
+    measured alone; other work on the machine may then disturb the models differently. Raises
     RunError if onnxruntime fails.
     """
     names = list(models)

@@ -74,7 +74,7 @@ class Checking:
     def __init__(self, command: str) -> None:
         if MODEL not in command:
             example = f'--check "python accuracy.py {MODEL}"'
-            hint = f"write {MODEL} where the path of the model goes: {example}"
+            hint = f"write {MODEL} in place of the path of the model: {example}"
             what = "the command does not say where the model goes"
             raise UsageError(what, where=f"--check {command}", hint=hint, code="E10001")
         self._command = command

@@ -10,7 +10,7 @@ from fusionc.attempt.verdict import losses_of
 from fusionc.disk.save import save
 from fusionc.verify.precision_loss import PrecisionLosses
 
-_MOST = 8  # products found one by one; then all after the last one stay in float32
+_MOST = 8  # products that are found one by one; after that, all later ones stay in float32, too
 
 
 def keep_in_float32(
@@ -20,10 +20,11 @@ def keep_in_float32(
     reference: ReferenceModel,
     left_out: LeftOut,
 ) -> None:
-    """Note which products of an attempt stay in float32 from now on, so that the others are within
-    the bound: `losses` are those of all.
+    """Find the products of an attempt that must stay in float32 so that the others keep the bound,
+    and add them to `left_out`. `losses` are the losses with all products in bfloat16.
 
-    Each is the first product with which those before it break the bound.
+    Products are taken in order. Each one that is found is the first that breaks the bound together
+    with the products before it.
     """
     assert done.fused is not None
     products = dict.fromkeys(map(model.plan.kept.name_of, done.fused.narrow))
@@ -39,7 +40,7 @@ def keep_in_float32(
 
 @dataclass(frozen=True)
 class _Costs:
-    """The losses with a product in bfloat16, and in float32."""
+    """The losses with a product in bfloat16, and with the same product in float32."""
 
     with_it: PrecisionLosses
     without: PrecisionLosses
@@ -58,12 +59,12 @@ class _Search:
     model: AskedModel
     reference: ReferenceModel
     left_out: LeftOut
-    products: list[str]  # names of the products that may be of bfloat16, in order
+    products: list[str]  # the names of the products that may be computed in bfloat16, in order
     runs: int = 0
 
     def first_bad(self, losses: PrecisionLosses) -> tuple[int, _Costs]:
-        """The place of a product with which those before it break the bound, which they do not
-        without it; `losses` are those of all products.
+        """The index of the first product that breaks the bound together with the products before
+        it, and the losses with and without it. `losses` are the losses with all products.
         """
         good = 0
         bad = len(self.products)
@@ -83,7 +84,7 @@ class _Search:
         """The losses with only the first products in bfloat16."""
         self.runs += 1
         options = self.model.plan.options
-        options.progress(f"which products lose too much in bfloat16: run {self.runs}")
+        options.progress(f"looking for products that lose too much in bfloat16: run {self.runs}")
         wide = dict.fromkeys(self.products[count:], "") | self.left_out.wide
         trial = LeftOut(dict(self.left_out.rewrites), set(self.left_out.passes), wide)
         done = attempt(self.model.plan, self.model.rebuild(), trial)

@@ -54,7 +54,7 @@ _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether two models agree; None if neither was compared on any input. `reason` says how they
+    """Whether two models agree; None if they were not compared on any input. `reason` says how they
     differ, or why they were not compared.
     """
 
@@ -127,10 +127,15 @@ class _Pair:
         )
         if reason:
             return Agreement(False, reason)
-        decisive = [s for s in (*samples, *extra) if s.label not in self._undecided]
-        if all(sample.edge for sample in decisive):
+        samples, extra = map(self._decisive, (samples, extra))
+        if all(sample.edge for sample in (*samples, *extra)):
             return Agreement(None, _NOTHING_DECIDES)
-        return Agreement(True) if self._sees_a_fault(decisive) else Agreement(None, _UNDECIDED)
+        if self._sees_a_fault(samples, extra):
+            return Agreement(True)
+        return Agreement(None, _UNDECIDED)
+
+    def _decisive(self, samples: Sequence[_DrawnSample]) -> list[_DrawnSample]:
+        return [sample for sample in samples if sample.label not in self._undecided]
 
     def _fault(
         self, before: Runner, samples: Sequence[_DrawnSample], results: Sequence[_RunResult]
@@ -176,24 +181,27 @@ class _Pair:
         pairs = stacked((sample.outputs, outputs) for sample, outputs in runs)
         return any(self._differ(expected, actual) for expected, actual in pairs)
 
-    def _sees_a_fault(self, samples: Sequence[Sample]) -> bool:
+    def _sees_a_fault(self, samples: Sequence[Sample], extra: Sequence[Sample]) -> bool:
         """Whether a wrong replacement would differ on these samples.
 
         Wrong replacements are mutants: the replacement with a small change. If onnxruntime runs
-        none of them, the samples' own outputs with changed elements are used.
+        none of them, the samples' own outputs with changed elements are used. The extra samples
+        run only if a mutant does not differ on the other samples.
         """
         have_run = False
         for mutant in islice(mutants(self._models.after), _MAX_MUTANTS):
+            runs: list[tuple[Sample, list[Any]]] = []
             try:
-                results = self._runner(mutant, self._kernels).run_each([s.feeds for s in samples])
+                runner = self._runner(mutant, self._kernels)
+                for batch in filter(None, (samples, extra)):
+                    runs += _ran_samples(batch, runner.run_each([s.feeds for s in batch]))
+                    if self._differ_anywhere(runs):
+                        return True
                 self._runners.pop().close()
             except RunError:
                 continue
-            runs = _ran_samples(samples, results)
             have_run |= bool(runs)
-            if self._differ_anywhere(runs):
-                return True
-        spoiled = [(sample, list(map(_spoiled, sample.outputs))) for sample in samples]
+        spoiled = [(s, list(map(_spoiled, s.outputs))) for s in (*samples, *extra)]
         return not have_run and self._differ_anywhere(spoiled)
 
     def _runner(self, model: onnx.ModelProto, kernels: Path | None = None) -> Runner:

@@ -47,9 +47,11 @@ class RewriteChecker:
     def notices(self) -> list[str]:
         """Messages for the user: how many rewrites were checked, and why others were not."""
         number = self.unchecked.total()
-        why = "; ".join(f"{times} not: {reason}" for reason, times in self.unchecked.items())
+        why = "; ".join(
+            f"{times} not checked: {reason}" for reason, times in self.unchecked.items()
+        )
         return [
-            f"{self.checked} of {self.checked + number} rewrites checked by themselves"
+            f"{self.checked} of {self.checked + number} rewrites checked individually"
             + (f", {why}" if why else "")
         ]
 

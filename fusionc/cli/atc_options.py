@@ -95,7 +95,7 @@ IGNORED = {
     "type": """
         allow_hf32 op_precision_mode op_select_implmode optypelist_for_implmode auto_tune_mode
         mdl_bank_path op_bank_path""",
-    "it makes exceptions from a precision mode, and without one no type changes": """
+    "it makes exceptions to a precision mode, and without such a mode no type changes": """
         modify_mixlist is_weight_clip""",
     "it says how an .om file is stored": """
         enable_attr_compression sparsity build_config save_original_model""",

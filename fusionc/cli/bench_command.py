@@ -109,8 +109,8 @@ def command(
     """Run models in turn, as fusionc.session opens them, on the same inputs and in several fresh
     processes.
 
-    The result has the time to load, the peak of memory, percentiles of the time of a run, the ratio
-    to the time of the first model with its bounds, and the operators that take the most time. Each
+    The result has the load time, the peak memory, percentiles of the run time, the ratio to the run
+    time of the first model with its bounds, and the operators that take the most time. Each
     process is one observation, because the placement of memory makes a process as a whole faster or
     slower. If 1 lies between the bounds of a ratio, no model is proved to be faster.
     """

@@ -36,7 +36,7 @@ Exit codes:
 def command(model: Path, as_json: bool) -> None:
     """Examine a model without changing it.
 
-    This says how a model is quantized and what of it runs in integers. It finds operators without a
+    This says how a model is quantized and which parts run in integers. It finds operators without a
     fast kernel on a CPU, convolutions of integers, signed activations, unrolled recurrences,
     subnormal numbers and dead filters in the weights, weights stored twice, and open sizes. Each
     finding comes with advice; a dry run of the passes shows what a conversion does about it.

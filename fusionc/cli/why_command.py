@@ -29,7 +29,7 @@ _AREA_NOTE = (
     "that is an area of graph kernel fusion: give --enable_graph_kernel, too, and the flags of "
     "the conversion that made the area"
 )
-_DEQUANTIZE = "DequantizeLinear"  # in the place of a pass
+_DEQUANTIZE = "DequantizeLinear"  # given instead of a pass
 # what is shown if there is nothing to say
 _OF_EXPECTED = ("expected", "nothing more is fused there")
 _OF_DEQUANTIZE = ("stays", "the converted model has no DequantizeLinear")
@@ -76,7 +76,9 @@ def command(
     result why it stays, and which passes refuse to take it.
     """
     if pass_name is None and expected is None:
-        raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
+        raise click.UsageError(
+            "Give the name of a PASS, or an optimized model with --expected.", ctx
+        )
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
@@ -139,7 +141,7 @@ def _dequantize_facts(stays: Sequence[Dequantization]) -> Iterator[tuple[str, st
 
 def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
     operator = one.operator
-    made_of = f"; there of {_names(operator.nodes)}" if operator.nodes else ""
+    made_of = f"; made there from {_names(operator.nodes)}" if operator.nodes else ""
     made_of += f", which {_names(one.taken_by)} took here" if one.taken_by else ""
     yield (
         "expected",
@@ -150,7 +152,7 @@ def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
             "note",
             _AREA_NOTE
             if operator.is_area
-            else f"no pass that makes {operator.operator} is near there",
+            else f"no pass that makes {operator.operator} nearly fires there",
         )
     for answer in one.passes:
         yield from _facts(answer)

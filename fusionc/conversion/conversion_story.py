@@ -148,7 +148,7 @@ def _tell_of_bfloat16(
         notices.append("what bfloat16 costs is not measured, because --no-verify is given")
     elif options.inputs is None:
         notices.append(
-            "what bfloat16 costs is measured on drawn inputs; give real ones with --inputs"
+            "what bfloat16 costs is measured on random inputs; give real ones with --inputs"
         )
     return notices
 

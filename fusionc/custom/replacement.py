@@ -24,7 +24,7 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
 
-# names that stand for several passes in switch files and --optimization_switch
+# names that mean several passes in switch files and --optimization_switch
 RESERVED = ("ALL", "forbidden_close_pass")
 _KINDS = ("GraphFusion", "UBFusion")
 REGISTERED: list[Pass] = []  # in the order of registration
@@ -176,7 +176,9 @@ def _arguments(function: Any, title: str, place: str) -> list[str]:
         raise _usage_error(f"{title or 'a pass'}: {function!r:.40} is not a function", place)
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
-        raise _usage_error(f"{title}: every argument needs a name and a place, without *", place)
+        raise _usage_error(
+            f"{title}: every argument must be named and positional, without *", place
+        )
     return [p.name for p in parameters]
 
 

@@ -13,7 +13,7 @@ from types import FrameType
 from fusionc.errors import FusioncError, Terminated
 
 SECONDS = 60.0  # time for one run of a pass on a model, or for reading one file
-_REPEAT_SECONDS = 1.0  # after which code that has caught the exception gets it again
+_REPEAT_SECONDS = 1.0  # code that catches the exception gets it again after this time
 _MAX_ALARMS = 5  # number of exceptions before the process is ended
 
 
@@ -48,7 +48,7 @@ def watchdog(
     alarms = 0
 
     def overdue(place: str) -> FusioncError:
-        message = f"{running} has not come to an end in {SECONDS:g} seconds"
+        message = f"{running} did not end within {SECONDS:g} seconds"
         advice = (
             hint or f'correct the pass, or switch it off: --optimization_switch "{running}:off"'
         )

@@ -71,7 +71,7 @@ class Sized:
 
     def learn(self, other: Sized) -> None:
         """Copy types from another model for values of the same name whose shapes are unknown here.
-        They have an effect for operators that onnx does not know.
+        These types matter for operators that onnx does not know.
         """
         values = self.model.main.values
         known = other.model.main.values

@@ -6,8 +6,8 @@ the limit between two decisions stays on the limit there. A matrix product, a co
 normalization or a Softmax ends the path, because its results are on a limit only by chance. Paths
 lead into and out of subgraphs and functions.
 
-All values are marked at once, backwards from the deciding operators, at the first question of each
-pass. The replacement of a value has the same name, and therefore the same mark.
+All values are marked at once, backwards from the deciding operators, when a pass asks for the first
+time. The replacement of a value has the same name, and therefore the same mark.
 """
 
 from __future__ import annotations

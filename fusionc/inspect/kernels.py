@@ -85,7 +85,7 @@ def _axes_advice(places: tuple[str, ...], dry: DryRun) -> str:
     """What the pass would do that turns convolutions into ones over two axes."""
     taken = dry.takes(_OVER_TWO_AXES, places)
     reason = dry.reason(_OVER_TWO_AXES)
-    because = f" because {reason}" if reason else "; fusionc why says why"
+    because = f" because {reason}" if reason else "; fusionc why gives the reason"
     if not taken:
         return f"nothing needs to be done: {_OVER_TWO_AXES} leaves them as they are{because}"
     rest = "" if taken == len(places) else f", and leaves the others{because}"

@@ -61,4 +61,4 @@ def _kept_nodes(path: Path) -> Mapping[_Key, bool]:
 
 def _reason(node: Node) -> str:
     is_signed = any(value.elem_type == SIGNED for value in integers_around(node))
-    return _SEVERAL_READERS if is_signed else "onnxruntime does not find its group whole"
+    return _SEVERAL_READERS if is_signed else "onnxruntime does not find the whole group"

@@ -43,7 +43,7 @@ def findings(model: Model, dry: DryRun, path: Path) -> Iterator[Finding]:
         yield Finding(
             "dequantized and computed in float32",
             f"{counted(len(census.in_float), 'operator')} of integers; {_reasons(census.in_float)}",
-            "fusionc why DequantizeLinear says why each DequantizeLinear stays",
+            "fusionc why DequantizeLinear explains why each DequantizeLinear stays",
             tuple(node.label() for node in census.in_float),
         )
 

@@ -38,7 +38,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     if subnormal:
         elements = counted(sum(subnormal.values()), "element")
         count = f"{elements} of {counted(len(subnormal), 'constant')}"
-        effect = _pass_effect(dry, "SubnormalToZeroPass", "makes them 0 where that cannot show")
+        effect = _pass_effect(dry, "SubnormalToZeroPass", "makes them 0 if that cannot be noticed")
         yield Finding(
             "subnormal numbers",
             (

@@ -29,8 +29,9 @@ _AS_IT_IS = Wiring()
 
 
 def data_integers(node: Node) -> list[Edge]:
-    """The integers that are computed while a model runs and that an operator reads dequantized.
-    Empty for operators that move values, quantize or dequantize, or ask for the shape.
+    """The integers that an operator reads through a DequantizeLinear and that are computed when the
+    model runs. Empty for operators that only move elements, quantize, dequantize, or read only the
+    shape.
     """
     if node.operator in QUANTIZE | DEQUANTIZE | _READS_SHAPE:
         return []
@@ -41,8 +42,8 @@ def data_integers(node: Node) -> list[Edge]:
 
 
 def dequantized_weights(node: Node) -> Edge | None:
-    """The constant integers that a product or convolution reads dequantized as its weights; None
-    if it reads none.
+    """The constant integers from which the weights of a product or convolution are dequantized.
+    None for other operators and other weights.
     """
     is_weighted = node.domain == "" and node.op in WEIGHTED | {"ConvTranspose"}
     weights = node.inputs[1] if is_weighted and len(node.inputs) > 1 else None
@@ -59,21 +60,25 @@ def _is_constant(integers: Edge) -> bool:
 
 
 def integers_around(node: Node) -> list[Edge]:
-    """The integers that an operator reads dequantized, and those that its result becomes."""
+    """The integers that an operator reads through a DequantizeLinear, and the integers to which its
+    result is quantized.
+    """
     way = way_to_quantizer(node, _AS_IT_IS)
     made = [value for value in way[-1].outputs if value is not None] if way else []
     return [*data_integers(node), *made]
 
 
 def is_in_integers(node: Node) -> bool:
-    """Whether onnxruntime computes an operator between dequantizations and a quantization in
-    integers, be its result a float or not.
+    """Whether onnxruntime computes an operator on dequantized values in integers. Its result may be
+    quantized or a floating-point number.
     """
     return is_core(node) and bool(grade(node, _AS_IT_IS))
 
 
 def is_result_quantized(node: Node) -> bool:
-    """Whether a QuantizeLinear takes the result of an operator, or what moves alone make of it."""
+    """Whether a QuantizeLinear reads the result of an operator, directly or after operators that
+    only move elements.
+    """
     return bool(way_to_quantizer(node, _AS_IT_IS))
 
 
@@ -82,7 +87,7 @@ def reason_for_float(node: Node) -> str:
     if is_in_integers(node):
         return ""
     if node.domain or node.op not in BETWEEN:
-        return "onnxruntime computes no such operator in integers"
+        return "onnxruntime does not compute this operator in integers"
     places = BETWEEN[node.op]
     read = [value for at, value in enumerate(node.inputs) if places is None or at in places]
     return _reason_in_inputs(node, read) or _reason_in_result(node)
@@ -99,8 +104,8 @@ def _reason_in_inputs(node: Node, read: Sequence[Edge | None]) -> str:
 
 def _reason_in_types(node: Node, types: Collection[int]) -> str:
     if wide := [one for one in types if one not in BYTES]:
-        return f"it reads integers of {TensorProto.DataType.Name(wide[0]).lower()}"
-    return "its operands are of two types" if len(types) > 1 and node.op not in WEIGHTED else ""
+        return f"it reads integers of type {TensorProto.DataType.Name(wide[0]).lower()}"
+    return "its operands have different types" if len(types) > 1 and node.op not in WEIGHTED else ""
 
 
 def _reason_in_result(node: Node) -> str:

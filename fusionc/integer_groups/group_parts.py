@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Node
-from fusionc.operators.clip_bounds import clip_bounds
+from fusionc.operators.clip_bounds import clip_bounds, clips_nothing
 from fusionc.operators.integer_operators import (
     BETWEEN,
     BYTES,
@@ -197,21 +197,10 @@ def _is_void(activation: Node, quantize: Node) -> bool:
     if scale is None or zero is None or zero.dtype.kind not in "iu":
         return False
     limits = np.iinfo(zero.dtype)
+    integers = limits.min, limits.max
     if activation.op == "Relu":
-        return bool(zero.item() == limits.min)
-    step = np.float32(scale.item())
-    ends = [
-        float(step * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)
-    ]
-    return _holds_all(clip_bounds(activation, np.inf), ends)
-
-
-def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
-    """Whether a Clip with these bounds changes nothing in the range from ends[0] to ends[1]."""
-    least, most = bounds
-    return (
-        least is not None
-        and most is not None
-        and least - _EPSILON <= ends[0]
-        and ends[1] <= most + _EPSILON
-    )
+        return clips_nothing((0.0, np.inf), scale.item(), zero.item(), integers)
+    least, most = clip_bounds(activation, np.inf)
+    if least is None or most is None:
+        return False
+    return clips_nothing((least, most), scale.item(), zero.item(), integers, _EPSILON)

@@ -14,22 +14,20 @@ from fusionc.integer_groups.float_results import READERS, groups_with_float_resu
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.model.operators import KERNELS, MICROSOFT
-from fusionc.operators.integer_operators import DEQUANTIZE, INTEGERS, MADE, PASSED, QUANTIZE
+from fusionc.model.operators import KERNELS
+from fusionc.operators.integer_operators import (
+    DEQUANTIZE,
+    INTEGERS,
+    MADE,
+    ON_INTEGERS,
+    PASSED,
+    QUANTIZE,
+)
 
 # the operators that may be between a core and the QuantizeLinear of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
-# operators on integers that are groups by themselves
-ON_INTEGERS = frozenset(
-    {
-        ("", "QLinearConv"),
-        ("", "QLinearMatMul"),
-        (MICROSOFT, "QGemm"),
-        (MICROSOFT, "QLinearAdd"),
-        (MICROSOFT, "QLinearGlobalAveragePool"),
-    }
-)
-OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})  # they need no dequantization
+# operators that also work on integers, without dequantization
+OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})
 _CURRENT = Wiring()  # the graph without changes
 
 
@@ -55,15 +53,15 @@ def reason_to_keep_group(
     return (
         ""
         if lost is None
-        else f"onnxruntime computes {lost.op} in integers there, and no longer could"
+        else f"onnxruntime computes {lost.op} in integers there, and could no longer do so"
     )
 
 
 def _outside_kernel(
     cores: dict[Node, int], gone: Set[Node], new: Iterable[Node]
 ) -> dict[Node, int]:
-    """The cores without those that are gone with all up to their quantization, if a kernel is new:
-    it computes these groups in integers as well.
+    """The cores, without those whose whole group is removed while a kernel is added: the kernel
+    computes these groups in integers as well.
     """
     if not any(node.domain == KERNELS for node in new):
         return cores
@@ -98,9 +96,10 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
 
 
 def integer_groups(graph: Graph) -> list[frozenset[Node]]:
-    """The groups that can be computed in integers: an operator on integers; or the dequantizations
-    that the core reads, the core, and what follows up to the quantization if there is one. Also
-    quantizations of other numbers, and pools of integers, that only groups read.
+    """The groups that can be computed in integers. A group is an operator on integers, or a core
+    with the dequantizations that it reads and the nodes up to the quantization of its result if
+    there is one. A group also has the producers of its inputs that only groups read: quantizations,
+    and operators such as pools of integers.
     """
     groups = [frozenset([node]) for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
     if has_groups(graph):
@@ -120,8 +119,8 @@ def _group_of(core: Node) -> frozenset[Node]:
 
 
 def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
-    """Quantizations, and operators on integers, that make what a group reads, and that only groups
-    read.
+    """The quantizations and operators on integers that compute the inputs of a group and whose
+    results only groups read.
     """
     readers = DEQUANTIZE | ON_INTEGERS | READERS
     for node in (node for node in group if node.operator in readers):
@@ -134,8 +133,8 @@ def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
 
 
 def _maker_for_groups(reader: Node, inside: Set[Node]) -> Node | None:
-    """The quantization, or operator on integers, that makes the image of an operator, if only
-    groups read it and none has it.
+    """The quantization, or operator on integers, that computes the first input of `reader`. None if
+    it is already in a group, or if its result is also used outside of groups.
     """
     image = reader.inputs[0]
     maker = None if image is None else image.producer
@@ -165,7 +164,7 @@ def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node,
 
 
 def _cores_upstream(node: Node) -> Iterator[Node]:
-    """The cores before a node, with only moves, activations and a bias between."""
+    """The cores before a node, with only moves, activations and a bias in between."""
     reached = [node]
     for _ in range(FAR):
         producers = dict.fromkeys(v.producer for n in reached for v in n.inputs if v is not None)
@@ -178,7 +177,7 @@ def _cores_upstream(node: Node) -> Iterator[Node]:
 
 
 def cores_downstream(node: Node) -> Iterator[Node]:
-    """The cores after a node, with only moves between."""
+    """The cores after a node, with only moves in between."""
     reached = [node]
     for _ in range(FAR):
         users = dict.fromkeys(

@@ -1,11 +1,11 @@
 """Refuse rewrites that would let onnxruntime fuse a product or convolution with dequantizations
 whose scales it misreads.
 
-onnxruntime 1.32 (QDQSelectorActionTransformer) makes MatMulIntegerToFloat, QGemm or QLinearConv of
-such a node. It takes several scales for those of the columns or output channels, whatever `axis`
-says. The result is wrong, or the model does not run. Most often an Add after a MatMul prevents
-this: both become a Gemm whose bias is not dequantized. Therefore everything that may prevent the
-fusion stays.
+onnxruntime 1.32 (QDQSelectorActionTransformer) turns such a node into MatMulIntegerToFloat, QGemm
+or QLinearConv. It assumes that several scales are those of the columns or output channels, whatever
+`axis` says. The result is wrong, or the model does not run. In most models an Add after the MatMul
+prevents this: onnxruntime turns both into a Gemm whose bias is not dequantized. Therefore
+everything that may prevent the fusion stays.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NO_AXIS = -1  # scales of blocks, or along an unknown axis
 def reason_to_prevent_fusion(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> str:
-    """Why `nodes` must not be replaced by the nodes `new`: onnxruntime may fuse a node then and
-    misread its scales. "" if they may be replaced. `pairs` are the old values with their
-    replacements.
+    """Why `nodes` must not be replaced by the nodes `new`: after the rewrite, onnxruntime might
+    fuse a node and misread its scales. "" if they may be replaced. `pairs` are the old values with
+    their replacements.
     """
     if not nodes or not has_groups(nodes[0].graph):
         return ""
@@ -41,7 +41,7 @@ def reason_to_prevent_fusion(
             node in made or surroundings != _surroundings(node, _CURRENT)
         ):
             return (
-                f"onnxruntime could fuse {node.op} with its DequantizeLinear then, and would "
+                f"onnxruntime could then fuse {node.op} with its DequantizeLinear, and would "
                 "apply the scales along a wrong axis"
             )
     return ""
@@ -63,7 +63,9 @@ def nodes_with_misread_scales(graph: Graph) -> list[Node]:
 def _nodes_nearby(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> Iterator[Node]:
-    """The nodes after the rewrite whose operands, consumers or consumers' operands it changes."""
+    """New and remaining nodes whose operands, consumers, or operands of consumers a rewrite
+    changes.
+    """
     users = [user for old, _ in pairs for user in old.outputs]
     read = chain.from_iterable(node.inputs for node in (*nodes, *new, *users))
     values = [*filter(None, read), *(value for _, value in pairs)]
@@ -75,8 +77,9 @@ def _nodes_nearby(
 
 
 def _surroundings(node: Node, wiring: Wiring) -> Hashable | None:
-    """What decides whether onnxruntime fuses a node and misreads its scales: the nodes up to the
-    integers, the consumers, and the shapes that these read. None if there is nothing to misread.
+    """Everything that decides whether onnxruntime fuses a node and misreads its scales: the nodes
+    up to the integers, the consumers, and the shapes that the consumers read. None if no scales can
+    be misread.
     """
     if node.domain != "" or node.op not in WEIGHTED:
         return None
@@ -94,14 +97,16 @@ def _surroundings(node: Node, wiring: Wiring) -> Hashable | None:
 
 def _has_float_operand(node: Node, ways: Sequence[Sequence[Node]]) -> bool:
     """Whether a node has an operand that is not dequantized, so that onnxruntime does not fuse it.
-    The bias of a Conv is not asked about: onnxruntime may quantize it itself.
+    The bias of a Conv does not count, because onnxruntime may quantize it itself.
     """
     needed = [value is not None for value in node.inputs[: 3 if node.op == "Gemm" else 2]]
     return len(needed) < 2 or any(n and not way for n, way in zip(needed, ways, strict=False))
 
 
 def _way_to_integers(value: Edge | None, wiring: Wiring) -> tuple[Node, ...]:
-    """The nodes from a value up to the DequantizeLinear from which it comes; none without one."""
+    """The nodes from a value back to the DequantizeLinear from which it comes. Empty if there is
+    none.
+    """
     way: list[Node] = []
     while value is not None and len(way) < FAR:
         node = wiring.maker(value)
@@ -117,8 +122,9 @@ def _way_to_integers(value: Edge | None, wiring: Wiring) -> tuple[Node, ...]:
 
 
 def _misreads(node: Node, left: Sequence[Node], right: Sequence[Node]) -> bool:
-    """Whether the operands come from integers of 8 bits, and from several scales for the first one
-    or along another axis of the second one than that of the results.
+    """Whether onnxruntime misreads the scales: the operands come from integers of 8 bits, and
+    either the first operand has several scales, or the second has several scales along an axis that
+    is not an axis of the result.
     """
     types = {
         0 if way[-1].inputs[0] is None else way[-1].inputs[0].elem_type for way in (left, right)
@@ -151,8 +157,8 @@ def _axis_after_moves(way: Sequence[Node]) -> int:
 
 
 def _axis_of_results(node: Node, right: Sequence[Node]) -> int | None:
-    """The axis of the weights that is one of the results, too. None if the weights are not a
-    matrix and onnxruntime's product takes one scale only.
+    """The axis of the weights that is also an axis of the result. None if the weights are not a
+    matrix, for which onnxruntime's product accepts only one scale.
     """
     if node.op == "Conv":
         return 0

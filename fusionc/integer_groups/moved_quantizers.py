@@ -1,15 +1,16 @@
-"""Refuse rewrites that would let onnxruntime make a model that it cannot load.
+"""Refuse rewrites after which onnxruntime's own optimizer would break the model and refuse it.
 
 onnxruntime 1.32 (QDQPropagationTransformer) moves the dequantization of a DequantizeLinear past the
 operators that only move elements, and inserts a QuantizeLinear there. From opset 21 on, it gives
-this node a zero point of the type uint8 even if the integers are int8, and then refuses the model.
-A node between the DequantizeLinear and the next operator prevents this.
+this node a zero point of type uint8 even if the integers are int8, and then refuses the model. A
+node between the DequantizeLinear and the next operator prevents this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import TypeGuard
 
 from onnx import TensorProto
 
@@ -27,8 +28,8 @@ _MOVERS = PASSED - {"Identity"}
 def reason_to_prevent_move(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> str:
-    """Why `nodes` must not be replaced by the nodes `new`: onnxruntime could not load the model
-    then. "" if they may be replaced. `pairs` are the old values with their replacements.
+    """Why `nodes` must not be replaced by the nodes `new`: after the rewrite, onnxruntime could not
+    load the model. "" if they may be replaced. `pairs` are the old values with their replacements.
     """
     if not nodes or nodes[0].graph.opset < _BROKEN_SINCE or not has_groups(nodes[0].graph):
         return ""
@@ -42,35 +43,36 @@ def reason_to_prevent_move(
             continue
         if dequantize in new or not is_moved(dequantize, _CURRENT):
             return (
-                "onnxruntime could not load the model then: after int8 it would quantize the "
-                "result of an operator that moves elements to uint8"
+                "onnxruntime could then not load the model: it would quantize the result of an "
+                "operator that moves elements to uint8 instead of int8"
             )
     return ""
 
 
 def is_moved(dequantize: Node, wiring: Wiring) -> bool:
-    """Whether onnxruntime moves a DequantizeLinear past a consumer, and fails at that: it has one
-    constant scale and zero point, of the type int8, and the result of the consumer is not quantized
-    again.
+    """Whether onnxruntime moves a DequantizeLinear past a consumer and then fails. It does so if
+    the DequantizeLinear has one constant scale and a constant zero point of type int8, and if the
+    result of the consumer is not quantized again.
     """
     packed, scale, zero = (*dequantize.inputs, None, None)[:3]
-    if dequantize.domain != "" or zero is None or zero.elem_type != TensorProto.INT8:
-        return False
-    if not zero.is_constant or packed is None or packed.is_constant:
-        return False
-    if scale is None or not scale.is_constant or not set(scale.shape or ()) <= {1}:
-        return False
     result = dequantize.outputs[0]
-    if result is None or result.use_count > MAX_CONSUMERS:
+    if dequantize.domain != "" or packed is None or packed.is_constant or result is None:
         return False
-    return any(
+    if not _is_single(scale) or not _is_single(zero) or zero.elem_type != TensorProto.INT8:
+        return False
+    return result.use_count <= MAX_CONSUMERS and any(
         not _is_quantized(mover, wiring) for mover in wiring.users(result) if mover.is_op(*_MOVERS)
     )
 
 
+def _is_single(value: Edge | None) -> TypeGuard[Edge]:
+    """Whether a value is a constant of one element."""
+    return value is not None and value.is_constant and set(value.shape or ()) <= {1}
+
+
 def _is_quantized(mover: Node, wiring: Wiring) -> bool:
-    """Whether the result of a moving operator is quantized at once, or after further ones that
-    nothing else reads.
+    """Whether the result of a moving operator is quantized directly, or after further moving
+    operators whose results nothing else reads.
     """
     result = mover.outputs[0]
     if result is None:

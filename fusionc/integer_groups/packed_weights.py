@@ -1,6 +1,6 @@
-"""Refuse rewrites that would let onnxruntime multiply by weights as they are packed.
+"""Refuse rewrites after which onnxruntime would multiply by weights in their packed form.
 
-onnxruntime makes MatMulNBits of a product of floats and a DequantizeLinear of constants. At its
+onnxruntime turns a product of floats with a DequantizeLinear of constants into MatMulNBits. At its
 default accuracy this operator rounds the floats to integers of 8 bits, which the model does not ask
 for. A node between the DequantizeLinear and the product, such as a Transpose, prevents this.
 """
@@ -26,9 +26,9 @@ _TYPES = BYTES | {TensorProto.INT4, TensorProto.UINT4}
 def reason_to_shield_weights(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> str:
-    """Why `nodes` must not be replaced by the nodes `new`: onnxruntime would multiply by packed
-    weights then, and does not now. "" if they may be replaced. `pairs` are the old values with
-    their replacements.
+    """Why `nodes` must not be replaced by the nodes `new`: after the rewrite, onnxruntime would
+    multiply by packed weights, and it does not do so now. "" if they may be replaced. `pairs` are
+    the old values with their replacements.
     """
     if not nodes or not has_groups(nodes[0].graph):
         return ""
@@ -47,7 +47,7 @@ def reason_to_shield_weights(
 def _products_nearby(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> Iterator[Node]:
-    """The products that are new, or that read what a rewrite replaces or reads."""
+    """The new products, and the products that read a value that a rewrite replaces or reads."""
     read = chain.from_iterable(node.inputs for node in nodes)
     values = [*filter(None, read), *(old for old, _ in pairs)]
     users = chain.from_iterable(value.outputs for value in values)
@@ -55,7 +55,7 @@ def _products_nearby(
 
 
 def takes_packed(product: Node, wiring: Wiring) -> bool:
-    """Whether onnxruntime makes MatMulNBits of a node: a product of floats and of dequantized
+    """Whether onnxruntime turns a node into MatMulNBits: a product of floats with dequantized
     constants that nothing else reads.
     """
     if not product.is_op("MatMul", "Gemm") or len(product.inputs) < 2:
@@ -70,8 +70,9 @@ def takes_packed(product: Node, wiring: Wiring) -> bool:
 
 
 def _private_dequantizer(product: Node, wiring: Wiring) -> Node | None:
-    """The DequantizeLinear of weights that only this product reads. onnxruntime itself removes an
-    Identity after it, and a Transpose of some weights. None if there is another operator between.
+    """The DequantizeLinear of weights that only this product reads. None if the weights are not
+    dequantized, or if there is an operator in between. An Identity, and a Transpose of some
+    weights, may be in between, because onnxruntime itself removes these.
     """
     reader = product
     value = product.inputs[1]
@@ -92,8 +93,9 @@ def _is_private(value: Edge, reader: Node, wiring: Wiring) -> bool:
 
 
 def _is_folded(transpose: Node, wiring: Wiring) -> bool:
-    """Whether onnxruntime 1.32 itself stores the dequantized weights of a MatMul transposed: with
-    one scale, or with several if the order is not the default. Not known for older opsets.
+    """Whether onnxruntime 1.32 removes a Transpose of dequantized weights before a MatMul, and
+    stores the weights transposed. It does so for one scale, and for several scales if `perm` is
+    given. False for older opsets, for which this is not known.
     """
     value = transpose.inputs[0] if transpose.is_op("Transpose") else None
     maker = None if value is None else wiring.maker(value)

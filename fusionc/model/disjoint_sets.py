@@ -15,20 +15,20 @@ class DisjointSets(Generic[_Item]):
         self._above: dict[_Item, _Item] = {}
 
     def root(self, item: _Item) -> _Item:
-        """The item that stands for the set of an item."""
+        """The item that identifies the set of this item."""
         while (above := self._above.get(item, item)) is not item:
             self._above[item] = self._above.get(above, above)
             item = above
         return item
 
     def join(self, *items: _Item) -> None:
-        """Make one set of those that hold these."""
+        """Merge the sets of these items into one set."""
         roots = [self.root(item) for item in items]
         for root in roots[1:]:
             self._above[root] = roots[0]
 
     def sets(self, items: Iterable[_Item]) -> Iterator[list[_Item]]:
-        """These items, each with the others of its set, in their order."""
+        """The sets of these items. Each set has its items in their order."""
         by_root: dict[_Item, list[_Item]] = {}
         for item in items:
             by_root.setdefault(self.root(item), []).append(item)

@@ -134,7 +134,7 @@ class _Missing:
     def __get__(self, owner: object, _: type | None = None) -> Any:
         if owner is None:
             return self
-        what = f"{type(owner).__name__}.{self.name} of onnx-graphsurgeon is not here"
+        what = f"{type(owner).__name__}.{self.name} of onnx-graphsurgeon is not available here"
         raise AttributeError(f"{what}: {self.instead}")
 
 
@@ -193,7 +193,7 @@ class ReadOnlyTuple(tuple[Any, ...]):
 class Replaceable(Generic[T]):
     """An attribute that holds a ReadOnlyTuple in which the engine replaces values in constant time.
     The tuple is rebuilt only when it is read: thousands of inputs of one node may be replaced
-    before.
+    before that.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:

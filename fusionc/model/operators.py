@@ -83,8 +83,8 @@ def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
 
 
 def means_the_same(op: str, domain: str, one: int | None, other: int | None) -> bool:
-    """Whether an operator is known to mean the same in two opset versions. None stands for an opset
-    that is not imported: the other version then counts for both.
+    """Whether an operator is known to mean the same in two opset versions. None means an opset that
+    is not imported: the other version then counts for both.
     """
     if one is None or other is None or one == other:
         return True

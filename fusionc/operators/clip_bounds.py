@@ -1,13 +1,17 @@
-"""The bounds of a Clip: attributes before opset 11, inputs since then."""
+"""The bounds of a Clip, and whether a quantization after it saturates at them anyway."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from fusionc.operators.disputed_shapes import NodeLike
 
 
 def clip_bounds(clip: NodeLike, largest: float) -> list[float | None]:
-    """The lower and the upper bound; None for a bound that is not one known number. An omitted
-    bound is `-largest` or `largest`.
+    """The lower and the upper bound, which are attributes before opset 11 and inputs since then;
+    None for a bound that is not one known number. An omitted bound is `-largest` or `largest`.
     """
     if clip.graph.opset < 11:
         return [float(clip.attr("min", -largest)), float(clip.attr("max", largest))]
@@ -17,3 +21,17 @@ def clip_bounds(clip: NodeLike, largest: float) -> list[float | None]:
             array = value.constant()
             bounds[index] = float(array.item()) if array is not None and array.size == 1 else None
     return bounds
+
+
+def clips_nothing(
+    bounds: tuple[float, float],
+    step: np.floating[Any],
+    zero: int,
+    integers: tuple[int, int],
+    slack: float = 0.0,
+) -> bool:
+    """Whether bounds leave all numbers that a quantization represents as they are: those of the
+    least to the most integer, with this step and zero point. Bounds may be tighter by `slack`.
+    """
+    first, last = (float(np.float32(step) * np.float32(integer - zero)) for integer in integers)
+    return bounds[0] - slack <= first and last <= bounds[1] + slack

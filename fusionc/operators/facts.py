@@ -93,6 +93,7 @@ class Trait(StrEnum):
     # computed in integers if these inputs are dequantized and the result is quantized
     IN_INTEGERS = "in-integers"
     FLOAT_RESULT = "float-result"  # has an integer form with a floating-point result
+    ON_INTEGERS = "on-integers"  # computes what a core between dequantization and quantization does
     PASSES_INTEGERS = "passes-integers"  # moves past a QuantizeLinear or DequantizeLinear
     UNSIGNED = "unsigned"  # int8 constants in these inputs may become uint8
     JOINS_CONV = "joins-conv"  # becomes the activation of a FusedConv
@@ -214,8 +215,8 @@ Or: broadcasts commutative legacy-axis uniform
 PRelu: broadcasts scales keeps-zero uniform
 Pad: moves@0,2 offsets@1,3
 Pow: broadcasts legacy-axis sign-decides@0 zero-decides@0 arithmetic approximated
-QLinearConv: convolution unsigned@3,5
-QLinearMatMul: matrix-product unsigned@3,5
+QLinearConv: convolution on-integers unsigned@3,5
+QLinearMatMul: matrix-product on-integers unsigned@3,5
 QuantizeLinear: quantizes jumps@0,1 uniform grid unsigned@2 positive@1
 RMSNormalization: norm row-norm
 RNN: recurrent counts@4
@@ -315,7 +316,9 @@ MatMulNBits: matrix-product grid-inside
 MultiHeadAttention: attention
 PythonOp: stateful
 QAttention: attention unsigned@1,7
-QGemm: matrix-product unsigned@3,5
+QGemm: matrix-product on-integers unsigned@3,5
+QLinearAdd: on-integers
+QLinearGlobalAveragePool: on-integers
 QuantizeLinear: quantizes jumps@0,1 unsigned@2
 QuickGelu: unary activation continuous approximated
 SampleOp: stateful

@@ -22,6 +22,8 @@ BETWEEN = {name: places for (_, name), places in places_of(Trait.IN_INTEGERS).it
 PRODUCTS = names_with(Trait.FLOAT_RESULT)
 # Operators whose two operands may have different types: the second one holds weights.
 WEIGHTED = PRODUCTS | {"Conv"}
+# Operators on integers that are groups by themselves.
+ON_INTEGERS = operators_with(Trait.ON_INTEGERS)
 # Operators that onnxruntime moves past a DequantizeLinear or QuantizeLinear.
 PASSED = names_with(Trait.PASSES_INTEGERS)
 

@@ -1,4 +1,4 @@
-"""Types in which models store weights in few bits. The weights are cast when the model is
+"""Types in which models store weights with few bits. The weights are cast when the model is
 loaded.
 """
 

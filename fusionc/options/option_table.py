@@ -222,14 +222,14 @@ class Options:
         OptionGroup.KERNELS,
         "With --precision_mode_v2: how far an output may be off with kernels on the given inputs, "
         "as a share of its largest value. Default: any distance with a cosine of at least 0.999. "
-        "Convolutions and products whose bfloat16 breaks that stay in float32.",
+        "Convolutions and products that exceed this in bfloat16 stay in float32.",
         give="a number above 0 and at most 1, or None",
     )
     keep_dtype: Path | None = option(
         kinds.FILE,
         OptionGroup.KERNELS,
-        "With --precision_mode_v2: a file with the names of nodes that keep their type, or "
-        "OpType::Type, one in a line.",
+        "With --precision_mode_v2: a file of nodes that keep their type. Each line has the name of "
+        "a node, or OpType::Type for all nodes of an operator.",
         reads="the names of nodes that keep their type",
     )
     trust_kernels: bool = option(

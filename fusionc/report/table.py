@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fusionc.report.report import PassTotal, Report
     from fusionc.verify.output_errors import OutputErrors
 
-_MIN_TEXT_WIDTH = 24  # of a last column with text; a narrower text gets its own lines
+_MIN_TEXT_WIDTH = 24  # characters; a last column of text with less space gets its own lines
 _INDENT = "    "
 _ANY_WIDTH = 10_000
 _MAX_OUTPUTS = 20

@@ -65,7 +65,7 @@ def free_sizes(
     get other sizes. Return the change.
 
     Raises UsageError if an input or axis does not exist or is not fixed, if a symbol is not a name
-    or stands for several sizes, and if a node holds a size; the error names the node.
+    or would mean several sizes, and if a node holds a size; the error names the node.
     """
     requested = {
         name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})}

@@ -19,8 +19,8 @@ _TYPE = "OpType::"
 
 @dataclass
 class KeptTypes:
-    """Nodes by name, and types of operators. `find` looks for them in the model; what is made of
-    such nodes is kept, too.
+    """Nodes that keep their type: single nodes by name, and all nodes of some operators. `find`
+    looks them up in the model. Nodes that passes make from such nodes also keep their type.
     """
 
     names: frozenset[str] = frozenset()
@@ -29,8 +29,8 @@ class KeptTypes:
 
     @classmethod
     def in_file(cls, path: Path) -> KeptTypes:
-        """Those of a file with a name, or OpType::Type, in each line. Raises FusioncError if it
-        cannot be read.
+        """The nodes and operators in a file. Each line has the name of a node, or OpType::Type.
+        Raises FusioncError if the file cannot be read.
         """
         lines = [line.strip() for line in _text_of(path).splitlines()]
         written = [line for line in lines if line]
@@ -39,26 +39,26 @@ class KeptTypes:
         return cls(frozenset(names), frozenset(types))
 
     def find(self, model: onnx.ModelProto) -> list[str]:
-        """Look for them in the model; a sentence for the user if some are not there."""
+        """Look up the nodes and operators in the model. Return a notice if some are missing."""
         self._types_in_model = {_label(node): node.op_type for node in nodes_of(model)}
         lost = sorted(self.names - self._types_in_model.keys())
         lost += [f"{_TYPE}{op}" for op in sorted(self.types - {*self._types_in_model.values()})]
-        return [f"{_OPTION} names what the model does not have: {', '.join(lost)}"] if lost else []
+        return [f"{_OPTION}: the model does not have {', '.join(lost)}"] if lost else []
 
     def keeps(self, node: Node) -> bool:
-        """Whether a node is one of them, or was made of one."""
+        """Whether a node keeps its type, because it is one of these nodes or was made from one."""
         labels = {node.label(), *_sources(node)}
         known = labels & self._types_in_model.keys()
         types = {node.op, *(self._types_in_model[label] for label in known)}
         return not labels.isdisjoint(self.names) or not types.isdisjoint(self.types)
 
     def with_names(self, names: Iterable[str]) -> KeptTypes:
-        """These and more names."""
+        """A copy with additional names of nodes."""
         return replace(self, names=self.names.union(names))
 
     def name_of(self, product: Node) -> str:
-        """A name that keeps a convolution or product: that of the node of the model that it was
-        made of.
+        """The name under which a convolution or product can be kept: the name of the node of the
+        model from which it was made.
         """
         sources = [name for name in _sources(product) if name in self._types_in_model]
         products = [name for name in sources if _multiplies(self._types_in_model[name])]
@@ -96,6 +96,6 @@ def _multiplies(op: str) -> bool:
 
 
 def _label(node: onnx.NodeProto) -> str:
-    """The name of a node, or what messages call it."""
+    """The name of a node, or else the label that messages use."""
     first = next(filter(None, node.output), "")
     return node.name or f"{node.op_type}:{first}"

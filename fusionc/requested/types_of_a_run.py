@@ -1,5 +1,5 @@
-"""Get types that inference does not find from onnxruntime: the element type after loading the
-model, and the rank after running it.
+"""Find types that inference does not know with the help of onnxruntime: the element type by loading
+the model, and the rank by running it.
 """
 
 from __future__ import annotations

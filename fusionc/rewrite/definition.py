@@ -7,11 +7,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from fusionc.rewrite.pattern import Formula, Operators, makers, required
 
 if TYPE_CHECKING:
     from fusionc.rewrite.match import Find, Match
-    from fusionc.rewrite.pattern import Formula
     from fusionc.rewrite.tape import Tape
 
 Kind = Literal["GraphFusion", "UBFusion"]
@@ -32,10 +34,10 @@ class Pattern:
     ("Whether …").
 
     If a pattern is not local or has any number of outputs, it has a `find` instead of a formula.
-    `find` walks the graph and yields matches. It may yield a Miss for a rejected candidate (see
-    `find_each`). Each match is committed before the next is requested. If a commit removes part of
-    a later match, that match is dropped, and `find` is called again. `operators` names the
-    operators that `find` looks for; empty means all operators.
+    `find` walks the graph and yields matches, and a Miss for each rejected candidate (see
+    `find_each`), because `fusionc why` repeats its reason. Each match is committed before the next
+    is requested. If a commit removes part of a later match, that match is dropped, and `find` is
+    called again. `operators` names the operators that `find` looks for; empty means all operators.
 
     `rewrite` builds the replacement on a tape or refuses; the default is the method of the pass.
     `is_exact` says that the results are bitwise equal except for the signs of zeros, even if the
@@ -60,11 +62,23 @@ class Pattern:
         """The first condition that does not hold for a match."""
         return next((holds for holds in self.conditions if not holds(match)), None)
 
-    @property
+    @cached_property
     def formulas(self) -> tuple[Formula, ...]:
         """A formula for each output; empty if the pattern has a `find`."""
         formula = () if self.formula is None else self.formula
         return formula if isinstance(formula, tuple) else (formula,)
+
+    @cached_property
+    def anchor_operators(self) -> Operators | None:
+        """The operators at which a match may begin. None if the first formula names none."""
+        return makers(self.formulas[0]) if self.formulas else None
+
+    @cached_property
+    def required_operators(self) -> tuple[Operators, ...]:
+        """Groups of operators. A graph without any operator of one group cannot match."""
+        if self.anchor_operators is None:
+            return ()
+        return tuple(group for formula in self.formulas for group in required(formula))
 
 
 class Pass:
@@ -84,7 +98,8 @@ class Pass:
     never_matches: ClassVar[str] = ""
     # whether results for NaN and infinities may differ; the verification then leaves these out
     is_for_finite: ClassVar[bool] = False
-    # whether its rewrites together change every node of a group that runs in integers
+    # whether its rewrites together change every node of a group that runs in integers; a single
+    # rewrite may then take a node out of such a group
     changes_whole_groups: ClassVar[bool] = False
     # whether --pattern_fusion_pass also switches the pass; true for all users' own passes
     is_pattern_fusion: bool = False

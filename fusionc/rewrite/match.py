@@ -44,11 +44,8 @@ class Match:
         """The names that identify the match among the matches of its pattern: those of its nodes,
         or else of the replaced values and dropped items.
         """
-        replaced = (
-            item.name if isinstance(item, Edge) else item.proto.name
-            for item in (*self.outputs, *self.drops)
-        )
-        return tuple(node.label() for node in self.nodes) or tuple(replaced)
+        items: Iterable[Node | Edge | Graph] = self.nodes or (*self.outputs, *self.drops)
+        return tuple(map(label_of, items))
 
     @property
     def is_stale(self) -> bool:
@@ -84,11 +81,20 @@ def _is_in_graph(item: object) -> bool:
     return not isinstance(item, tuple | list | set) or all(map(_is_in_graph, item))
 
 
+def label_of(item: Node | Edge | Graph) -> str:
+    """The name of a node, a value or a function."""
+    if isinstance(item, Node):
+        return item.label()
+    return item.name if isinstance(item, Edge) else item.proto.name
+
+
 @dataclass(frozen=True)
 class Miss:
-    """A node that `find` rejected. `reason` is the first condition that does not hold."""
+    """A node or constant that `find` rejected. `reason` is the first condition that does not
+    hold.
+    """
 
-    node: Node
+    item: Node | Edge
     reason: str
 
 
@@ -99,11 +105,17 @@ def find_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
 
     def find(graph: Graph) -> Iterator[Match | Miss]:
         for node in [node for name in operators for node in graph.of_operator(name)]:
-            if node.is_in_graph and not node.has_references:
-                try:
-                    result: Match | Miss = find_at(node)
-                except Refused as refusal:
-                    result = Miss(node, refusal.reason)
-                yield result
+            if node.has_references:
+                yield Miss(node, "its attributes are parameters of the function that holds it")
+            elif node.is_in_graph:
+                yield match_or_miss(find_at, node)
 
     return find
+
+
+def match_or_miss(find_at: Callable[[Node], Match], node: Node) -> Match | Miss:
+    """The match at a node, or the reason why `find_at` refuses it."""
+    try:
+        return find_at(node)
+    except Refused as refusal:
+        return Miss(node, refusal.reason)

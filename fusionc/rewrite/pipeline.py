@@ -16,10 +16,7 @@ import numpy as np
 from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.exactness import decisions_ahead
 from fusionc.exactness.rounding_rewrites import reason_to_be_exact
-from fusionc.integer_groups.kept_groups import reason_to_keep_group
-from fusionc.integer_groups.misread_scales import reason_to_prevent_fusion
-from fusionc.integer_groups.moved_quantizers import reason_to_prevent_move
-from fusionc.integer_groups.packed_weights import reason_to_shield_weights
+from fusionc.integer_groups.refused_rewrites import reason_to_refuse
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.questions import Refused, refuse
@@ -27,7 +24,7 @@ from fusionc.rewrite import matcher
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Miss
-from fusionc.rewrite.pattern import makers, names, required
+from fusionc.rewrite.pattern import names
 from fusionc.rewrite.soundness import Replacement, check, check_private
 from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
@@ -123,7 +120,12 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
     The refusals of the last search are counted. Raises FusioncError if the pass fails or does not
     end.
     """
-    run = _PatternRun(pass_, pattern, graph, log)
+    count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
+    # for most patterns the graph lacks a required operator
+    for group in pattern.required_operators:
+        if not any(map(graph.by_operator.get, group)):
+            return count
+    run = _PatternRun(pass_, pattern, graph, log, count)
     start = perf_counter()
     try:
         run.search_until_rest()
@@ -136,21 +138,23 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
         raise _failure(pass_, pattern, run.labels, error) from error
     # An empty Counter takes as long as the search of most patterns.
     if run.refused:
-        run.count.refused = Counter(refusal.reason for refusal in run.refused)
-        run.count.waiting = Counter(refusal.opset for refusal in run.refused if refusal.opset)
-    run.count.seconds = perf_counter() - start
-    return run.count
+        count.refused = Counter(refusal.reason for refusal in run.refused)
+        count.waiting = Counter(refusal.opset for refusal in run.refused if refusal.opset)
+    count.seconds = perf_counter() - start
+    return count
 
 
 class _PatternRun:
     """One pattern of a pass, run on a graph."""
 
-    def __init__(self, pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> None:
+    def __init__(
+        self, pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog, count: PatternCount
+    ) -> None:
         self.pass_ = pass_
         self.pattern = pattern
         self.graph = graph
         self.log = log
-        self.count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
+        self.count = count
         self.refused: list[Refused] = []  # the refusals of the last search
         self.labels: tuple[str, ...] = ()  # the labels of the current match
         # More rewrites than this mean that the pass does not end. Values count as well, because
@@ -190,14 +194,10 @@ class _PatternRun:
         formula: a node in `among`, or any node if `among` is None. The caller commits a match
         before it takes the next one.
         """
-        formulas = self.pattern.formulas
-        if not formulas or makers(formulas[0]) is None:
+        if self.pattern.anchor_operators is None:
             name = f"{self.pattern.name} of {self.pass_.name}"
             raise TypeError(f"pattern {name} does not begin with an operator")
-        # for most patterns the graph lacks a required operator
-        for group in chain.from_iterable(map(required, formulas)):
-            if not any(map(self.graph.by_operator.get, group)):
-                return
+        formulas = self.pattern.formulas
         absent = absent_names(self.pass_)
         for node in anchors_of(self.pattern, self.graph, among):
             match = matcher.match(formulas, node, absent) if node.is_in_graph else None
@@ -244,22 +244,15 @@ def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
 
 
 def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replacement) -> None:
-    """Refuse a rewrite that may round a value whose last bit decides a later result. Refuse a
-    rewrite that would remove an operator from a group that the runtime computes in integers, let
-    the runtime compute one wrongly, or let it round an operand to integers.
+    """Refuse a rewrite that may round a value whose last bit decides a later result. Also refuse a
+    rewrite after which the runtime would no longer compute an operator in integers, would misread
+    scales, would round an operand to integers, or could not load the model.
     """
     reason = ""
     if pass_.numerics != "bitwise" and not pattern.is_exact:
         reason = reason_to_be_exact(match.nodes, match.outputs)
-    if not reason and not pass_.changes_whole_groups:
-        reason = reason_to_keep_group(match.nodes, new.nodes, new.pairs)
-    reason = (
-        reason
-        or reason_to_prevent_fusion(match.nodes, new.nodes, new.pairs)
-        or reason_to_shield_weights(match.nodes, new.nodes, new.pairs)
-        or reason_to_prevent_move(match.nodes, new.nodes, new.pairs)
-    )
-    if reason:
+    whole = pass_.changes_whole_groups
+    if reason := reason or reason_to_refuse(match.nodes, new.nodes, new.pairs, whole_groups=whole):
         refuse(reason)
 
 
@@ -267,7 +260,7 @@ def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = No
     """The nodes at which a pattern may begin, in topological order: nodes in `among`, or all nodes
     of the graph.
     """
-    operators = makers(pattern.formulas[0]) or ()
+    operators = pattern.anchor_operators or ()
     if among is None:
         among = chain.from_iterable(graph.by_operator.get(key, ()) for key in operators)
     return sorted((n for n in among if n.operator in operators), key=lambda n: n.position)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -32,18 +32,23 @@ def can_evaluate(node: Node) -> bool:
     """Whether it is sound to compute this node before the model runs, and onnxruntime may be able
     to compute the node.
     """
-    return (
-        node.domain == ""
-        and node.op not in QUANTIZATION
-        and node.op != "Constant"
-        and not node.bodies
-        and not node.has_references
-        and is_pure(node)
-        and _divides_safely(node)
-        and all(
-            o is None or (o.dtype is not None and o.dtype.type.__module__ == "numpy")
-            for o in node.outputs
-        )
+    return not obstacle_to_evaluation(node)
+
+
+def obstacle_to_evaluation(node: Node) -> str:
+    """Why a node cannot be computed before the model runs; empty if it can."""
+    return next((reason for reason, applies in _OBSTACLES if applies(node)), "")
+
+
+def _has_unknown_type(node: Node) -> bool:
+    return any(o is not None and o.dtype is None for o in node.outputs)
+
+
+def _has_other_type(node: Node) -> bool:
+    """Whether numpy lacks the element type of a result."""
+    return any(
+        o is not None and o.dtype is not None and o.dtype.type.__module__ != "numpy"
+        for o in node.outputs
     )
 
 
@@ -61,6 +66,22 @@ def _divides_safely(node: Node) -> bool:
         divisor is not None
         and not np.isin(divisor, [0, -1] if divisor.dtype.kind == "i" else [0]).any()
     )
+
+
+_OBSTACLES: tuple[tuple[str, Callable[[Node], bool]], ...] = (
+    ("its operator is not a standard one", lambda node: node.domain != ""),
+    ("it belongs to the quantization of the model", lambda node: node.op in QUANTIZATION),
+    ("it is a constant itself", lambda node: node.op == "Constant"),
+    ("it has a subgraph", lambda node: bool(node.bodies)),
+    (
+        "its attributes are parameters of the function that holds it",
+        lambda node: node.has_references,
+    ),
+    ("it is random or stateful", lambda node: not is_pure(node)),
+    ("it might divide by zero", lambda node: not _divides_safely(node)),
+    ("the element type of its result is not known", _has_unknown_type),
+    ("numpy lacks the element type of its result", _has_other_type),
+)
 
 
 def needed_inputs(node: Node) -> tuple[Edge | None, ...]:

@@ -209,7 +209,7 @@ class Process(ChildProcess):
         if -code == signal.SIGKILL:
             return Killed()
         if -code == OUT_OF_TIME:
-            return Overdue("it takes more processor time than it may")
+            return Overdue("it takes more processor time than allowed")
         try:
             how = signal.Signals(-code).name
         except ValueError:

@@ -22,8 +22,9 @@ def linux_flags() -> frozenset[str]:
 
 @cache
 def has_bfloat16() -> bool:
-    """Whether kernels multiply numbers of bfloat16 here: with tiles, or with vectors where that
-    takes less time than float32, as gb_chosen of graph_kernel/c/blocked_instructions.h has it.
+    """Whether kernels multiply in bfloat16 on this processor: with tiles, or with vectors if that
+    takes less time than float32. gb_chosen in graph_kernel/c/blocked_instructions.h decides in the
+    same way.
     """
     masked = os.environ.get("FUSIONC_KERNELS_WITHOUT", "")
     has_tiles = "AMX_BF16" in linux_flags() and "amx" not in masked

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ _PROVIDERS = ["CPUExecutionProvider"]
 # The number of threads of a session whose outputs are compared. It is limited because with more
 # threads sums are split differently.
 _MOST_THREADS = 2
+_SMALL = 64 * 1024  # bytes of a model that gets one thread
+_LIMIT_AGE = 0.1  # seconds after which the memory limit of several runs is set again
 _WORTH_MAPPING = 1024  # bytes of a weight
 
 
@@ -91,6 +93,11 @@ class Sessions:
         take in addition to the memory in use.
         """
         limit_growth(most)
+        return self._run(number, feeds, raw, is_fresh)
+
+    def _run(
+        self, number: int, feeds: Mapping[str, Any], raw: Collection[str], is_fresh: bool
+    ) -> list[Any]:
         opened = self._opened[number]
         if opened.session is None or (is_fresh and opened.is_used):
             opened.session = None  # freed first, because two sessions would need more memory
@@ -117,9 +124,14 @@ class Sessions:
         message if onnxruntime fails. For `raw` and `most` see `run`.
         """
         results: list[tuple[list[Any] | None, str]] = []
+        limited_at = -_LIMIT_AGE
         for feeds in several:
+            # Setting the limit takes longer than a run of a small model.
+            if most is not None or monotonic() - limited_at >= _LIMIT_AGE:
+                limit_growth(most)
+                limited_at = monotonic()
             try:
-                results.append((self.run(number, feeds, raw, is_fresh=False, most=most), ""))
+                results.append((self._run(number, feeds, raw, is_fresh=False), ""))
             except Exception as error:  # onnxruntime's exceptions have no common base class
                 results.append((None, str(error)))
         return results
@@ -299,7 +311,9 @@ def _session(
     options = _options()
     options.enable_cpu_mem_arena = has_arena
     options.graph_optimization_level = _LEVELS[level]
-    options.intra_op_num_threads = min(_MOST_THREADS, cores())
+    # Generated kernels are run with several threads, because they divide their work themselves.
+    threads = 1 if not libraries and _is_small(model) else _MOST_THREADS
+    options.intra_op_num_threads = min(threads, cores())
     # Planning the reuse of buffers takes quadratic time for graphs with dynamic shapes: 21 s
     # instead of 0.2 s for 6,000 nodes. Without a plan, freed buffers still return to the arena.
     options.enable_mem_reuse = False
@@ -314,6 +328,19 @@ def _session(
     for library in libraries:
         options.register_custom_ops_library(library)
     return ort.InferenceSession(model, options, providers=_PROVIDERS)
+
+
+def _is_small(model: str | bytes) -> bool:
+    """Whether a second thread would take longer to create than the model runs: the model is small,
+    and no tensor is in another file.
+    """
+    if isinstance(model, str):
+        try:
+            with open(model, "rb") as file:
+                model = file.read(_SMALL)
+        except OSError:  # onnxruntime says what is wrong
+            return False
+    return len(model) < _SMALL and b"location" not in model  # the key of the other file
 
 
 def _plain(value: Any) -> Any:

@@ -119,14 +119,27 @@ class TypeInference:
 
 
 def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
-    """The declared types of the outputs of operators that onnx does not know."""
+    """The declared types of the outputs of operators that onnx does not know. If a node calls a
+    function of known operators, a declared size does not count, because it may contradict them.
+    """
     for graph in model.graphs:
         own = graph.proto.output if isinstance(graph.proto, onnx.GraphProto) else ()
         declared = {info.name: info.type for info in (*graph.proto.value_info, *own)}
         for node in filter(operators.is_foreign, graph.nodes):
             for value in node.outputs:
                 if value is not None and value.name in declared:
-                    yield value, ValueType.of(declared[value.name])
+                    type_ = ValueType.of(declared[value.name])
+                    yield value, type_ if _is_opaque(node) else _without_sizes(type_)
+
+
+def _is_opaque(node: Node) -> bool:
+    inner = None if node.function is None else node.function.nodes
+    return operators.is_foreign(node) and (inner is None or any(map(_is_opaque, inner)))
+
+
+def _without_sizes(type_: ValueType) -> ValueType:
+    shape = type_.shape and tuple(None if isinstance(dim, int) else dim for dim in type_.shape)
+    return replace(type_, shape=shape)
 
 
 def infer_node(node: Node) -> None:

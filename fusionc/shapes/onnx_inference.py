@@ -42,8 +42,9 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     answer = _ANSWERS.get(question)
     if answer is None:
         answer = _answer(node, arrays, is_new)
-        if len(_ANSWERS) < _MAX_ANSWERS:
-            _ANSWERS[question] = answer
+        if len(_ANSWERS) >= _MAX_ANSWERS:
+            del _ANSWERS[next(iter(_ANSWERS))]  # the oldest
+        _ANSWERS[question] = answer
     return answer
 
 

@@ -154,7 +154,7 @@ def _notices(
     if undecided:
         what = f"{undecided} of {len(worths)} changes were not measured"
         what += ", or seemed to pay and were not tested"
-        notices.append(f"{what}: {budget:g} s are too few; a larger --budget decides more")
+        notices.append(f"{what}: {budget:g} s are too few; a larger --budget allows more decisions")
     if last.noise > _BUSY_NOISE:
         what = "the machine was busy: from process to process"
         what += f", the same ratio differed by {100 * last.noise:.0f} %"

@@ -1,4 +1,4 @@
-"""What a verification may cost: elements to compute and bytes to hold, the same on every machine.
+"""The budget of a verification: elements to compute and bytes to hold, the same on every machine.
 
 A verification with the default budget takes twenty to thirty seconds. For a model of many nodes, it
 takes as long as three conversions. The memory that it needs is four times the weights plus a
@@ -16,35 +16,35 @@ from fusionc.model.tensors import byte_size
 from fusionc.protos import tensors_of
 
 BILLION = 1_000_000_000
-# how many elements all runs of all models may compute together, as node_work counts them
+# the elements that all runs of all models may compute together, counted as by node_work
 ELEMENTS = 30 * BILLION
 # elements for each node of a large model, so that the budget grows as the time of a conversion does
 _A_NODE = 2_000_000
-# the values of one run, in addition to the weights; copies of the weights are extra
+# bytes for the values of one run, in addition to the weights; copies of the weights are extra
 BYTES = 512 << 20
-# run on each sample: the reference, the candidate, and the candidate again as it is deployed
+# the runs on each sample: the reference, the candidate, and the candidate as it is deployed
 _MODELS = 3
 _NAMED = 3  # omitted things that a message names
 _HELD_OUTPUT = 48  # bytes of memory for each element of an output while outputs are compared
-# a modest sample fits into the budget this many times, which leaves room for other samples and runs
+# a modest sample fits into the budget this many times, so that other samples and runs have room
 _RUNS = 30
 
 
 class Work(NamedTuple):
-    """What a run costs."""
+    """The cost of a run."""
 
-    elements: int  # to compute, as node_work counts them
-    bytes: int  # to hold at once
+    elements: int  # elements to compute, counted as by node_work
+    bytes: int  # bytes to hold at once
     outputs: int = 0  # elements of the outputs
     guessed: int = 0  # elements of values whose sizes depend on other values
 
     def scaled(self, more: int, less: int) -> Work:
-        """The work of a run that is `more` / `less` times as large."""
+        """The cost of a run that is `more` / `less` times as large."""
         return Work(*(number * more // max(less, 1) for number in self))
 
     def with_outputs(self, made: int) -> Work:
-        """The work of a run whose outputs have `made` elements. If these are more than expected,
-        the guessed part grows too.
+        """The cost of a run whose outputs have `made` elements. If these are more than expected,
+        the guessed part also grows.
         """
         more = made - self.outputs
         if more <= 0:
@@ -57,17 +57,17 @@ class Work(NamedTuple):
 
 @dataclass
 class Budget:
-    """How much a verification may compute and hold, and how much its samples have taken."""
+    """The limits of a verification, and the cost of its samples so far."""
 
     elements: int
     bytes: int
     spent: int = 0
-    most_bytes: int = 0  # needed by a sample
-    compared: int = 0  # elements of the smallest output, summed over samples of ordinary values
+    most_bytes: int = 0  # the largest need of a sample
+    compared: int = 0  # elements of the smallest output, summed over ordinary samples
     left_out: list[str] = field(default_factory=list)  # what did not fit into the budget
 
     def is_modest(self, work: Work) -> bool:
-        """Whether samples of this work leave room for all others of a verification."""
+        """Whether samples of this cost leave room for all other samples of a verification."""
         return _RUNS * work.elements <= self.elements and 2 * work.bytes <= self.bytes
 
     def has_room(self, work: Work) -> bool:
@@ -75,7 +75,7 @@ class Budget:
         return self.spent + _MODELS * work.elements <= self.elements and work.bytes <= self.bytes
 
     def spend(self, work: Work, more_runs: int = 0) -> None:
-        """Note a sample with its usual runs, and with `more_runs` in addition."""
+        """Note a sample with its usual runs, and with `more_runs` additional runs."""
         self.most_bytes = max(self.most_bytes, work.bytes)
         self.spend_runs(work, _MODELS + more_runs)
 
@@ -94,12 +94,12 @@ class Budget:
 
     @property
     def shortened(self) -> str:
-        """What was left out, and what it would have taken; "" if nothing was."""
+        """The samples that were left out, and the cost with them; "" if none were."""
         if not self.left_out:
             return ""
         others = f" and {len(self.left_out) - _NAMED} others" if len(self.left_out) > _NAMED else ""
         named = ", ".join(self.left_out[:_NAMED])
-        return f"left out for want of budget: {named}{others} ({self}; --verify_budget)"
+        return f"left out to save budget: {named}{others} ({self}; --verify_budget)"
 
     def __str__(self) -> str:
         used = f"{self.spent / BILLION:.3g} of {self.elements / BILLION:.3g} billion elements"

@@ -19,16 +19,16 @@ class Tolerance:
     """The condition `|a - b| <= absolute * scale + relative * |b|`, where b is the reference and
     scale the largest finite |b|. Slices with small values have smaller limits, as in `_limit`.
 
-    `widest` is the limit up to which `absolute` may grow if the reference itself is shown to
-    amplify rounding that much. It is also the share of a slice's own largest value that is
-    accepted. absolute + relative, and widest + relative, stay below 0.01 for the types that can
-    represent 1 %, so that an output scaled by 1.01 is never accepted.
+    `absolute` may grow up to `widest` if the reference itself amplifies rounding that much. In
+    addition, an error in a slice may be at most `widest` times the largest value of the slice.
+    absolute + relative, and widest + relative, stay below 0.01 for types that can represent 1 %: an
+    output scaled by 1.01 is never accepted.
     """
 
     absolute: float
     relative: float
     widest: float
-    place: float = 2.0**-10  # a unit in the last place of 1; float16's for types without their own
+    place: float = 2.0**-10  # a unit in the last place of 1; by default that of float16
 
 
 TOLERANCES = {
@@ -43,8 +43,8 @@ TOLERANCES = {
 }
 _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
-# Larger magnitudes mean infinity (masks are filled with the lowest number); as a scale they would
-# hide every other element.
+# A larger magnitude means infinity (masks are filled with the lowest number). As the scale, it
+# would hide all other elements.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
 _SMALLEST_NORMAL = {
     "float64": 2.0**-1022,
@@ -57,7 +57,7 @@ SLICE = 16  # a slice with at least this many elements is judged by itself
 # last place of the output's largest value (_PLACES)
 _PART = 50
 _PLACES = 16
-_LIKE = 8  # a column this many times as large as the next smaller one is of another kind
+_LIKE = 8  # if a column is this many times as large as the next smaller one, it is of another kind
 _FEW = 4  # columns of one kind need at least this many elements to be judged
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
@@ -73,24 +73,25 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Yardstick:
-    """How an output is measured."""
+    """The precision with which an output is compared."""
 
     numerics: Numerics = "rounding"  # the claim of the least precise of the judged rewrites
-    least_scale: float = 0.0  # from other inputs, in case values happen to vanish on these
-    # the least precise type of floats on the way to the output, "" if that is its own
+    least_scale: float = 0.0  # from other inputs, because all values may vanish on these
+    # the least precise float type between the inputs and the output; "" if it is the output's own
+    # type
     precision: str = ""
     joints: tuple[Joint, ...] = ()
 
     def kind(self, name: str) -> str:
-        """The type whose tolerance counts for elements of a type."""
+        """The type whose tolerance applies to elements of this type."""
         return max(name, self.precision or name, key=lambda one: TOLERANCES[one].absolute)
 
     def scale(self, values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-        """The scales of the elements of an array of a type: one for all, or for each element that
-        of its part.
+        """The scales for the elements of an array of this type: a single scale, or for each element
+        the scale of its part.
 
-        Subnormal numbers have few bits, and some processors flush them to 0, so no scale is less
-        than a normal number.
+        Subnormal numbers have few bits, and some processors flush them to 0. Therefore no scale is
+        less than a normal number.
         """
         whole = max(scale_of(values, name), self.least_scale, _SMALLEST_NORMAL.get(name, 0.0))
         if self.least_scale or not (blocks := blocks_of(self.joints, values.shape)):
@@ -105,10 +106,11 @@ USUAL = Yardstick()
 
 
 def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
-    """The tolerance of a type, given the claim of the least precise of the judged rewrites.
+    """The tolerance for a type. `numerics` is the claim of the least precise of the judged
+    rewrites.
 
-    Bitwise rewrites get a smaller tolerance if the type allows that, but not zero: onnxruntime
-    multiplies by a constant matrix in another order than by a computed one.
+    Bitwise rewrites get a smaller tolerance if the type allows that, but not zero, because
+    onnxruntime multiplies by a constant matrix in another order than by a computed one.
     """
     usual = TOLERANCES[name]
     if numerics == "approximate":
@@ -128,7 +130,9 @@ def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mis
         if reference is candidate:
             return None
         return Mismatch(
-            "the reference has no value, the candidate has" if reference is None else "has no value"
+            "the reference has no value, and the candidate has one"
+            if reference is None
+            else "has no value"
         )
     if isinstance(reference, Mapping):
         return _compare_maps(reference, candidate, yardstick)
@@ -137,7 +141,7 @@ def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mis
     if isinstance(candidate, Mapping) or (
         isinstance(candidate, Sequence) and not isinstance(candidate, str)
     ):
-        return Mismatch("is a sequence or a map where the reference gives a tensor")
+        return Mismatch("is a sequence or a map, and the reference gives a tensor")
     return _compare_arrays(np.asarray(reference), np.asarray(candidate), yardstick)
 
 
@@ -155,8 +159,8 @@ def largest_magnitude(value: Any) -> float:
 
 
 def tells_something(value: Any) -> bool:
-    """Whether a value has anything to compare. Floats need at least one that is finite, unless
-    the value is empty.
+    """Whether a value has something to compare. Floats must have at least one finite element,
+    unless the value is empty.
     """
     array = value if isinstance(value, np.ndarray) else None
     if array is None or array.dtype.name not in TOLERANCES or not array.size:
@@ -165,8 +169,8 @@ def tells_something(value: Any) -> bool:
 
 
 def largest_difference(reference: Any, other: Any) -> float:
-    """The largest |a - b| over all floats of two values of one structure; elements that are not
-    finite are left out.
+    """The largest |a - b| over all floats of two values with the same structure. Elements that are
+    not finite are left out.
     """
     if isinstance(reference, Mapping):
         reference = list(reference.values())
@@ -188,8 +192,8 @@ def largest_difference(reference: Any, other: Any) -> float:
 def unequal(
     reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick = USUAL
 ) -> NDArray[np.bool_]:
-    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of
-    the type.
+    """Whether each pair of elements of two arrays of the same shape and type differs by more than
+    the tolerance of the type.
     """
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name not in TOLERANCES:
@@ -206,7 +210,7 @@ def unequal(
 
 
 def as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
-    """The array as wide numbers; a complex one has two of each."""
+    """The array in float64. A complex number becomes two numbers."""
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
     with np.errstate(invalid="ignore"):  # numpy warns of a signalling NaN
@@ -214,8 +218,8 @@ def as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def scale_of(values: NDArray[np.float64], name: str) -> float:
-    """The largest magnitude that is not near the end of the range of a type, of the values of an
-    array of that type.
+    """The scale of numbers of this type: the largest magnitude that is not near the end of the
+    range of the type.
     """
     return float(_usable_magnitudes(values, name).max(initial=0.0))
 
@@ -230,7 +234,7 @@ def _compare_maps(
     reference: Mapping[Any, Any], candidate: Any, yardstick: Yardstick
 ) -> Mismatch | None:
     if not isinstance(candidate, Mapping):
-        return Mismatch("is not a map, the reference gives one")
+        return Mismatch("is not a map, and the reference gives one")
     if list(reference) != list(candidate):
         return Mismatch(
             f"has the keys {_shortened(candidate)}, the reference has {_shortened(reference)}"
@@ -249,7 +253,7 @@ def _compare_sequences(
     reference: Sequence[Any], candidate: Any, yardstick: Yardstick
 ) -> Mismatch | None:
     if not isinstance(candidate, Sequence) or isinstance(candidate, str):
-        return Mismatch("is not a sequence, the reference gives one")
+        return Mismatch("is not a sequence, and the reference gives one")
     if len(reference) != len(candidate):
         return Mismatch(f"has {len(candidate)} elements, the reference has {len(reference)}")
     mismatches = [compare(*pair, yardstick) for pair in zip(reference, candidate, strict=True)]
@@ -297,8 +301,8 @@ def _compare_arrays(
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Whether two arrays are equal bit by bit. They mostly are, and this test takes a small part of
-    the time and memory that measuring errors does.
+    """Whether two arrays are equal bit by bit. Usually they are, and this test takes only a small
+    part of the time and memory of measuring errors.
     """
     return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
@@ -343,7 +347,7 @@ def _compare_floats(
 def _error_and_slack(
     a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """|a - b| for finite b, else 0; and how much of it the relative tolerance allows."""
+    """|a - b| for finite b, or else 0, and the part of it that the relative tolerance allows."""
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
     return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))
@@ -356,17 +360,17 @@ def _limit(
     scale: NDArray[np.float64],
     tolerance: Tolerance,
 ) -> NDArray[np.float64]:
-    """How far each element may be off, in addition to what the relative tolerance allows; `excess`
-    is how far it actually is.
+    """The error that each element may have, in addition to what the relative tolerance allows.
+    `excess` is its actual error.
 
-    The largest values of an output, such as corners of boxes, would hide slices of small ones, such
-    as scores. So a slice of many elements may only be off by the widest share of its own largest
-    value, or by a part of the usual tolerance. If there are few rows, columns of similar magnitude
-    are one slice.
+    The largest values of an output, such as corners of boxes, would hide errors in slices of small
+    values, such as scores. Therefore an error in a slice of many elements may be at most the widest
+    share of the slice's own largest value, or a part of the usual tolerance. If there are few rows,
+    columns of similar magnitude count as one slice.
     """
     usual = tolerance.absolute * scale
     least = np.minimum(usual, np.maximum(usual / _PART, _PLACES * tolerance.place * scale))
-    if scale.ndim:  # a part that is tiny compared to the others is not judged by slices
+    if scale.ndim:  # a part with tiny values compared to others is not divided into slices
         least = np.minimum(
             usual, np.maximum(least, tolerance.absolute * tolerance.place * scale.max())
         )
@@ -383,8 +387,8 @@ def _limit(
 
 
 def _largest_in_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each element, the largest one in columns of similar size along the last two axes, if
-    these are short.
+    """For each element, the largest magnitude in the columns of similar magnitude along the last
+    two axes, if these axes are short.
     """
     largest = np.full((1,) * magnitudes.ndim, np.inf)
     for axis in range(max(magnitudes.ndim - 2, 0), magnitudes.ndim):
@@ -395,8 +399,8 @@ def _largest_in_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _largest_in_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """For the columns of an axis, the largest value of those that are about as large; infinity for
-    the largest ones, and if there are too few to judge.
+    """For each column of an axis, the largest value of the columns of similar magnitude. Infinity
+    for the largest columns, and if there are too few elements to judge.
     """
     others = tuple(other for other in range(magnitudes.ndim) if other != axis)
     sizes = magnitudes.max(others, keepdims=True)

@@ -1,4 +1,4 @@
-"""How much the reference amplifies rounding."""
+"""Measure how much the reference amplifies rounding."""
 
 from __future__ import annotations
 
@@ -30,39 +30,38 @@ _FARTHEST = 33  # units in the last place; a hundredth of the tolerance of float
 
 
 class Conditioning:
-    """Runs the reference with every weight and input moved by at most one unit in the last place:
-    tensors of float16, float32 and float64, both initializers and attributes of nodes.
+    """Runs the reference after moving every weight and input by at most one unit in the last place:
+    tensors of float16, float32 and float64, in initializers and in attributes of nodes.
 
-    A rewrite that only rounds differently, such as folding a scale into weights, moves weights that
-    much. If a model turns this into large differences of its outputs, those differences say nothing
-    about the rewrite.
+    A rewrite that only rounds differently, such as folding a scale into weights, moves weights by
+    that much. If a model turns this into large differences of its outputs, those differences prove
+    nothing about the rewrite.
     """
 
     def __init__(self, path: Path, reference: Runner) -> None:
         self._path = path
         self._reference = reference
-        # by the way in which weights are moved; None if they cannot be
+        # runners by the way in which weights are moved; None if they cannot be moved
         self._moved: dict[int, Runner | None] = {}
-        self._is_small = False  # if it is, all ways may have a session at once
+        self._is_small = False  # whether all ways may have a session at once
 
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs of the reference on `feeds`, moved in one way after the other."""
+        """The outputs of the reference on `feeds`, for one way of moving after the other."""
         for draw in range(_DRAWS):
             yield from self._run(moved_feeds(feeds, draw))
 
     def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs with inputs moved farther and farther. Numbers computed from an input and
-        from its neighbours may all round to one side of a step, while a rewrite rounds to the
-        other.
+        """The outputs for inputs that are moved by more and more units. All numbers near an input
+        may round to one side of a step, and the rewrite may round to the other side.
         """
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
 
     def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs with the weights moved in other ways. If a model amplifies rounding, each way
-        shows different elements.
+        """The outputs for other ways of moving the weights. If a model amplifies rounding, each way
+        affects other elements.
 
-        Only one way of a large model at a time is in memory.
+        A large model is in memory in only one way at a time.
         """
         try:
             for way in range(1, 1 + _OTHER_WEIGHTS):
@@ -119,8 +118,8 @@ class Conditioning:
 
 
 def moved_feeds(feeds: Feeds, draw: int, places: int = 1) -> dict[str, Any]:
-    """Inputs with each float moved down or up by `places` units in the last place, or not at all.
-    Each draw is another way.
+    """Inputs in which each float is moved down or up by `places` units in the last place, or not at
+    all. Each draw moves them differently.
     """
     rng = np.random.default_rng(draw)
     return {name: _moved_value(value, rng, places) for name, value in feeds.items()}
@@ -139,8 +138,8 @@ def _moved_value(value: Any, rng: np.random.Generator, places: int = 1) -> Any:
 def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> NDArray[Any]:
     """The values, each moved down or up by `places` units in the last place, or not at all.
 
-    Multiples of 1/16 do not move, because exponents, factors and counts in formulas are such values
-    and are exact. In float16 this includes all numbers above 64, since these are multiples of 1/16.
+    Multiples of 1/16 are not moved, because exponents, factors and counts in formulas are such
+    numbers, and are exact. In float16 this includes all numbers above 64.
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -153,11 +152,11 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
 
 
 def steps(reference: Any, candidate: Any, moved: Any, reach: Reach | None = None) -> Reach | None:
-    """Infinity for elements where the candidate agrees only with the moved reference: there an
-    input or a weight lies on a step, such as that of Floor, and decides nothing.
+    """Infinity for elements in which the candidate agrees only with the moved reference. For these
+    elements, an input or a weight lies on a step, such as that of Floor, so they prove nothing.
 
-    Elements that the model does not determine (with an infinite reach) may have any size, so they
-    do not count for the scale of others.
+    Elements that the model does not determine (with an infinite reach) may have any value, and do
+    not count for the scale of the others.
     """
     values = (reference, candidate, moved)
     if (

@@ -1,5 +1,5 @@
-"""The candidate as it will be deployed: with onnxruntime's optimizers on, which may themselves be
-wrong.
+"""Check the candidate as it will be deployed: with onnxruntime's optimizers on, which may be faulty
+themselves.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from fusionc.verify.optimizer_search import optimizers_at_fault
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault
 
-_CLEARLY = 4  # without its cause, an error is this many times smaller
-_SESSIONS = 3  # a difference has to be the same in this many sessions
+_CLEARLY = 4  # an error must become this many times smaller without its cause
+_SESSIONS = 3  # a difference must be the same in this many sessions
 _Outputs = list[Any] | str
 
 
 @dataclass
 class Deployment:
     """Runs the candidate at one level of onnxruntime's optimizers, and compares it with the
-    reference without any.
+    reference without optimizers.
 
     `judge` judges candidates of the reference. The optimizers `off` never run on the candidate.
     `notes` say what was left out and why; `table` has the errors of the outputs.
@@ -50,9 +50,9 @@ class Deployment:
         self.table = ErrorTable(self.level)
 
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
-        """What differs at this level, and which optimizers cause it.
+        """The difference at this level, and the optimizers that cause it. None if the models agree.
 
-        The models are the same on the samples with all optimizers off.
+        The models are known to be equal on the samples with all optimizers off.
         """
         fault: OptimizerFault | None = None
         try:
@@ -73,7 +73,7 @@ class Deployment:
         return fault
 
     def exceptions(self) -> list[str]:
-        """What was excused on samples that show no fault."""
+        """The excuses for samples without a fault."""
         return [
             f"at level {self.level}, {exception}" for exception in self.judge.tally.exceptions()
         ]
@@ -85,9 +85,9 @@ class Deployment:
         outputs: _Outputs,
         known: OptimizerFault | None,
     ) -> OptimizerFault | None:
-        """The fault that a difference in `outputs` shows, added to the `known` one; if it is not a
-        fault, the `known` one. It is in the reference, too, if the reference at this level is about
-        as far off in the same outputs.
+        """The `known` fault, updated if the difference in `outputs` shows a fault. The fault is
+        also in the reference if the reference at this level has errors of similar size in the same
+        outputs.
         """
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
@@ -118,8 +118,8 @@ class Deployment:
     def _own_errors(
         self, sample: Sample, errors: Mapping[str, float], known: OptimizerFault | None
     ) -> Mapping[str, float] | None:
-        """The errors of the candidate that the reference at this level does not have; None if the
-        reference has no error and all those of the candidate are rounding.
+        """The errors of the candidate that the reference at this level does not have. None if all
+        errors of the candidate are rounding, and the reference has none.
         """
         reference = self._outputs(self.reference, known.optimizers if known else (), sample)
         theirs = self._errors(sample, reference)  # if it does not run, all outputs count as wrong
@@ -134,7 +134,7 @@ class Deployment:
 
     def _is_unsteady(self, sample: Sample, outputs: _Outputs) -> bool:
         """Whether the candidate gives other results in another session. For example, onnxruntime's
-        optimized operator for a sum of nothing returns the old contents of memory.
+        optimized operator for an empty sum returns old contents of memory.
         """
         if isinstance(outputs, str):
             return False
@@ -148,8 +148,8 @@ class Deployment:
     def _is_rounding(
         self, sample: Sample, errors: Mapping[str, float], reference: _Outputs
     ) -> bool:
-        """Whether optimization moves the reference about as far as the candidate, but not farther
-        than is accepted.
+        """Whether optimization changes the reference about as much as the candidate, and not by
+        more than is accepted.
         """
         if "" in errors or isinstance(reference, str):
             return False
@@ -186,7 +186,7 @@ class Deployment:
         }
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:
-        """A runner at this level. Only the last one is kept open."""
+        """A runner at this level. Only the last runner stays open."""
         is_candidate = model is self.candidate
         names = tuple(dict.fromkeys([*(self.off if is_candidate else ()), *disabled]))
         wanted = (is_candidate, *names)

@@ -1,5 +1,5 @@
-"""How far two models are equal, by their inner values, if the outputs of the reference decide
-nothing.
+"""Find out how far two models are equal, by their inner values, if their outputs cannot be
+compared.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def equal_so_far(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """A sentence on which values of two models are equal: all that both have under the same names,
-    or all before an operator that decides by the last bit. "" if another value differs first, or if
-    nothing can be compared.
+    """A sentence about the inner values that are equal: all values that both models have under the
+    same names, or all before an operator that decides by the last bit. "" if another value differs
+    first, or if nothing can be compared.
 
-    If scores are nearly equal, TopK may choose different ones in the two models. Then values after
-    it say nothing, but those before it do.
+    If scores are nearly equal, TopK may choose different ones in the two models. Then later values
+    prove nothing, and earlier ones do.
     """
     try:
         located = locate(

@@ -1,8 +1,9 @@
-"""Differences that rounding excuses: single elements, never a region.
+"""Differences that rounding excuses: single elements, and never a region.
 
-On ordinary samples, one element in fifty of each output, and one more, may differ by more than the
-widest tolerance, if the reference moved by rounding gives the other value too. Beyond that share
-the models are different, unless most of the output moves: then the reference decides nothing there.
+On ordinary samples, one in fifty elements of each output, and one more, may differ by more than the
+widest tolerance, if the reference also gives the other value when it is moved by rounding. Above
+this share the models are different, unless most of the output moves: then the output proves
+nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
-# one in this many elements of a grid may be on the next step; with 8 bits, one in some thousand is
+# one in this many elements of a grid may be on the next step; with 8 bits, one in several thousand
+# is
 STEPS_ONE_IN = 500
-# the share of an output that moves if the model amplifies rounding as a whole
+# the share of an output that must move if the model amplifies rounding as a whole
 _MOST = 0.5
 
 
@@ -33,34 +35,34 @@ _SORTS = names_with(Trait.SORTS)
 
 @dataclass(frozen=True)
 class Excused:
-    """What is excused of one output on one sample."""
+    """The excused elements of one output on one sample."""
 
-    elements: int  # that are excused
+    elements: int  # excused elements
     size: int  # elements that were compared
-    far: int  # excused ones that are off by more than the widest tolerance
-    farthest: float  # how far an excused one is off
+    far: int  # excused elements whose error is larger than the widest tolerance
+    farthest: float  # the largest error of an excused element
 
     @property
     def reason(self) -> str:
-        """Why this is too much."""
+        """Why these are too many."""
         return (
             f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, "
             f"by up to {self.farthest:.2g}; "
-            f"it may decide single elements, one in {ONE_IN}, but no region"
+            f"rounding may decide single elements, one in {ONE_IN}, and never a whole region"
         )
 
 
 @dataclass
 class Excuses:
-    """The excused elements: the total of all samples that needed an excuse, and, for each output,
-    those of ordinary samples.
+    """The excused elements: the total over all samples that needed an excuse, and, for each output,
+    the number in ordinary samples.
     """
 
     one_in: int = ONE_IN  # one in this many elements may be excused
     one_each: bool = False  # in addition, one on each sample that is not tiny
     samples: int = 0  # with excused elements
-    elements: int = 0  # excused on them
-    compared: int = 0  # on them
+    elements: int = 0  # excused elements in these samples
+    compared: int = 0  # compared elements in these samples
     farthest: float = 0.0
     _far: Counter[str] = field(default_factory=Counter)
     _sizes: Counter[str] = field(default_factory=Counter)
@@ -77,7 +79,7 @@ class Excuses:
             self.farthest = max(self.farthest, one.farthest)
 
     def include(self, other: Excuses) -> None:
-        """Add the totals of others."""
+        """Add the totals of another object."""
         self.samples += other.samples
         self.elements += other.elements
         self.compared += other.compared
@@ -100,7 +102,7 @@ class Excuses:
 
 
 def size_of(value: Any) -> int:
-    """How many elements of a value are compared."""
+    """The number of elements of a value that are compared."""
     return value.size if isinstance(value, np.ndarray) else 1
 
 
@@ -109,7 +111,7 @@ def excused_elements(
 ) -> Excused:
     """The excused elements of an output on one sample: those that move within its reach, or all
     that differ if it has no reach. An infinite reach in `order` means that the model does not
-    determine the element, so it does not count as far off.
+    determine the element; it then does not count as far off.
     """
     size = size_of(ours)
     if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):

@@ -1,4 +1,4 @@
-"""Inputs to measure a model with: the caller's first ones, or the first drawn ones on which the
+"""Inputs for measuring a model: the caller's first sample, or the first drawn sample on which the
 model runs.
 """
 
@@ -22,8 +22,8 @@ from fusionc.verify.model_file import light_model
 def first_sample(
     path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None
 ) -> Sample:
-    """A sample for the model in this file. Raises RunError if it runs on no sample, UsageError if
-    the caller's inputs do not fit.
+    """A sample for the model in this file. Raises RunError if the model runs on no sample, and
+    UsageError if the caller's inputs do not fit.
     """
     model, folder = light_model(path)
     return first_sample_of(Runner(path), model, folder, input_shape, inputs)
@@ -36,8 +36,8 @@ def first_sample_of(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> Sample:
-    """The first sample for a model in memory, whose weights lie in `folder`, and a closed runner of
-    the model.
+    """The first sample for a model in memory, whose weights are in `folder`, and a runner of the
+    model, which is closed.
     """
     try:
         given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)

@@ -1,5 +1,5 @@
-"""The reference on the inputs that the caller gives, compared with the outputs that are recorded
-for them.
+"""Run the reference on the inputs that the caller gives, and compare its outputs with recorded
+ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fusionc.verify.inputs.sample import Sample
 
 class GivenSamples:
     """Runs the reference, which has this model, on one given sample after the other. Without
-    `values` there are none.
+    `values` it has no samples.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GivenSamples:
             yield Sample(label=given.label, feeds=given.feeds, outputs=outputs)
 
     def leave_out(self) -> None:
-        """Note that the reference decides nothing on the last sample."""
+        """Note that the last sample proves nothing, because the reference is unstable on it."""
         self._left_out += 1
 
     def notes(self) -> Iterator[str]:

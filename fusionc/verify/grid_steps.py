@@ -1,10 +1,10 @@
-"""Numbers that rounding takes to another step of a grid, such as that of Quantize,
-DynamicQuantizeLinear, Round, Floor, Ceil, Cast.
+"""Numbers that rounding takes to another step of a grid: the grid of Quantize,
+DynamicQuantizeLinear, Round, Floor, Ceil or Cast.
 
-If a number lies on the limit between two steps, its last bit decides which one it becomes, and the
-values computed from it differ by more than any tolerance. So the reference continues with the
-candidate's steps. Before each grid both models must agree, except for a few steps to the next
-number; after it they must agree up to the usual tolerance.
+If a number lies on the limit between two steps, its last bit decides which step it takes, and the
+values computed from it differ by more than any tolerance. Therefore the reference is run again with
+the candidate's steps. Before each grid both models must agree, except for a few numbers that take
+the next step. After the grid they must agree up to the usual tolerance.
 
 The candidate may have a grid under another name and with a shifted zero point, such as int8 that
 became uint8, if it quantizes the same value.
@@ -49,34 +49,34 @@ _INTEGERS = (
     TensorProto.INT32,
 )
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
-_MOST = 4096  # grids; models with more are left as they are
+_MOST = 4096  # grids; models with more are not treated in this way
 
 
 @dataclass(frozen=True)
 class Stepped:
-    """The reference with the candidate's steps."""
+    """The outputs of the reference with the candidate's steps."""
 
-    outputs: list[Any]  # those that are grids themselves are the candidate's
+    outputs: list[Any]  # outputs that are grids themselves have the candidate's values
     steps: Mapping[str, Excused]  # elements on another step, by grid
-    # those of `steps` that the optimized reference does not take itself
+    # the elements of `steps` that are not on another step in the optimized reference, too
     own_steps: Mapping[str, Excused] | None = None  # None for all
 
     @property
     def limited(self) -> Mapping[str, Excused]:
-        """The steps that must be few."""
+        """The steps whose number is limited."""
         return self.steps if self.own_steps is None else self.own_steps
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the candidate has a value of the reference."""
+    """The place of a value of the reference in the candidate."""
 
     name: str
-    dtype: Any = None  # that of the reference, if it differs
-    shift: int = 0  # how much larger the reference's integers are
+    dtype: Any = None  # the type in the reference, if it differs
+    shift: int = 0  # the difference between the reference's integers and the candidate's
 
     def as_reference(self, value: Any) -> Any:
-        """The candidate's value converted to that of the reference."""
+        """The candidate's value in the form of the reference's value."""
         if self.dtype is None:
             return value
         return (value.astype(np.int64) + self.shift).astype(self.dtype)
@@ -84,13 +84,13 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the reference with values of the candidate in place of its own."""
+    """One run of the reference in which values of the candidate replace its own values."""
 
     outputs: list[Any]
     grids: Sequence[Sequence[str]]  # the results of each grid
-    read: Sequence[str]  # inputs of further grids
+    read: Sequence[str]  # the inputs of the other grids
     held: Mapping[str, NDArray[Any]]  # values of the candidate
-    computed: Mapping[str, NDArray[Any]]  # the reference's own values in their place
+    computed: Mapping[str, NDArray[Any]]  # the reference's own values for these
 
     def steps(self, grid: Sequence[str]) -> Excused | None:
         return _steps_of([self.computed[name] for name in grid], [self.held[name] for name in grid])
@@ -98,9 +98,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class GridSteps:
-    """The reference and a candidate, and the levels of onnxruntime's optimizers at which they
-    run.
-    """
+    """A reference and a candidate, each at a level of onnxruntime's optimizers."""
 
     reference: Path
     candidate: ModelFile
@@ -113,7 +111,7 @@ class GridSteps:
 
     def at_one_level(self) -> GridSteps | None:
         """The same pair with the reference at the level of the candidate, so that onnxruntime
-        computes both in integers; None if it is there already.
+        computes both in integers. None if it already is at this level.
         """
         is_there = self.own_level == self.level
         return None if is_there else replace(self, own_level=self.level)
@@ -121,7 +119,7 @@ class GridSteps:
     @closes_runners
     def stepped(self, feeds: Feeds, outputs: Sequence[Any]) -> Stepped | None:
         """The reference with the steps of the candidate, whose outputs are given. None if the
-        models have no grid in common, or if a grid is off by more than a step.
+        models have no grid in common, or if a number on a grid differs by more than one step.
         """
         try:
             run = self._run(feeds, outputs)
@@ -137,8 +135,8 @@ class GridSteps:
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
     def _run(self, feeds: Feeds, candidate_outputs: Sequence[Any]) -> _Run | None:
-        """The reference with the candidate's values; None if they lack a common grid. Raises
-        RunError, and OSError or ValueError if data cannot be read.
+        """A run of the reference with the candidate's values. None if they lack a common grid.
+        Raises RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)
         conditions = take_branches(model, folder, feeds)
@@ -167,9 +165,8 @@ class GridSteps:
         """The candidate's inputs and results of these nodes of the reference, if it has them.
         Raises RunError.
 
-        If onnxruntime optimizes the candidate, only results of grids can be seen: an additional
-        output between an operator and its Quantize would keep the operator from running in
-        integers.
+        If onnxruntime optimizes the candidate, only results of grids are read: an additional output
+        between an operator and its Quantize would keep the operator from running in integers.
         """
         model, folder = light_model(self.candidate.path)
         take_known_branches(model, conditions)
@@ -191,13 +188,13 @@ class GridSteps:
 
 
 def quantizes(model: onnx.ModelProto) -> bool:
-    """Whether a model quantizes what it computes."""
+    """Whether a model quantizes computed values."""
     nodes = chain.from_iterable(graph.node for graph in graphs_in(model.graph))
     return any((canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in nodes)
 
 
 def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes that have a grid."""
+    """The nodes whose results are on a grid."""
     for node in model.graph.node:
         operator = canonical_domain(node.domain), node.op_type
         is_cast = node.op_type == "Cast" and any(
@@ -216,8 +213,8 @@ def _places(
     *,
     is_optimized: bool,
 ) -> dict[str, _Place]:
-    """Where the candidate has the results of nodes, and their first inputs if these are computed
-    by other nodes.
+    """The places of the results of nodes in the candidate, and of their first inputs if other nodes
+    compute these.
     """
     shared = _results(reference) & _results(candidate)
     numbers, others = map(_numbers, (reference, candidate))
@@ -245,8 +242,8 @@ def _moved_place(
     others: Mapping[str, NDArray[Any]],
 ) -> _Place | None:
     """The place of the result of `twin`, a Quantize of the same value with the same scale and
-    another zero point; None if it is not known to be one. `numbers` and `others` are the constants
-    of both models.
+    another zero point. None if it is not known to be such a Quantize. `numbers` and `others` are
+    the constants of both models.
     """
     ours = [numbers[name] for name in node.input[1:] if name in numbers]
     theirs = [others[name] for name in twin.input[1:] if name in others]
@@ -269,8 +266,8 @@ def _numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
-    """The results of the grids that the candidate has, and the inputs of the other grids, which
-    are inside an operator in one of the models.
+    """The results of the grids that the candidate has, and the inputs of the other grids, which are
+    inside of an operator in one of the models.
     """
     grids = list[list[str]]()
     read = dict[str, None]()
@@ -290,8 +287,8 @@ def _can_be_fed(value: Any) -> bool:
 
 
 def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Turn these values into inputs, and the values that the model computes for them into outputs.
-    Returns the order of these outputs.
+    """Turn these values into inputs of the model, and their computed values into outputs. Return
+    the order of these outputs.
     """
     kept = list[str]()
     for node in model.graph.node:
@@ -314,11 +311,11 @@ def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
 
 
 def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> Excused | None:
-    """How many elements of a grid are on the next step; None if one is farther away, or if the
-    scale differs.
+    """The number of elements of a grid that are on the next step. None if one is farther away, or
+    if the scale differs.
 
-    For DynamicQuantizeLinear the values are its quantized elements, its scale and its zero point;
-    steps are counted from the zero point.
+    For DynamicQuantizeLinear the values are its quantized elements, its scale and its zero point.
+    Steps are counted from the zero point.
     """
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):
         return None

@@ -1,5 +1,5 @@
-"""How much the reference's outputs depend on the last place of intermediate results: of functions,
-and of sums of products.
+"""Measure how much the reference's outputs depend on the last place of intermediate results:
+results of functions, and of sums of products.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ _MOST_NODES = 20_000
 _APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
 _SUMS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 _DRAWS = 8
-# onnxruntime computes it as 0.5 plus a term, so a result near 0 has the error of 0.5's last place.
+# onnxruntime computes it as 0.5 plus a term, so a result near 0 has an error of the last place of
+# 0.5.
 _NEAR_HALF = "Sigmoid"
-# Operators that compute such functions inside, each with the function that limits its precision.
+# operators that contain such functions, each with the function that limits its precision
 _GATED = {"LSTM": _NEAR_HALF, "GRU": _NEAR_HALF, "RNN": "Tanh"}
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 _WHERE_SINCE = 9  # opset
 _ZERO = "zero of waves that choose elements"
-_FASTEST = 12  # a power of ten, for waves so short that neighbouring floats lie on different ones
+_FASTEST = 12  # a power of ten; neighbouring floats lie on different parts of so short a wave
 
 
 class InnerRounding:
-    """Runs the reference with the results of its functions, and of its sums of products, moved by
-    a unit in the last place, or not.
+    """Runs the reference and moves some results of its functions, and of its sums of products, by
+    one unit in the last place.
 
-    Another kernel, for example of Erf, may give the next number. If the model amplifies that, as
-    1 + erf(-3.5) does, moving the inputs of the model does not show it. The same holds for a sum of
-    products: moves of its many terms cancel, but another order may give the next number. In half of
-    the draws each result moves as a whole. In the others some of its elements move up and some
-    down, because a normalization cancels a common factor.
+    Another kernel, for example of Erf, may give the next number. If the model amplifies that, as 1
+    + erf(-3.5) does, moving the inputs of the model does not show it. The same holds for a sum of
+    products: moves of its many terms cancel, but another order of the terms may give the next
+    number. In half of the draws each result moves as a whole. In the others some of its elements
+    move up and others down, because a normalization cancels a common factor.
 
     A Sigmoid that is written out counts as a Sigmoid. It keeps all digits of small results, while
     the operator loses some.
@@ -60,7 +61,7 @@ class InnerRounding:
 
     @closes_runners
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs of the reference on `feeds`, with inner values moved in one way after the
+        """The outputs of the reference on `feeds`, for one way of moving the inner values after the
         other.
         """
         with suppress(RunError, OSError, ValueError):
@@ -92,13 +93,15 @@ class InnerRounding:
 
 @dataclass(frozen=True)
 class _Move:
-    """A scalar input that moves a result."""
+    """A scalar input of the model that moves a result."""
 
     dtype: Any
     kind: str  # a "factor", the "other factor" of elements that "waves" choose, or a "summand"
 
     def drawn(self, rng: np.random.Generator, *, is_whole: bool) -> Any:
-        """Its value in one draw; `is_whole` if all elements of the result move alike."""
+        """The value of the input in one draw. With `is_whole` all elements of the result move
+        alike.
+        """
         step = float(float_info(np.dtype(self.dtype)).eps)
         down = 1 - step / 2
         up = 1 + step
@@ -113,16 +116,16 @@ class _Move:
 
 @dataclass
 class _Rewrite:
-    """The nodes and inputs that move the results of functions and of sums of products."""
+    """The added nodes and inputs that move the results of functions and of sums of products."""
 
     has_where: bool
-    # by the result of each written-out Sigmoid: its factor, "" if that is 1
+    # for the result of each written-out Sigmoid, its factor; "" if that is 1
     sigmoids: Mapping[str, str]
     moves: dict[str, _Move] = field(default_factory=dict)
 
     def nodes_after(self, node: NodeProto, kinds: Mapping[str, int]) -> Iterator[NodeProto]:
-        """The nodes that move the floats of a node's results, if the node rounds. Its own results
-        are renamed then.
+        """The nodes that move the floats in a node's results, if the node rounds. The node's own
+        results are then renamed.
         """
         is_written_out = node.output[:1] and node.output[0] in self.sigmoids
         function = _NEAR_HALF if is_written_out else _rounding_function(node)
@@ -138,8 +141,8 @@ class _Rewrite:
             yield from self._scaled(value, name, kind)
 
     def _near_half(self, value: str, moved: str, kind: int, factor: str) -> Iterator[NodeProto]:
-        """The nodes that move a Sigmoid by a part of the last place of 0.5, times its factor if
-        there is one.
+        """The nodes that move a Sigmoid by a part of the last place of 0.5, multiplied by its
+        factor if it has one.
         """
         summand = self._input("summand", kind)
         if factor:
@@ -200,13 +203,13 @@ def _of_type(nodes: Sequence[NodeProto], *names: str) -> list[NodeProto]:
 
 
 def _ones(model: ModelProto, nodes: Sequence[NodeProto]) -> set[str]:
-    """The names of constants that are the number 1."""
+    """The names of constants that equal 1."""
     stored = {tensor.name for tensor in model.graph.initializer if _is_one(tensor)}
     return stored | {node.output[0] for node in nodes if any(map(_holds_one, node.attribute))}
 
 
 def _holds_one(attribute: AttributeProto) -> bool:
-    """Whether this is the attribute of a Constant that is 1."""
+    """Whether this is the value of a Constant that equals 1."""
     if attribute.name == "value_float":
         return attribute.f == 1
     return attribute.name == "value" and _is_one(attribute.t)
@@ -218,12 +221,12 @@ def _is_one(tensor: TensorProto) -> bool:
 
 
 def _with_moves(model: ModelProto) -> dict[str, _Move]:
-    """Move the results of functions and of sums of products by new scalar inputs. Returns these
-    inputs, by name.
+    """Move the results of functions and of sums of products by new scalar inputs. Return these
+    inputs by name.
     """
     rewrite = _Rewrite(opsets_of(model).get("", 0) >= _WHERE_SINCE, _written_sigmoids(model))
     graphs = list(zip(graphs_in(model.graph), _element_types(model), strict=True))
-    for graph, kinds in reversed(graphs):  # inner ones first: they are copied with outer nodes
+    for graph, kinds in reversed(graphs):  # inner ones first: outer nodes are copied with them
         nodes = [part for node in graph.node for part in (node, *rewrite.nodes_after(node, kinds))]
         kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:]
@@ -237,8 +240,8 @@ def _with_moves(model: ModelProto) -> dict[str, _Move]:
 
 
 def _element_types(model: ModelProto) -> list[Mapping[str, int]]:
-    """For each graph of the model, the types of its values and of those around it."""
-    with suppress(Exception):  # if onnx cannot infer types, the declared ones have to do
+    """For each graph of the model, the types of its values and of the values of outer graphs."""
+    with suppress(Exception):  # if onnx cannot infer types, only the declared ones are known
         model = onnx.shape_inference.infer_shapes(model)
     own = [
         {

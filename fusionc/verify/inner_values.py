@@ -1,4 +1,4 @@
-"""The values inside the main graph of a model, on one input."""
+"""The inner values of the main graph of a model, on one input."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def inner_values(
 
 @closes_runners
 def has_infinities(path: Path, feeds: Feeds) -> bool:
-    """Whether a model computes NaN or infinities somewhere in its main graph; False if its values
-    cannot be seen.
+    """Whether a model computes NaN or infinities somewhere in its main graph. False if its inner
+    values cannot be read.
     """
     with suppress(RunError, OSError, ValueError):
         model, folder = light_model(path)

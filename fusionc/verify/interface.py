@@ -19,10 +19,10 @@ Dim = int | str
 class Port:
     """A declared input or output.
 
-    `kind` says what `element_type` (a TensorProto type) and `dims` are wrapped in; a map holds
-    values of that type under keys of `key_type`. A dim is a size or the name of a symbol: equal
-    names mean equal sizes, and a dimension without a name has a symbol of its own. `dims` is None
-    if even the rank is unknown.
+    `kind` says what contains the elements of type `element_type` (a TensorProto type) with the
+    shape `dims`: a tensor, a sequence and so on. A map has values of this type and keys of type
+    `key_type`. A dimension is a size or the name of a symbol. Equal names mean equal sizes, and a
+    dimension without a name has its own symbol. `dims` is None if even the rank is unknown.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Port:
     key_type: int = 0
 
     def takes(self, shape: Sequence[int]) -> bool:
-        """Whether a tensor of this shape is one of those that are declared."""
+        """Whether the declaration allows a tensor of this shape."""
         sizes = zip(self.dims or (), shape, strict=False)
         is_alike = len(self.dims or ()) == len(shape) and all(
             isinstance(dim, str) or dim == size for dim, size in sizes
@@ -103,8 +103,8 @@ def _changed_order(
 
 
 def tensor_dims(value: onnx.ValueInfoProto) -> tuple[Dim, ...] | None:
-    """The declared dimensions of a tensor; unnamed symbols are called `value[axis]`. None: the rank
-    is unknown.
+    """The declared dimensions of a tensor. A dimension without a name is called `value[axis]`. None
+    if the rank is unknown.
     """
     return _dims(value.type.tensor_type, value.name)
 

@@ -1,4 +1,4 @@
-"""The places of the parts of an array that is concatenated."""
+"""The parts of an array that is the result of a concatenation."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise, product
 from typing import NamedTuple
 
-_MOST_BLOCKS = 256  # parts of an array that is judged in parts
+_MOST_BLOCKS = 256  # the largest number of parts in which an array is judged
 Block = tuple[slice, ...]
 Dim = int | str
 
 
 class Joint(NamedTuple):
-    """An axis along which parts follow one another, with their sizes, if these are known."""
+    """An axis along which the parts are concatenated, and their sizes if they are known."""
 
     axis: int
     sizes: tuple[Dim, ...]
 
     def bounds(self, shape: Sequence[int]) -> list[int] | None:
-        """Where parts begin and end in an output of this shape; None if that is not known."""
+        """The bounds of the parts in an output of this shape. None if they are unknown."""
         known = [size for size in self.sizes if isinstance(size, int)]
         rest = shape[self.axis] - sum(known) if self.axis < len(shape) else -1
         open_ = len(self.sizes) - len(known)
@@ -29,7 +29,7 @@ class Joint(NamedTuple):
 
 
 def blocks_of(joints: Sequence[Joint], shape: Sequence[int]) -> list[Block]:
-    """The parts of an output of this shape; empty if it is in one piece."""
+    """The parts of an output of this shape. Empty if it is not divided into parts."""
     each = [[slice(None)] for _ in shape]
     for joint in joints:
         if (bounds := joint.bounds(shape)) is not None:

@@ -1,4 +1,4 @@
-"""The first value inside of two models that differs: `fusionc verify --locate`."""
+"""Find the first inner value in which two models differ: `fusionc verify --locate`."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _BYTES = 64 << 20  # of the values of one sample
 
 @dataclass(frozen=True)
 class Located:
-    """The result of comparing the values that two models have under the same names, in the order of
-    the reference.
+    """The result of comparing values that two models have under the same names, in the order of the
+    reference.
     """
 
     shared: int  # values that both models have
-    compared: int  # values that are equal, before the first that differs
-    name: str = ""  # of the first that differs, "" if all are equal
-    sample: str = ""  # on which it differs
-    reason: str = ""  # what differs
-    reference: str = ""  # the node that makes it, in each model
+    compared: int  # the number of equal values before the first that differs
+    name: str = ""  # the first value that differs; "" if all are equal
+    sample: str = ""  # the sample on which it differs
+    reason: str = ""  # the difference
+    reference: str = ""  # its producer, in each model
     candidate: str = ""
     skipped: tuple[str, ...] = ()  # values that are too large for memory
-    excused: int = 0  # values that rounding of inputs moves as far in the reference
-    is_inner: bool = False  # the outputs are equal nevertheless
+    excused: int = 0  # values that rounding of inputs changes as much in the reference
+    is_inner: bool = False  # the outputs are equal anyway
 
     def __str__(self) -> str:
         more = (
@@ -57,7 +57,7 @@ class Located:
             if self.excused
             else ""
         )
-        more += f" ({len(self.skipped)} left out for want of memory)" if self.skipped else ""
+        more += f" ({len(self.skipped)} left out for lack of memory)" if self.skipped else ""
         if not self.shared:
             return "the models have no values of the same name, except for inputs and outputs"
         if not self.name:
@@ -87,12 +87,12 @@ def locate(
     seeds: Sequence[int] = (0, 1, 2),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Located:
-    """The first value in which two models differ: on the samples of `inputs`, once per seed and on
-    mixed magnitudes, as in `verify`.
+    """The first value in which two models differ, on the samples of `inputs`, on a sample for each
+    seed, and on mixed magnitudes, as in `verify`.
 
     Each run compares a limited number of values. Only one model at a time is loaded, with its
-    weights mapped from their files, and the values of the first one are kept in files. Raises
-    FusioncError if a file is not a model or does not run, UsageError as `verify` does.
+    weights mapped from their files; the values of the first one are kept in files. Raises
+    FusioncError if a file is not a model or does not run, and UsageError as `verify` does.
     """
     for path in (reference, candidate):
         load(path)
@@ -107,7 +107,7 @@ def locate(
             located = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
             if located.name or next(edges(), None) is None:
                 return located
-            # edges amplify more than rounding
+            # extreme values amplify more than rounding
             beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()
             return beyond if beyond.name else located
         except RunError as error:
@@ -123,8 +123,8 @@ def _samples(
     inputs: Path | None,
     seeds: Sequence[int],
 ) -> tuple[_Samples, _Samples]:
-    """Two functions: one gives the ordinary samples, the other those of mixed magnitudes. They can
-    be called repeatedly and do not keep the values.
+    """Two functions that return the ordinary samples, and the samples of mixed magnitudes. They can
+    be called repeatedly, and do not keep the values.
     """
     file = ModelFile(reference)
     model = file.proto()
@@ -136,7 +136,7 @@ def _samples(
         for sample in search.samples(seeds, nonfinite=False)
         if sample.style.floats != "zeros"
     )
-    # on zeros, values differ only by rounding
+    # for zeros, values differ only by rounding
     drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]
     runner.close()
 
@@ -209,7 +209,7 @@ class _Search:
         ours = self.ours.constants_of(name)
         theirs = self.theirs.constants_of(name)
         others = [name for name in ours if name in theirs and compare(ours[name], theirs[name])]
-        return f"; of another constant {', '.join(others)}" if others else ""
+        return f"; computed from another constant {', '.join(others)}" if others else ""
 
     def _has_same_outputs(self) -> bool:
         outputs = self.ours.outputs
@@ -223,7 +223,7 @@ class _Search:
 
     def _compared(self, names: Sequence[str]) -> tuple[tuple[int, str, Mismatch] | None, int]:
         """The number of the first of these values that differs, with a sample that shows it and the
-        mismatch; also the bytes of one sample.
+        mismatch. Also the bytes of one sample.
         """
         size = 0
         runner = self.ours.runner(names)
@@ -251,8 +251,8 @@ class _Search:
         return None, size
 
     def _noise(self, numbers: Mapping[str, int]) -> dict[str, float]:
-        """How far these values move in the reference when its inputs move by one unit in the last
-        place. `numbers` says which of the kept values each one is.
+        """How much these values change in the reference when its inputs are moved by one unit in
+        the last place. `numbers` maps them to the kept values.
         """
         noise = dict.fromkeys(numbers, 0.0)
         if not numbers:
@@ -275,11 +275,11 @@ class _Search:
 
 
 def _described(node: onnx.NodeProto) -> str:
-    """A node in words: its operator and name, and its origin if a pass has made it."""
+    """A description of a node: its operator and name, and its origin if a pass has made it."""
     label = " ".join(filter(None, (node.op_type, node.name)))
     origin = origin_of(node)
     return (
         label
         if origin is None
-        else f"{label}, made by {', '.join(origin.passes)} of {', '.join(origin.sources)}"
+        else f"{label}, made by {', '.join(origin.passes)} from {', '.join(origin.sources)}"
     )

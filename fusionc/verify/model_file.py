@@ -18,23 +18,22 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.seeding import random_nodes, seeded_runner
 
-# Weights are used directly from their file; packed ones would be in memory as well.
+# Weights are used directly from their file. Packed weights would be in memory as well.
 LEAN = {"session.disable_prepacking": "1"}
-# Bytes of a model that is copied with other weights, nodes or inputs: protobuf
-# writes no more than 2 GB.
+# Bytes of a model that is copied with other weights, nodes or inputs: protobuf cannot write more
+# than 2 GB.
 LARGEST_COPY = 1_500_000_000
-# From this many bytes of weights on, a model is given to onnxruntime with external data, which
-# onnxruntime maps. When it reads them from the model file itself, it temporarily needs three times
-# the memory of the weights.
+# With this many bytes of weights or more, onnxruntime gets the model with external data, and maps
+# it. If it reads weights from the model file itself, it temporarily needs three times their memory.
 _WORTH_MAPPING = 16 << 20
 
 
 def light_model(path: Path) -> tuple[onnx.ModelProto, Path]:
-    """A model without its external data and large weights, and the folder that holds these. Raises
+    """A model without its external data and large weights, and the folder with these. Raises
     RunError.
 
-    onnxruntime does not follow links to external data. So if the model file is a link, it is read
-    from its real place, unless its data lies next to the link.
+    onnxruntime does not follow links to external data. If the model file is a link, it is therefore
+    read from the place of the real file, unless its data is next to the link.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -42,7 +41,7 @@ def light_model(path: Path) -> tuple[onnx.ModelProto, Path]:
         if real.parent == path.parent or not any(map(is_external, tensors_of(model))):
             return model, real.parent
         return onnx.load(path, load_external_data=False), path.parent
-    except Exception as error:  # protobuf, the file system and onnx raise errors of their own
+    except Exception as error:  # protobuf, the file system and onnx raise errors of many types
         raise RunError(said(error)) from error
 
 
@@ -53,7 +52,7 @@ class ModelFile:
     path: Path
     kernels: Path | None = None
     _runs_as_file: bool | None = field(default=None, init=False)
-    folder: Path = field(init=False)  # of external data and large weights, once the model is read
+    folder: Path = field(init=False)  # of external data and large weights, after the model is read
 
     def proto(self) -> onnx.ModelProto:
         """The model without its external data and large weights. Raises RunError."""

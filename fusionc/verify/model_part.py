@@ -1,4 +1,4 @@
-"""A model whose inner values can be seen, computed by only the nodes that they need."""
+"""A model whose inner values can be read. Only the nodes that these values need are run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _EXTERNAL = 1024  # weights of at least this many bytes are moved out of the mod
 
 
 class SeenModel:
-    """A model whose weights stay in files: its own, or one in the folder `scratch`, which must
-    exist as long as this object is used.
+    """A model whose weights stay in files: its own files, or a file in the folder `scratch`, which
+    must exist as long as this object is used.
 
     Raises RunError if the model cannot be read.
     """
@@ -70,7 +70,7 @@ class SeenModel:
         )
 
     def constants_of(self, name: str) -> dict[str, NDArray[Any]]:
-        """The initializers that the node which makes a value reads."""
+        """The initializers that the producer of a value reads."""
         read = [self._weights[value] for value in self.makers[name].input if value in self._weights]
         return {
             tensor.name: onnx.numpy_helper.to_array(tensor, os.fspath(self._folder))

@@ -4,8 +4,7 @@ and why it does not fire elsewhere.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,9 +12,9 @@ from onnx import FunctionProto
 
 from fusionc.errors import quote
 from fusionc.model.graph import Model
-from fusionc.model.operators import short_name
+from fusionc.model.operators import qualified, short_name
 from fusionc.passes.areas._area_pass import AreaPass
-from fusionc.rewrite import Pass, Pattern
+from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.why.area_places import notes_on_areas, places_without_area
 from fusionc.why.nearest import Reason, reasons_of
@@ -152,44 +151,31 @@ def _notes(
     if isinstance(pass_, AreaPass):
         yield from notes_on_areas(pass_, done.fused, is_idle=is_idle)
         return
-    yield from _notes_on_search(pass_, done, reasons)
+    if reasons and not any(one.is_near for one in reasons):
+        yield "nothing is nearer: these places have only the first operator of a pattern"
     if is_idle:
         yield from _note_on_roots(pass_, done, is_all=is_all)
 
 
-def _notes_on_search(pass_: Pass, done: Converted, reasons: Sequence[Reason]) -> Iterator[str]:
-    """Notes on how the places of a pass were searched."""
-    told = {reason.pattern for reason in reasons}
-    silent = [p for p in pass_.patterns if p.find and p.name not in told]
-    yield from _silent_searches(silent, _operators_of(done))
-    if reasons and not any(one.is_near for one in reasons):
-        yield "nothing is nearer: these places have only the first operator of a pattern"
-
-
 def _note_on_roots(pass_: Pass, done: Converted, *, is_all: bool) -> Iterator[str]:
-    """The operators at which the patterns of a pass begin."""
+    """The operators at which the patterns of a pass begin, or the patterns that search by
+    themselves and have reported no candidate.
+    """
     roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
     begin = f"its patterns begin at {_shortened(list(roots))}"
-    if roots and _operators_of(done).keys().isdisjoint(roots):
+    searches = [pattern for pattern in pass_.patterns if pattern.find]
+    if roots and _operators_of(done).isdisjoint(roots):
         yield f"{begin}: the converted model has none of these"
     elif roots and not is_all:
         yield f"{begin}: nothing of that is here"
+    elif searches:
+        yield f"{', '.join(pattern.name for pattern in searches)}: the search reports no candidate"
 
 
-def _operators_of(done: Converted) -> Counter[str]:
-    """How many nodes of each operator the converted model has."""
-    return Counter(node.op for graph in done.after.graphs for node in graph.nodes)
-
-
-def _silent_searches(patterns: Sequence[Pattern], there: Mapping[str, int]) -> Iterator[str]:
-    """A note on patterns that search by themselves and have reported no candidate."""
-    if not patterns:
-        return
-    operators = dict.fromkeys(op for pattern in patterns for op in pattern.operators)
-    counts = ", ".join(f"{op} (the converted model has {there[op] or 'none'})" for op in operators)
-    what = f" for {counts}" if counts else ""
-    names = ", ".join(pattern.name for pattern in patterns)
-    yield f"{names}: a search of its own{what}, which says nothing of near misses"
+def _operators_of(done: Converted) -> set[str]:
+    """The operators of the converted model."""
+    nodes = (node for graph in done.after.graphs for node in graph.nodes)
+    return {qualified(node.op, node.domain) for node in nodes}
 
 
 def _shortened(words: list[str]) -> str:

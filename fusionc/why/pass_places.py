@@ -16,8 +16,10 @@ import numpy as np
 
 from fusionc.errors import said
 from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.operators import qualified
 from fusionc.requested.target_opset.limits import newest_opset
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, matcher
+from fusionc.rewrite.match import label_of
 from fusionc.rewrite.pattern import makers
 from fusionc.rewrite.pipeline import absent_names, anchors_of, replacement_of, rewritable_graphs
 from fusionc.rewrite.soundness import check_private
@@ -77,11 +79,15 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
 
 def _searched(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
     """The places of a pattern that searches by itself."""
-    for candidate in islice(pattern.find(graph) if pattern.find else (), _MOST_SEARCHED):
-        if isinstance(candidate, Match):
-            yield place_of_match(pass_, pattern, candidate)
-        else:
+    matches = 0
+    for candidate in pattern.find(graph) if pattern.find else ():
+        if isinstance(candidate, Miss):
             yield _left_candidate(pattern, candidate)
+            continue
+        yield place_of_match(pass_, pattern, candidate)
+        matches += 1
+        if matches == _MOST_SEARCHED:
+            break
 
 
 def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
@@ -101,14 +107,15 @@ def roots_of(pattern: Pattern) -> tuple[str, ...]:
     """
     if pattern.find is not None:
         return pattern.operators
-    return tuple(dict.fromkeys(op for _, op in makers(pattern.formulas[0]) or ()))
+    operators = makers(pattern.formulas[0]) or ()
+    return tuple(dict.fromkeys(qualified(op, domain) for domain, op in operators))
 
 
 def _left_candidate(pattern: Pattern, miss: Miss) -> Place:
     """The place of a candidate that a search rejected."""
-    root = node_text(miss.node)
-    reason = f"{root}: {miss.reason}"
-    place = Place(miss.node.graph.id, pattern.name, root, reason, (miss.node.label(),))
+    label = label_of(miss.item)
+    root = node_text(miss.item) if isinstance(miss.item, Node) else f"constant {named(label)}"
+    place = Place(miss.item.graph.id, pattern.name, root, f"{root}: {miss.reason}", (label,))
     return replace(place, is_match=False, unfit=1, missing=_CONDITION)
 
 

@@ -11,8 +11,8 @@ from many_models import SAMPLES, write_model
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model, and one more in a folder of its own; the current folder is the one
-    around it.
+    """A folder with one model, and another model in a subfolder. The current folder is the parent
+    folder.
     """
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "models"

@@ -21,7 +21,7 @@ def test_one_that_is_killed(tmp_path: Path) -> None:
     file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     with pytest.raises(
         FusioncError,
-        match="a converting process ends at once: it was killed, probably",
+        match="a converting process ended at once: it was killed, probably",
     ):
         check({"custom_passes": (file,)}, "run")
 
@@ -87,7 +87,7 @@ def test_what_another_run_converts_goes_on(tmp_path: Path) -> None:
     go.touch()
     for one in (thread, other):
         one.join()
-    assert "has no pass" in str(came[0]) and "a converting process ends at once" in str(its[0])
+    assert "has no pass" in str(came[0]) and "a converting process ended at once" in str(its[0])
     assert check({}, "next") == []
 
 

@@ -108,7 +108,7 @@ def test_models_in_the_folder_of_the_results_are_models() -> None:
         (
             ["models"],
             "models",
-            "E10001: a result would be written over a model, which is read and",
+            "E10001: a result would be written over a model; models are",
             "models/a.onnx",
         ),
         (
@@ -138,7 +138,7 @@ def test_models_in_the_folder_of_the_results_are_models() -> None:
         (
             ["models", "other"],
             "out",
-            "E10001: b.onnx would be a model and a folder of others",
+            "E10001: b.onnx would be both a model and a folder of other models",
             "other/b.onnx, models",
         ),
         (

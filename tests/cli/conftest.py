@@ -49,7 +49,7 @@ class FakeConvert:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts a module with the given contents in the place of a module of fusionc."""
+    """Replaces a module of fusionc by a module with the given contents."""
 
     def replace(module: str, **contents: object) -> None:
         fake = ModuleType(module)
@@ -68,7 +68,7 @@ def fake_convert(stand_in: Callable[..., None]) -> FakeConvert:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """`fusionc` with the given words, in an empty folder."""
+    """Runs `fusionc` with the given arguments in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def command(*words: str) -> Result:

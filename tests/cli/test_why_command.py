@@ -52,7 +52,7 @@ def test_why_dequantizations_stay(run: Any, gelu: str, tmp_path: Path) -> None:
         f = Sin (d) r = QuantizeLinear (e, s, z) [two] g = DequantizeLinear (r, s, z)
         y = Max (f, g) }""")
     onnx.save(model, tmp_path / "m.onnx")
-    text = "onnxruntime computes no such operator in integers"
+    text = "onnxruntime does not compute this operator in integers"
     assert run("why", "--model", "m.onnx", "DequantizeLinear").stdout.splitlines() == [
         f"stays  one: Erf ‹Erf:e›: {text}",
         f"stays  two: Max ‹Max:y›: {text}",

@@ -31,8 +31,8 @@ def area_of(
     name: str = "area",
     opset: int = 22,
 ) -> Area:
-    """An area from a graph in ONNX's text form; its inputs and outputs are the graph's. Types of
-    inner values follow.
+    """An area from a graph in ONNX's text form, with the inputs and outputs of the graph. The types
+    of inner values are inferred.
     """
     graph = onnx.parser.parse_graph(text)
     constants = dict(constants or {})
@@ -44,9 +44,7 @@ def area_of(
 def area_of_graph(
     graph: onnx.GraphProto, constants: Mapping[str, np.ndarray], name: str, opset: int
 ) -> Area:
-    """The same from a GraphProto. A dimension that nothing is known about gets a symbol of its
-    own.
-    """
+    """The same from a GraphProto. Each unknown dimension gets a new symbol."""
     inner = onnx.GraphProto()
     inner.CopyFrom(graph)
     del inner.initializer[:]
@@ -93,7 +91,9 @@ def plain_model(area: Area) -> onnx.ModelProto:
 
 
 def kernel_model(area: Area) -> onnx.ModelProto:
-    """One node that calls the area's operator, whose function body are the area's operators."""
+    """A model with one node that calls the area's operator. The body of its function has the area's
+    operators.
+    """
     graph = helper.make_graph(
         [helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)],
         area.name,
@@ -124,8 +124,8 @@ def session(
 
 
 def differences(wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], share: float = 0.0) -> str:
-    """What differs, "" if nothing does: NaN is NaN, and a float may be off by a share of itself or
-    the largest.
+    """A description of the first difference, or "". NaN equals NaN. A float may be off by this share
+    of itself, or of the largest element.
     """
     for k, (one, other) in enumerate(zip(wanted, got, strict=True)):
         if one.dtype != other.dtype or one.shape != other.shape:
@@ -150,8 +150,8 @@ def differences(wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], share: 
 def settled_by(
     model: onnx.ModelProto, feeds: Feeds, wanted: Sequence[np.ndarray], got: Sequence[np.ndarray]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Both outputs, the elements made the same that depend in this model on the order of a
-    reduction.
+    """Pairs of outputs. Elements that depend on the order of a reduction in this model are made
+    equal.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plain.onnx")
@@ -173,7 +173,7 @@ def _where(one: np.ndarray, other: np.ndarray, wrong: np.ndarray) -> str:
 def random_array(
     rng: np.random.Generator, dtype: int, shape: Sequence[int], *, edges: bool = True
 ) -> np.ndarray:
-    """Numbers around 0, and of the edges some: 0, NaN, infinities."""
+    """Numbers around 0, and with `edges` also some of 0, NaN and infinities."""
     kind = helper.tensor_dtype_to_np_dtype(dtype)
     if kind.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)

@@ -26,7 +26,9 @@ def fuse(
     reason_against: ReasonAgainst = any_standard_operator,
     behind: Sequence[str] = (),
 ) -> tuple[onnx.ModelProto, Fused]:
-    """A copy of the model with its areas, and what was done. It runs `behind` these passes."""
+    """A copy of the model with its areas, and the result of the fusion. The passes `behind` run
+    before the fusion.
+    """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     flags = flags or Flags(opt_level=2)

@@ -1,4 +1,4 @@
-"""The machine code of a library, where there is a disassembler for it."""
+"""The machine code of a library, if a disassembler is installed."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def findings(
     folder: Path,
     counts: Counter[str],
 ) -> list[str]:
-    """What the sanitizers find when kernels run with some inputs each."""
+    """The findings of the sanitizers when each kernel runs on its inputs."""
     reasons = {name: reason_against(area) for name, area in areas.items()}
     counts.update(f"refused: {reason}" for reason in reasons.values() if reason)
     counts["refused"] += sum(reason is not None for reason in reasons.values())

@@ -1,6 +1,6 @@
-/* Runs kernels on memory of exactly the size of their tensors. Standard input: the number of a kernel (int32), then for
- * each of its inputs the sizes (int64) and the elements; until the end. Standard output: for each of the outputs of all
- * these runs the sizes (int64) and the elements. Where no kernel can run, why, and exit code 2. */
+/* Runs kernels on memory of exactly the size of their tensors. Standard input has any number of runs: the number of a
+ * kernel (int32), and then the sizes (int64) and the elements of each input. Standard output has the sizes (int64) and
+ * the elements of each output of all runs. If a kernel cannot run, the reason is printed and the exit code is 2. */
 
 static const size_t bytes_of[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8};
 

@@ -16,13 +16,13 @@ from fusionc.graph_kernel.c.source import source
 
 
 def program(areas: Sequence[Area]) -> str:
-    """The C text of a program with the kernels of areas, which are known by their numbers."""
+    """The C text of a program with the kernels of these areas. A kernel is chosen by its number."""
     return hosted(source(areas), Path(__file__).parent / "standalone.c")
 
 
 def hosted(text: str, main: Path) -> str:
-    """The C text of a program: that of a library, what stands in onnxruntime's place, and the file
-    with its main().
+    """The C text of a program: the text of a library, a stand-in for onnxruntime, and the file with
+    main().
     """
     return "".join(
         [text, (Path(__file__).parent / "standalone_host.h").read_text(), main.read_text()]
@@ -30,7 +30,7 @@ def hosted(text: str, main: Path) -> str:
 
 
 def call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:
-    """What the program reads to run the kernel of that number."""
+    """The input with which the program runs the kernel of this number."""
     parts = [np.int32(number).tobytes()]
     for name in area.inputs:
         parts += [
@@ -41,7 +41,7 @@ def call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:
 
 
 def outputs(area: Area, written: bytes) -> list[np.ndarray]:
-    """The outputs of one run, as the program has written them."""
+    """The outputs of one run, from the bytes that the program wrote."""
     found = list[np.ndarray]()
     at = 0
     for value in (area.values[name] for name in area.outputs):

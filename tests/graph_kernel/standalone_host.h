@@ -1,4 +1,4 @@
-/* What stands in the place of onnxruntime where kernels run without it: inputs from standard input, tasks on one thread. */
+/* A stand-in for onnxruntime, for kernels that run without it: inputs from standard input, and tasks on one thread. */
 #include <stdio.h>
 
 static void take(void *into, size_t bytes) {

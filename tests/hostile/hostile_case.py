@@ -1,5 +1,5 @@
-"""A hostile input or fault: how to make it, what to run, and the one block or the result that must
-come of it.
+"""A hostile input or fault: how to make it, what to run, and the expected outcome: a single block of
+text, or a result.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ SIMPLE = "agraph (float[N] x) => (float[N] y) <float[1] w = {2.0}> { a = Mul (x,
 CONVERT = ("convert", "--model", "m.onnx", "--output", "o.onnx")
 _BLOCK = re.compile(r"E\d{5}: .+\n(  \S.*\n)*?  where: .+\n  to do: .+\n")
 _USAGE = re.compile(r"Usage: fusionc .+\n(Try .+\n)?\nError: .+\n")
-# what is no line feed and no tab
+# all control characters except line feed and tab
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True)
 class Case:
-    """`make` puts the input into an empty folder, where `fusionc` runs with `words`.
+    """`make` puts the input into an empty folder, and `fusionc` runs there with `words`.
 
-    With exit code 0 `says` is in the output, and of `writes` o.onnx at least is new. With another
-    one there is exactly one block that holds `says`, and the folder is as it was.
+    With exit code 0 the output contains `says`. New files must be in `writes`, and o.onnx must be
+    one of them. With any other exit code the output is exactly one block of text that contains
+    `says`, and the folder is unchanged.
     """
 
     name: str
@@ -41,8 +42,8 @@ class Case:
 def model(
     change: Callable[[ModelProto], object], text: str = SIMPLE, *, opset: int = 18
 ) -> Callable[[Path], object]:
-    """Makes m.onnx: a small valid model, and what `change` does to it, which may return other
-    bytes.
+    """Makes m.onnx: a small valid model that `change` modifies. If `change` returns bytes, these are
+    written instead.
     """
 
     def make(folder: Path) -> None:
@@ -66,7 +67,7 @@ def options(*words: str) -> tuple[str, ...]:
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """What lies in a folder: the bytes of files, the targets of links, the kind of everything
+    """The contents of a folder: the bytes of files, the targets of links, the mode of everything
     else.
     """
     found: dict[str, object] = {}
@@ -85,11 +86,11 @@ def contents(folder: Path) -> dict[str, object]:
 def assert_outcome(
     case: Case, folder: Path, before: dict[str, object], exit_code: int, stdout: str, stderr: str
 ) -> None:
-    """Everything that holds of every case."""
+    """Assert everything that must hold in every case."""
     text = f"exit code {exit_code}\n{stdout}{stderr}"
     assert exit_code == case.exit_code, text
     assert _is_clean(stdout + stderr), text
-    assert case.exit_code == 3 or "report" not in stderr, text  # nobody is to blame but the input
+    assert case.exit_code == 3 or "report" not in stderr, text  # only the input is to blame
     assert _is_expected_error(stderr, case.exit_code), text
     after = contents(folder)
     if case.exit_code == 0:
@@ -101,7 +102,7 @@ def assert_outcome(
 
 
 def _is_clean(text: str) -> bool:
-    """Whether a text calls nothing a defect and holds no control characters."""
+    """Whether a text neither mentions a defect nor contains control characters."""
     defects = ("Traceback", "Internal Error", "defect of fusionc")
     return not any(words in text for words in defects) and not _CONTROL.search(text)
 

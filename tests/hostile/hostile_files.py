@@ -10,7 +10,7 @@ from hostile_case import Case, options, valid
 
 
 def _with(make: Callable[[Path], object]) -> Callable[[Path], object]:
-    """A valid model, and something beside it."""
+    """A valid model, and something next to it."""
 
     def both(folder: Path) -> None:
         valid(folder)

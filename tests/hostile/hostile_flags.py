@@ -1,4 +1,4 @@
-"""Options, flags and values that mean nothing."""
+"""Options, flags and values that do not exist or have no meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _wrong(name: str, *words: str, says: tuple[str, ...] = ()) -> Case:
 
 
 def _noticed(name: str, *words: str, says: tuple[str, ...]) -> Case:
-    """MindSpore goes on with a flag that it does not know, and says so."""
+    """A flag that is ignored with a notice, as MindSpore does with unknown flags."""
     return Case(
         f"options: {name}", valid, ("notice", *says), 0, (*options(*words), "--target", "onnx")
     )

@@ -1,4 +1,4 @@
-"""Files that hold no model, and graphs that are broken or only look so."""
+"""Files that do not contain a model, and graphs that are broken or only look broken."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def _varint(number: int) -> bytes:
 
 
 def _nested(depth: int) -> bytes:
-    """A graph in an attribute of a node of a graph, and so on: what protobuf refuses beyond its
-    limit.
-    """
+    """A graph in an attribute of a node of a graph, and so on. protobuf refuses too many levels."""
     content = b""
     for _ in range(depth):
         for field in (6, 5, 1):  # g, attribute, node
@@ -73,7 +71,7 @@ _TEXT = str(parse(SIMPLE)).encode()
 
 
 def _attribute(operator: str, **fields: object) -> Callable[[ModelProto], object]:
-    """One more node, with an attribute that is not what it should be."""
+    """Adds a node with a wrong attribute."""
 
     def change(m: ModelProto) -> None:
         node = m.graph.node.add(op_type=operator, input=["x"], output=["u"])

@@ -1,4 +1,4 @@
-"""Names that no terminal, no log and no text can hold, in every place where a model has names."""
+"""Names that terminals, logs and text files cannot show, in every place where a model has names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ESCAPE = "\x1b[31mred\x1b[0m\x07\r\nE99999: no\x9b2J\u2028"
 
 
 def _renamed(change: Callable[[ModelProto, str], object], name: bytes) -> Callable[[Path], object]:
-    """The name that `change` puts somewhere is not UTF-8 in the file."""
+    """Puts a name that is not UTF-8 into the file, at the place where `change` puts a name."""
     stand_in = "Z" * len(name)
 
     def to_bytes(proto: ModelProto) -> bytes:
@@ -23,7 +23,7 @@ def _renamed(change: Callable[[ModelProto, str], object], name: bytes) -> Callab
     return model(to_bytes)
 
 
-# Where a name can be: what puts it there.
+# By place of a name: the function that puts a name there.
 def _node_name(m: ModelProto, name: str) -> None:
     m.graph.node[0].name = name
 

@@ -25,7 +25,7 @@ def _loading(name: str, code: str | bytes, *says: str, exit_code: int = 1) -> Ca
 
 
 def _running(name: str, body: str, *says: str, exit_code: int = 1) -> Case:
-    """The replacement has this body."""
+    """A pass whose replacement function has this body."""
     return Case(
         f"passes: {name}",
         _file(_HEAD + "def r(x):\n" + body + _OWN),
@@ -57,7 +57,7 @@ CASES = [
     _loading("it raises GeneratorExit", "raise GeneratorExit\n", "GeneratorExit"),
     _loading("it recurses", "def f(): f()\nf()\n", "RecursionError"),
     _loading("it wants all memory", "a = bytes(1 << 62)\n", "p.py:1"),
-    _loading("it does not end", "while True: pass\n", "not come to an end"),
+    _loading("it does not end", "while True: pass\n", "did not end within"),
     _loading(
         "it raises what cannot be shown",
         "class Own(Exception):\n  def __str__(self): raise ValueError\nraise Own\n",
@@ -85,7 +85,7 @@ CASES = [
     _running("the rewrite wants all memory", "  return op.Neg(bytes(1 << 62))", "p.py:"),
     _running("the rewrite gives text", "  return 'x'", "neither a value"),
     _running("the rewrite gives itself", "  return r", "p.py"),
-    _running("the rewrite does not end", "  while True: pass", "not come to an end"),
+    _running("the rewrite does not end", "  while True: pass", "did not end within"),
     _running("the rewrite is wrong", "  return op.Neg(x)", "does not compute", exit_code=3),
     _running(
         "the rewrite makes names with escapes", "  return op.Own(x, domain='\\x1b[2J')", exit_code=3

@@ -1,4 +1,6 @@
-"""Valid models that end or block onnxruntime, that take all memory, or that nothing can expand."""
+"""Valid models that crash or block onnxruntime, need too much memory, or have calls that cannot be
+inlined.
+"""
 
 from __future__ import annotations
 

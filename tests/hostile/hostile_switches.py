@@ -1,4 +1,4 @@
-"""Switch files that are none."""
+"""Files that are not valid switch files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Weights, types and sizes that there cannot be, and weights whose file is not as the model
-says.
-"""
+"""Impossible weights, types and sizes, and weights whose file does not match the model."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ def _cast(elem_type: int) -> Callable[[ModelProto], object]:
 
 
 def _weight_of(**fields: object) -> Callable[[ModelProto], object]:
-    """The weight is stored in another way."""
+    """Stores the weight in another way."""
 
     def change(m: ModelProto) -> None:
         m.graph.initializer[0].CopyFrom(
@@ -79,7 +77,7 @@ def _dim(size: int, *, of_output: bool = False) -> Callable[[ModelProto], object
 
 
 def _external(**entries: str) -> Callable[[Path], object]:
-    """A weight in the file w.bin, 4 bytes of it, or as `entries` say."""
+    """Moves the weight to the file w.bin: the first 4 bytes, or the part that `entries` describe."""
 
     def make(folder: Path) -> None:
         def change(m: ModelProto) -> None:

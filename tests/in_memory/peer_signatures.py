@@ -1,4 +1,4 @@
-"""How onnxsim 0.8.1 and onnxslim 0.1.98 are called."""
+"""The arguments of onnxsim 0.8.1 and onnxslim 0.1.98."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def onnxsim_simplify(
     check_gradients: Any = False,
     gradient_precision: Any = "fp32",
 ) -> None:
-    """The signature alone."""
+    """Only the signature of this function matters."""
 
 
-ONNXSLIM_SLIM = {  # what it takes by name
+ONNXSLIM_SLIM = {  # its keyword arguments
     "model_check", "input_shapes", "inputs", "outputs", "no_shape_infer", "skip_optimizations",
     "dtype",
     "skip_fusion_patterns", "size_threshold", "inspect", "dump_to_disk", "save_as_external_data",

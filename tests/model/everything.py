@@ -59,8 +59,8 @@ def _graph(graph: onnx.GraphProto) -> None:
     sparse.indices.CopyFrom(numpy_helper.from_array(np.array([1]), "sparse_indices"))
     annotation = graph.quantization_annotation.add(tensor_name="x")
     annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="scale")
-    # not in topological order, the standard domain in both spellings, optional inputs and outputs
-    # left out
+    # The nodes are not in topological order. The standard domain has both spellings. Optional inputs
+    # and outputs are omitted.
     _node(
         graph.node.add(op_type="Add", input=["middle", "default"], output=["y"], domain="ai.onnx")
     )
@@ -129,8 +129,8 @@ def _typed(name: str, kind: str) -> onnx.ValueInfoProto:
 
 
 def _tensors() -> Iterator[TensorProto]:
-    """An unused initializer of every element type, raw, and in the typed fields where there is
-    one.
+    """An unused initializer of every element type: with raw data, and in a typed field if the type
+    has one.
     """
     for name, number in TensorProto.DataType.items():
         if number == TensorProto.UNDEFINED:
@@ -205,7 +205,7 @@ def messages(message: Message) -> Iterator[Message]:
 
 
 def unset_fields(model: onnx.ModelProto) -> set[str]:
-    """Fields of the main messages that no message in the model has."""
+    """Fields of the main messages that no message in the model sets."""
     present = {(type(m).__name__, f.name) for m in messages(model) for f, _ in m.ListFields()}
     return {
         f"{kind.__name__}.{f.name}"

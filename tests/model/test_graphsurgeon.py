@@ -185,7 +185,10 @@ def test_what_is_missing_says_what_to_use(kind: str, call: str) -> None:
     assert not hasattr(thing, name)
     with pytest.raises(AttributeError) as caught:
         getattr(thing, name)()
-    assert f".{call} of onnx-graphsurgeon is not here: {MISSING[kind][call]}" in f"{caught.value}"
+    assert (
+        f".{call} of onnx-graphsurgeon is not available here: {MISSING[kind][call]}"
+        in f"{caught.value}"
+    )
 
 
 def _set(what: str, value: object) -> Callable[[Any], None]:

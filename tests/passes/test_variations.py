@@ -92,9 +92,9 @@ def assert_a_constant_may_be_overridden(pass_: Pass, case: Fires) -> None:
         variant.graph.input.append(
             helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
         )
-        result, _ = right_result(pass_, variant, case)
+        result, counts = right_result(pass_, variant, case)
         array = numpy_helper.to_array(tensor)
-        if array.dtype.kind == "f":
+        if array.dtype.kind == "f" and effected(counts):
             other = np.asarray(1 - array / 2, array.dtype)
             feeds = make_feeds(variant, {"": 2, **case.sizes}, 0)
             compare(
@@ -176,6 +176,9 @@ def right_result(
 ) -> tuple[ModelProto, list[PatternCount]]:
     result, counts = optimize(model, [pass_], case.target)
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
+    if not effected(counts):
+        assert result == model
+        return result, counts
     onnx.checker.check_model(result, full_check=True)
     assert interface(result) == interface(model)
     assert_same_numbers(

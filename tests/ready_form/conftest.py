@@ -6,8 +6,8 @@ from harness import parse
 
 import fusionc
 
-# A convolution that gets a layout of its own, weights that a kernel packs, and some that end amid a
-# line.
+# A convolution that onnxruntime computes in a layout of its own, weights that a kernel packs, and
+# weights that end inside a cache line.
 MODEL = """g (float[N,3,8,8] x, int64[M] at) => (float[N,40] y, int8[M] z) <
     float[16,3,3,3] k, float[16] b, float[1024,40] w, float[40] c, int8[1027] odd>
 {
@@ -22,8 +22,8 @@ MODEL = """g (float[N,3,8,8] x, int64[M] at) => (float[N,40] y, int8[M] z) <
 
 @pytest.fixture(scope="session")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with in.onnx and what its conversion with a ready form has written: out.onnx and all
-    beside it.
+    """A folder with in.onnx and the files of its conversion with a ready form: out.onnx and the files
+    next to it.
     """
     folder = tmp_path_factory.mktemp("ready")
     onnx.save(parse(MODEL), folder / "in.onnx")

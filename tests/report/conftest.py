@@ -1,4 +1,4 @@
-"""Reports are written under names that the environment may set: every test starts without them."""
+"""Run each test without the environment variables of the log and the reports, in an empty folder."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_nodes_of_subgraphs_are_there() -> None:
 def test_what_is_not_there(model: Model) -> None:
     kept = KeptTypes(frozenset({"first", "third"}), frozenset({"Conv"}))
     (notice,) = kept.find(model.proto)
-    assert notice == "--keep_dtype names what the model does not have: third, OpType::Conv"
+    assert notice == "--keep_dtype: the model does not have third, OpType::Conv"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

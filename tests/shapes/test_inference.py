@@ -363,6 +363,21 @@ def test_what_a_function_makes() -> None:
     assert shape is not None and len(shape) == 2 and shape[0] == 3
 
 
+@pytest.mark.parametrize(("operator", "counts"), [("Add", False), ("other.J", True)])
+def test_a_declared_size_counts_if_a_function_calls_an_unknown_operator(
+    operator: str, counts: bool
+) -> None:
+    model = parse("agraph (float[2,k] x) => (float[2,6] y) { y = own.F (x) }")
+    model.functions.append(
+        onnx.parser.parse_function(
+            f"""<opset_import: ["" : 18, "other" : 1], domain: "own"> F (x) => (y) {{
+            y = {operator} (x, x) }}"""
+        )
+    )
+    known = value(typed_model(model, "").main, "y").shape
+    assert known is not None and known[0] == 2 and (known[1] == 6) == counts
+
+
 def test_what_onnx_does_not_know_of_a_call_is_not_what_it_does_not_know_of_another() -> None:
     """onnx calls the first dimension that it invents unk__0 in each of them."""
     model = parse("""agraph (float[N,4] x, float[M,3] w) => (float[a] y, float[b] z) {

@@ -1,4 +1,4 @@
-"""A small registry: what the rules about switches need, whatever passes the real one has."""
+"""A small registry for tests of switches, independent of the passes in the real registry."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_what_there_is_no_room_for_is_left_out_and_said(tmp_path: Path) -> None:
     found = verify(path, path, elements=7 * one)
     assert (found.status, found.runs, found.is_in_part) == ("equal", 2, True)
     assert found.summary.startswith(
-        "verified in part: equal in 2 runs; left out for want of budget: seed 2, zeros"
+        "verified in part: equal in 2 runs; left out to save budget: seed 2, zeros"
     )
     assert "--verify_budget" in found.summary
     assert found == verify(path, path, elements=7 * one), "the same each time"
@@ -254,7 +254,7 @@ def test_a_run_that_takes_more_than_its_shapes_say_is_left_out(tmp_path: Path) -
     found = verify(path, path)
     assert (
         found.is_in_part
-        and "left out for want of budget: inputs on which a run takes more than" in found.summary
+        and "left out to save budget: inputs on which a run takes more than" in found.summary
     )
     held = found.summary.partition("more than ")[2]
     assert held.startswith("1,024 MiB"), found

@@ -221,8 +221,8 @@ OTHERS = {
     "type": (MATRIX.astype(np.float64), "has the type float64, the reference has float32"),
     "shape": (MATRIX.T.copy(), "has the shape [3, 2], the reference has [2, 3]"),
     "a value less": (None, "has no value"),
-    "a sequence": ([MATRIX], "is a sequence or a map where the reference gives a tensor"),
-    "a map": ({"a": 1.0}, "is a sequence or a map where the reference gives a tensor"),
+    "a sequence": ([MATRIX], "is a sequence or a map, and the reference gives a tensor"),
+    "a map": ({"a": 1.0}, "is a sequence or a map, and the reference gives a tensor"),
     "NaN": (
         np.where(MATRIX == 4, np.nan, MATRIX).astype(np.float32),
         "NaN at other places than in the reference (1 of 6), first at [1, 1]: nan for 4",
@@ -254,14 +254,14 @@ def test_values_that_are_no_tensors() -> None:
         1.0,
         False,
     )
-    assert compare([ones], ones) == Mismatch("is not a sequence, the reference gives one")
+    assert compare([ones], ones) == Mismatch("is not a sequence, and the reference gives one")
     assert compare([ones], [ones, ones]) == Mismatch("has 2 elements, the reference has 1")
-    assert compare({"a": ones}, [ones]) == Mismatch("is not a map, the reference gives one")
+    assert compare({"a": ones}, [ones]) == Mismatch("is not a map, and the reference gives one")
     assert compare({"a": ones}, {"b": ones}) == Mismatch("has the keys b, the reference has a")
     assert compare({1: 1.0, 2: 0.0}, {1: 1.0, 2: 0.9e-4}) is None  # maps hold float32
     assert compare({1: 1.0, 2: 0.0}, {1: 1.0, 2: 1.1e-4}) is not None
     assert compare({1: "a"}, {1: "b"}) is not None and compare({}, {}) is None
-    assert compare(None, ones) == Mismatch("the reference has no value, the candidate has")
+    assert compare(None, ones) == Mismatch("the reference has no value, and the candidate has one")
     long = compare(dict.fromkeys(range(100), 1.0), dict.fromkeys(range(1, 101), 1.0))
     assert (
         long is not None

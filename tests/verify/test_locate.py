@@ -57,7 +57,7 @@ def test_a_constant_that_makes_the_difference() -> None:
     found = located(text % "1, 2", text % "1, 3")
     assert (
         found.name == "m"
-        and found.reason.endswith("; of another constant c")
+        and found.reason.endswith("; computed from another constant c")
         and not found.is_inner
     )
 
@@ -122,7 +122,7 @@ def test_where_a_node_comes_from_is_told(ir_version: int) -> None:
     found = located(model, wrong)
     assert found.name == "n" and found.reference == "BatchNormalization the BatchNormalization"
     assert re.match(
-        "Conv .*, made by ConvBatchnormFusionPass of the BatchNormalization, the Conv$",
+        "Conv .*, made by ConvBatchnormFusionPass from the BatchNormalization, the Conv$",
         found.candidate,
     )
 
@@ -244,7 +244,7 @@ def test_another_large_weight_makes_the_difference() -> None:
     values[3, 5] += 1
     changed.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "v"))
     found = located(weighted(200), changed)
-    assert found.name == "a" and found.reason.endswith("; of another constant v")
+    assert found.name == "a" and found.reason.endswith("; computed from another constant v")
 
 
 def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> 
     same = located(CHAIN.format("Sin "), CHAIN.format("Sin "))
     assert same.compared == 5 and same.skipped == ("d",) and max(asked) == 4
     assert str(same) == (
-        "all 5 values that both models have are equal on finite inputs (1 left out for want "
+        "all 5 values that both models have are equal on finite inputs (1 left out for lack "
         "of memory)"
     )
     assert located(CHAIN.format("Sin "), CHAIN.format("Cos ")).name == "c"

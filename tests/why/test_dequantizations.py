@@ -61,7 +61,8 @@ def test_weights_alone_are_dequantized_at_load(tmp_path: Path) -> None:
 def test_an_operator_without_a_form_in_integers(tmp_path: Path) -> None:
     answers = stays(parse(ERF), tmp_path)
     assert (
-        answers["data"].reason == "Erf ‹Erf:e›: onnxruntime computes no such operator in integers"
+        answers["data"].reason
+        == "Erf ‹Erf:e›: onnxruntime does not compute this operator in integers"
     )
 
 

@@ -15,10 +15,13 @@ from fusionc.rewrite.pipeline import anchors_of
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
 from fusionc.why.nearest import reasons_of
+from fusionc.why.pass_answer import answer_of
 from fusionc.why.pass_places import places_of
 from fusionc.why.trace import trace
+from fusionc.why.watched_conversion import Converted
 
 _EACH = 2  # cases of a table: the first ones
+_NO_REASON = "reports no candidate"
 
 
 def _cases(pass_: Pass, each: int | None = _EACH) -> list[Fires | Stays]:
@@ -60,6 +63,20 @@ def test_a_refused_rewrite_is_never_promised(pass_: Pass, monkeypatch: pytest.Mo
             model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
             promised = [place for place in places_of(model, pass_) if not place.reason]
             assert not promised, f"{case.name}: {promised}"
+
+
+@pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
+def test_what_stays_has_a_reason(pass_: Pass) -> None:
+    """A place with the first condition that does not hold, or a note that the model has none of
+    the operators at which the patterns begin.
+    """
+    for case in _cases(pass_, each=None):
+        if isinstance(case, Stays):
+            model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
+            answer = answer_of(pass_, Converted(model, model, (), {}), "on", None)
+            assert answer.reasons or answer.notes, case.name
+            assert _NO_REASON not in "".join(answer.notes), case.name
+            assert all(": " in reason.text for reason in answer.reasons), case.name
 
 
 def test_every_condition_says_what_it_asks_for() -> None:

@@ -210,13 +210,25 @@ def test_passes_that_cannot_be_asked_for_near_misses_say_why() -> None:
     never = ask(GELU, "MatMulAllReduce").notes[0]
     assert never.startswith("it never matches: ONNX has no collective operators")
     assert "--enable_graph_kernel" in ask(GELU, "AutomaticUbFusion").notes[0]
-    search = "a search of its own for Concat (the converted model has none), which says nothing of near misses"
-    assert ask(GELU, "ZConcatv2dFusionPass").notes[0] == f"ConcatConcat: {search}"
-    assert (
-        ask(GELU, "PrunePass")
-        .notes[0]
-        .startswith("DeadNode, UnusedConstant, UnusedFunction: a search of its own")
+    none = "its patterns begin at Concat: the converted model has none of these"
+    assert ask(GELU, "ZConcatv2dFusionPass").notes == (none,)
+    no_call = "FunctionCall: the search reports no candidate"
+    assert ask(GELU, "FunctionInlinePass").notes == (no_call,)
+
+
+def test_a_search_of_its_own_says_why_it_rejects_its_candidates() -> None:
+    answer = ask(GELU, "PrunePass")
+    assert [reason.text for reason in answer.reasons] == ["Gelu ‹y_Gelu›: its result is used"]
+    assert not answer.notes
+    constants = "<float one = {1}, float two = {2}>"
+    graph = (
+        f"agraph (float[4] x) => (float[4] y) {constants} {{ a = Add (x, one) y = Mul (a, two) }}"
     )
+    (reason,) = ask(graph, "RemoveSameConstPass").reasons
+    assert reason.text == (
+        "constant ‹one›: no other constant of its type and shape has its elements"
+    )
+    assert reason.more == ("constant ‹two›",)
 
 
 def test_a_function_hides_types_and_shapes() -> None:

@@ -40,17 +40,20 @@ def _elements(image: ImageEstimate) -> int:
 
 
 def sum_seconds(
-    of: StepEstimate, *, is_first: bool, has_floats: bool = False
+    of: StepEstimate,
+    products_of_image: float,
+    *,
+    is_first: bool,
+    has_floats: bool = False,
 ) -> tuple[float, float]:
-    """Seconds for a convolution or a product over all channels, with the addition that follows. A
-    product whose result is float32 takes onnxruntime as long as it takes here; of images it also
-    moves the channels to the last axis and back.
+    """Seconds for a convolution or a product over all channels, with the addition that follows.
+    `products_of_image` are the multiplications for one image, or for all rows. A product whose
+    result is float32 takes onnxruntime as long as it takes here; of images it also moves the
+    channels to the last axis and back.
     """
-    rows, columns = of.window.kernel
     made = _elements(of.out)
-    channels_in = of.image.channels
-    weights = rows * columns * channels_in * of.out.channels
-    products = made * rows * columns * channels_in
+    weights = products_of_image / of.out.pixels
+    products = weights * made / of.out.channels
     here = max(products / (_FIRST if is_first else _PRODUCTS), weights / _STREAMED)
     there = products / (_FIRST_THERE if is_first else _PRODUCTS_THERE) + made * _FINISHED_THERE
     if has_floats and of.window.kernel == (1, 1):

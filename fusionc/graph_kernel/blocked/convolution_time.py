@@ -6,16 +6,10 @@ the fastest.
 
 from __future__ import annotations
 
-PRODUCTS = 56e9  # multiplications in a second
+PRODUCTS_OF_LANE = 3.5e9  # multiplications in a second, for each float of a vector
+PRODUCTS = 16 * PRODUCTS_OF_LANE
 _BEGIN = 2e-6  # seconds that even the smallest copy takes
 COPIED = 25e9  # bytes read and written in a second while images enter or leave the layout
-
-
-def direct_seconds(pixels: int, taps: int, channels_in: int, channels_out: int) -> float:
-    """Seconds to compute this number of pixels. Each output channel is a sum over the kernel's
-    `taps` and the `channels_in` of a group.
-    """
-    return pixels * taps * channels_in * channels_out / PRODUCTS
 
 
 def image_copy_seconds(pixels: int, channels: int) -> float:

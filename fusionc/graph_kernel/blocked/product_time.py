@@ -29,7 +29,7 @@ _FEW = 32  # up to this many rows count as few; for few rows onnxruntime …
 _FEW_SHARE = 0.93  # … would reach this share of _PRODUCTS with full tiles …
 _EMPTY_ROWS = 6  # … but leaves about this many rows of a tile empty
 # bytes of a large matrix that are read in a second, here and in onnxruntime
-_STREAMED = 17e9
+STREAMED = 17e9
 _STREAMED_THERE = 11.5e9
 _ALONE = 1  # for this many rows onnxruntime reads the matrix as fast as we do
 _CACHED = 40e9  # bytes of a small matrix in a second
@@ -56,7 +56,7 @@ def product_seconds(rows: int, channels_in: int, channels_out: int) -> tuple[flo
     """Seconds here and in onnxruntime for rows times [channels_in, channels_out], with a bias."""
     products = rows * channels_in * channels_out
     weights = 4 * channels_in * channels_out
-    read = _STREAMED if weights > _SMALL else _CACHED
+    read = STREAMED if weights > _SMALL else _CACHED
     read_there = _STREAMED_THERE if weights > _SMALL and rows > _ALONE else read
     share = _PAGES_APART if channels_in % _PAGE == 0 else 1.0
     if rows <= _FEW:

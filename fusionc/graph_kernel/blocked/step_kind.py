@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 BLOCK = 16  # float32 channels that lie together in the widest layout
 _FLOAT_BYTES = 4
@@ -82,6 +83,24 @@ class ImageEstimate:
 
 
 @dataclass(frozen=True)
+class StepSizes:
+    """What the number of products of a step depends on: numbers, or expressions in C."""
+
+    made: Any  # numbers of the result
+    taps: Any  # rows times columns of the kernel
+    phases: Any  # rows times columns of the stride
+    channels_in: Any
+    channels_out: Any
+    group: Any
+    keys: Any  # rows of `second`, for each batch
+
+
+def products_of_sums(sizes: StepSizes) -> Any:
+    """The products of sums over the kernel and over the channels of a group."""
+    return sizes.made * sizes.taps * sizes.channels_in / sizes.group
+
+
+@dataclass(frozen=True)
 class StepEstimate:
     """What the time of a step depends on."""
 
@@ -91,6 +110,19 @@ class StepEstimate:
     third: ImageEstimate | None
     window: KernelWindow
     activated: Activated
+
+    @property
+    def sizes(self) -> StepSizes:
+        """The estimated sizes of the step. Those of an image count for one image."""
+        return StepSizes(
+            self.out.pixels * self.out.channels,
+            math.prod(self.window.kernel),
+            math.prod(self.window.stride),
+            self.image.channels,
+            self.out.channels,
+            self.window.group,
+            0 if self.second is None else self.second.pixels / self.second.batches,
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +141,8 @@ class StepFunctions:
     size: str = ""  # the size of the result, from that of the image
     fault: str = ""  # what is wrong with the sizes of the operands
     divide: str = ""  # cuts a step into units
-    nanoseconds: str = ""  # estimates how long a step takes on one thread
+    # estimates how long a step takes on one thread; the default divides the products by the speed
+    nanoseconds: str = ""
     most_tasks: str = ""  # the largest number of tasks for the units
     derive: str = ""  # derives weights when a run first needs them
 
@@ -148,6 +181,13 @@ class StepKind:
     def halo(self, window: KernelWindow) -> int:
         """How many rows and columns of zeros a step reads around its image."""
         return max(window.pads) if self.is_convolution else 0
+
+    @staticmethod
+    def products(sizes: StepSizes) -> Any:
+        """How many multiplications a step takes; the C function is generated from this one. 0 if
+        other things take the time.
+        """
+        return 0
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         """Estimated seconds of a step on one thread, here and in onnxruntime; 0 and 0 if they are

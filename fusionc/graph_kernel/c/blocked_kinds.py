@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
-from fusionc.graph_kernel.blocked.step_kind import Activation, StepKind
+from fusionc.graph_kernel.blocked.step_kind import Activation, StepKind, StepSizes
 from fusionc.graph_kernel.c.headers import header
 
 _C_TYPES = {"bool": "int {}", "int": "int {}", "float": "float {}", "tuple[int, int]": "int {}[2]"}
@@ -43,11 +44,15 @@ def program_types() -> str:
             f"enum {{ {kinds}, GB_KINDS }};",
             f"enum {{ {activations} }};",
             f"#define GB_FIELDS {'; '.join(_members().values())};",
-            *(f"#define {name} {text}" for k in step_kinds() for name, text in k.macros().items()),
+            *(f"#define {name} {text}" for name, text in _macros().items()),
             "#endif",
             header("blocked_program.h"),
         ]
     )
+
+
+def _macros() -> dict[str, str]:
+    return {name: text for kind in step_kinds() for name, text in kind.macros().items()}
 
 
 @cache
@@ -97,11 +102,59 @@ def kind_table() -> str:
         for kind in step_kinds()
     )
     table = f"static const gb_kind gb_kinds[GB_KINDS] = {{\n{rows}}};\n"
-    return "".join([*map(kind_header, kind_files()), table])
+    return "".join([*map(kind_header, kind_files()), _counting_text(), table])
+
+
+@dataclass(frozen=True)
+class _Expression:
+    """An expression in C. Its operators make larger ones, from left to right."""
+
+    text: str
+
+    def __mul__(self, other: _Expression) -> _Expression:
+        return _Expression(f"{self.text} * {other.text}")
+
+    def __truediv__(self, other: _Expression) -> _Expression:
+        return _Expression(f"{self.text} / {other.text}")
+
+    def __radd__(self, number: int) -> _Expression:
+        return _Expression(f"({number} + {self.text})")
+
+
+_SIZES = StepSizes(
+    *map(
+        _Expression,
+        (
+            "gb_made(c)",
+            "gb_taps(c->step)",
+            "(c->step->stride[0] * c->step->stride[1])",
+            "(double)c->in.channels",
+            "(double)c->out.channels",
+            "c->step->group",
+            "(double)c->keys",
+        ),
+    )
+)
+
+
+def _counting() -> dict[Callable[[StepSizes], Any], str]:
+    """The C functions that count products, by the functions that they are generated from."""
+    functions = {kind.products for kind in step_kinds()} - {StepKind.products}
+    return {one: f"gb_{one.__qualname__.replace('.', '_')}" for one in functions}
+
+
+def _counting_text() -> str:
+    texts = (
+        f"static double {name}(const gb_call *c) {{\n  return {count(_SIZES).text};\n}}\n"
+        for count, name in _counting().items()
+    )
+    return "".join(sorted(texts))
 
 
 def _entries(kind: type[StepKind]) -> Iterator[str]:
     yield from (f".{trait} = 1" for trait in _TRAITS if getattr(kind, trait))
+    if name := _counting().get(kind.products):
+        yield f".products = {name}"
     for which in _FUNCTIONS:
         if name := _function(kind, which):
             yield f".{which} = gb_{name}"

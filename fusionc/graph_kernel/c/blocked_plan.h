@@ -8,8 +8,9 @@ static void gb_divide(const gb_width *width, gb_call *c) {
 
 static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
   const gb_kind *kind = &gb_kinds[c->step->op];
-  return kind->nanoseconds ? kind->nanoseconds(width, c)
-                           : (double)c->out.image * (double)c->out.batch / 4.0;
+  if (kind->nanoseconds) return kind->nanoseconds(width, c);
+  return kind->products ? kind->products(c) / gb_speed(width)
+                        : (double)c->out.image * (double)c->out.batch / 4.0;
 }
 
 static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {

@@ -52,6 +52,8 @@ typedef struct {
                        const int64_t *const *input_sizes);
   /* cuts a step into units */
   void (*divide)(const gb_width *, gb_call *);
+  /* how many multiplications a step takes */
+  double (*products)(const gb_call *);
   /* estimates how long a step takes on one thread */
   double (*nanoseconds)(const gb_width *, const gb_call *);
   /* the number of tasks for the units, at most `most` */

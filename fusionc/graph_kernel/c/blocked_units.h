@@ -77,14 +77,19 @@ static void gb_divide_into(const gb_width *width, gb_call *c, ptrdiff_t blocks,
   c->units = c->out.batch * blocks * c->rows;
 }
 
-/* The number of elements that a step makes, of elements of its kernel, of products in a nanosecond.
+/* The number of elements that a step makes, of elements of its kernel, of its weights, of its
+ * products, and of products in a nanosecond.
  */
 static double gb_made(const gb_call *c) {
   return (double)c->out.batch * (double)c->out.height * (double)c->out.width *
          (double)c->out.channels;
 }
 static double gb_taps(const gb_step *s) { return (double)s->kernel[0] * s->kernel[1]; }
-static double gb_speed(const gb_width *width) { return 4.0 * width->vector; }
+static double gb_weights(const gb_call *c) {
+  return gb_taps(c->step) * (double)c->in.channels / c->step->group * (double)c->out.channels;
+}
+static double gb_products(const gb_call *c) { return gb_kinds[c->step->op].products(c); }
+static double gb_speed(const gb_width *width) { return GB_PRODUCTS * width->vector; }
 
 enum {
   GB_TASK_NS = 4000, /* about the least time of a task: much more than it takes to begin one */

@@ -73,7 +73,7 @@ def _move_rows(m: Match, numbers: set[float] | None, new: Tape) -> Edge:
     shape = original.shape
     is_guarded = m.guard is not None
     if is_guarded and not new.graph.model.is_for_onnxruntime:
-        refuse("not every runtime makes zeros of a hidden row")
+        refuse("not every runtime returns zeros for a hidden row")
     if is_guarded and numbers is not None and LOWEST not in numbers:
         return original
     if shape is not None and len(shape) > 2 and shape[-3] != 1:
@@ -90,11 +90,11 @@ class FlashAttentionFusionV1(Pass):
     before   Softmax(q·kᵀ·scale + mask)·v in all forms that FlashAttentionFusionV2 finds
     after    Attention(q, k, v, mask)
     refuses  the same as FlashAttentionFusionV2; a mask that is not known to broadcast to the
-             scores; one mask for each head that hides keys by unknown numbers, because with a
-             search for the largest number of each row, Attention takes 1.07 to 1.3 of the time;
-             with the guard Where(IsNaN(…), 0, …), a mask that may contain NaN or +∞ because of its
-             constants; with the guard and target onnx, a mask that hides keys by unknown numbers,
-             because not every runtime makes zeros
+             scores; one mask for each head that hides keys by unknown numbers, because it needs a
+             search for the largest number of each row, and Attention then takes 1.07 to 1.3 of the
+             time; with the guard Where(IsNaN(…), 0, …), a mask that may contain NaN or +∞ because
+             of its constants; with the guard and target onnx, a mask that hides keys by unknown
+             numbers, because not every runtime returns zeros for a hidden row
     never    the same result in the cases that FlashAttentionFusionV2 lists
     algebra  the definition of Attention. If a row of the mask contains only the lowest number
              or −∞, onnxruntime's Attention takes all keys as hidden and returns zeros. Softmax

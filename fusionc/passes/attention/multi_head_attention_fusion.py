@@ -89,7 +89,7 @@ def _whole_keys(
     """The query with merged heads, and key and value unchanged as [batch, heads, length, size]:
     they may be joined to a past, or repeated.
 
-    With `moves_query`, a Transpose of the query is worth its time.
+    With `moves_query`, a new Transpose of the query is allowed.
     """
     part = merged_heads(query, heads, new)
     is_single = query.shape is not None and query.shape[2] == 1

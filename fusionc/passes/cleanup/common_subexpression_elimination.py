@@ -4,15 +4,15 @@ from typing import Any
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import COMMUTATIVE, is_pure
 from fusionc.operators.facts import Trait, names_with
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape
 
 # operators that take no more time than a copy of their result
 _CHEAP = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Identity"}
 _ORDERED = {"Max", "Min"}  # the order of their operands matters for −0 and +0
 
 
-def _key(node: Node) -> tuple[Any, ...]:
-    """A key that is equal for nodes that compute the same: equal operators, attributes and inputs.
+def _operation(node: Node) -> tuple[Any, ...]:
+    """A key that is equal for nodes with equal operators and attributes.
 
     Nodes with different numbers of outputs have different keys. The number determines how a Split
     without sizes cuts its input, and whether an old BatchNormalization is in training mode.
@@ -20,25 +20,45 @@ def _key(node: Node) -> tuple[Any, ...]:
     attributes = sorted(
         (a.name, a.SerializeToString(deterministic=True)) for a in node.proto.attribute
     )
+    outputs = tuple(value is not None for value in node.outputs)
+    return (node.domain, node.op, node.proto.overload, tuple(attributes), outputs)
+
+
+def _operands(node: Node) -> tuple[int, ...]:
+    """A key that is equal for nodes of one operator with equal inputs."""
     inputs = [id(value) if value is not None else 0 for value in node.inputs]
     while inputs and not inputs[-1]:
         inputs.pop()
     if node.domain == "" and node.op in COMMUTATIVE - _ORDERED and len(inputs) == 2:
         inputs.sort()
-    outputs = tuple(value is not None for value in node.outputs)
-    return (node.domain, node.op, node.proto.overload, tuple(attributes), tuple(inputs), outputs)
+    return tuple(inputs)
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    first: dict[tuple[Any, ...], Node] = {}
+def _reason_to_stay(node: Node) -> str:
+    """Why a node is not compared with others; empty if it is."""
+    if node.is_op("Constant"):
+        return "RemoveSameConstPass merges constants, once they are initializers"
+    if node.bodies:
+        return "it has a subgraph"
+    return "" if is_pure(node) else "it is random, stateful or custom"
+
+
+def _find(graph: Graph) -> Iterator[Match | Miss]:
+    first: dict[tuple[Any, ...], dict[tuple[int, ...], Node]] = {}
     # Producers come first: after they are merged, the inputs of later nodes are equal.
     for node in graph.ordered():
-        if node.bodies or node.is_op("Constant") or not is_pure(node):
+        if reason := _reason_to_stay(node):
+            yield Miss(node, reason)
             continue
-        kept = first.setdefault(_key(node), node)
+        alike = first.setdefault(_operation(node), {})
+        kept = alike.setdefault(_operands(node), node)
         if kept is not node:
             outputs, equal = ([o for o in n.outputs if o is not None] for n in (node, kept))
             yield Match(graph, (node,), outputs, {"equal": equal})
+        elif len(alike) > 1:
+            yield Miss(node, "no node before it has the same operator and the same inputs")
+        else:
+            yield Miss(node, "no node before it has the same operator, attributes and outputs")
 
 
 class CommonSubexpressionEliminationPass(Pass):
@@ -47,7 +67,7 @@ class CommonSubexpressionEliminationPass(Pass):
     before   f(x) twice, with equal operators, attributes and inputs (the inputs of commutative
              operators in either order)
     after    f(x) once, used twice; if both are graph outputs, one becomes an Identity of the other
-    refuses  several graph outputs that would be the same value; if both are graph outputs, an
+    refuses  more than one pair of equal results that are both graph outputs; with one such pair, an
              operator that takes no more time than the Identity
     never    random or stateful operators, custom operators, operators with subgraphs; constants,
              which RemoveSameConstPass merges

@@ -13,8 +13,8 @@ from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.operators.deciding_operators import is_real
 from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.narrow_types import NARROW
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
-from fusionc.runtime.evaluate import can_evaluate, evaluate, needed_inputs
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, find_each, refuse
+from fusionc.runtime.evaluate import evaluate, needed_inputs, obstacle_to_evaluation
 from fusionc.shapes.expressions import is_static
 
 _MAX_BYTES = 512 << 20  # bytes of an intermediate or final result
@@ -32,17 +32,20 @@ _MAX_UNPACKED_BYTES = 256  # by which a Cast of narrow numbers may enlarge the m
 _TOO_LARGE = "the model would grow by more than 1 MiB"
 
 
-def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
+def _foldable(graph: Graph, rejected: dict[Node, str], others: dict[Node, str]) -> dict[Node, int]:
     """The nodes that depend only on constants, producers first, with the multiplications of each.
 
-    Nodes that would take too much memory or time are added to `rejected`.
+    Nodes that would take too much memory or time are added to `rejected`, and nodes that are not
+    computed from constants alone to `others`.
     """
     foldable: dict[Node, int] = {}
     spent = _work_done.get(graph.model, 0)
     for node in graph.ordered():
-        if node in rejected or not node.outputs or not can_evaluate(node):
+        if node in rejected or not node.outputs:
             continue
-        if all(
+        if obstacle := obstacle_to_evaluation(node):
+            others[node] = obstacle
+        elif all(
             value is None or value.is_constant or value.producer in foldable
             for value in needed_inputs(node)
         ):
@@ -52,6 +55,8 @@ def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
                 spent += work
             else:
                 rejected[node] = reason
+        else:
+            others[node] = "not all of its inputs are constants"
     return foldable
 
 
@@ -120,7 +125,7 @@ def _affordable(
     return chosen, spent
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     """The last nodes of the constant part of the graph. If a node cannot be folded, its producers
     are tried instead.
     """
@@ -129,37 +134,52 @@ def _find(graph: Graph) -> Iterator[Match]:
         if _failed_nodes
         else {}
     )
+    others: dict[Node, str] = {}
     while True:
-        foldable = _foldable(graph, rejected)
+        foldable = _foldable(graph, rejected, others)
         frontier = _frontier(foldable, rejected, BUDGET - graph.model.folding_growth)
         new_rejected: dict[Node, str] = {}
         _work_done[graph.model] = _work_done.get(graph.model, 0) + sum(foldable.values())
         for batch in _batches(frontier):
-            results = evaluate(batch, list(foldable))
-            chosen, growth = _affordable(results.arrays, BUDGET - graph.model.folding_growth)
-            graph.model.folding_growth += growth
-            new_rejected.update({node: _TOO_LARGE for node in results.arrays if node not in chosen})
-            new_rejected.update(results.reasons)
-            _failed_nodes.update({node: results.reasons[node] for node in results.costly})
-            for node in chosen:
-                arrays = results.arrays[node]
-                captures = {"arrays": list(arrays.values()), "reason": ""}
-                yield Match(graph, (node,), list(arrays), captures)
+            yield from _folded(graph, batch, foldable, new_rejected)
         if not new_rejected:
             break
         rejected.update(new_rejected)
     for node, reason in rejected.items():
         yield Match(graph, (node,), node.outputs, {"reason": reason})
+    for node, reason in others.items():
+        if node.is_in_graph and not node.is_op("Constant"):
+            yield Miss(node, reason)
 
 
-def _constant_nodes(graph: Graph) -> Iterator[Match]:
-    # Functions have no initializers. Before IR version 4, initializers are also graph inputs.
-    if graph.in_function or graph.model.ir_version < 4:
-        return
-    for node in graph.of_operator("Constant"):
-        (value,) = node.outputs
-        if value is not None and value.is_constant:
-            yield Match(graph, (node,), (value,), {"arrays": [value.constant()], "reason": ""})
+def _folded(
+    graph: Graph, batch: list[Node], foldable: dict[Node, int], rejected: dict[Node, str]
+) -> Iterator[Match]:
+    """Compute the nodes of a batch. Nodes that fail or whose results are too large are added to
+    `rejected`.
+    """
+    results = evaluate(batch, list(foldable))
+    chosen, growth = _affordable(results.arrays, BUDGET - graph.model.folding_growth)
+    graph.model.folding_growth += growth
+    rejected.update({node: _TOO_LARGE for node in results.arrays if node not in chosen})
+    rejected.update(results.reasons)
+    _failed_nodes.update({node: results.reasons[node] for node in results.costly})
+    for node in chosen:
+        arrays = results.arrays[node]
+        captures = {"arrays": list(arrays.values()), "reason": ""}
+        yield Match(graph, (node,), list(arrays), captures)
+
+
+def _constant_node(node: Node) -> Match:
+    if node.graph.in_function:
+        refuse("functions have no initializers")
+    if node.graph.model.ir_version < 4:
+        refuse("before IR version 4, initializers are also inputs of the graph")
+    (value,) = node.outputs
+    if value is None or not value.is_constant:
+        refuse("it is not a dense tensor")
+    captures = {"arrays": [value.constant()], "reason": ""}
+    return Match(node.graph, (node,), (value,), captures)
 
 
 def _rejection_and_work(node: Node, spent: int) -> tuple[str | None, int]:
@@ -356,7 +376,9 @@ class ConstantFoldingPass(Pass):
 
     patterns = (
         Pattern("ConstantFolding", find=_find),
-        Pattern("ConstantNode", find=_constant_nodes, operators=("Constant",)),
+        Pattern(
+            "ConstantNode", find=find_each(_constant_node, "Constant"), operators=("Constant",)
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -1,26 +1,39 @@
 from collections.abc import Iterator
 
-from fusionc.model.graph import Graph, Model
+from fusionc.model.graph import Graph, Model, Node
 from fusionc.protos import training_nodes
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape
 from fusionc.rewrite.splice import is_dead
 
 _Key = tuple[str, str, str]  # domain, name and overload of a function
 
 
-def _dead_nodes(graph: Graph) -> Iterator[Match]:
+def _dead_nodes(graph: Graph) -> Iterator[Match | Miss]:
     for node in reversed(graph.ordered()):
         if is_dead(node):
             yield Match(graph, (node,))
+        elif node.is_in_graph:
+            yield Miss(node, _reason_to_live(node))
 
 
-def _unused_constants(graph: Graph) -> Iterator[Match]:
-    # Before IR version 4, an initializer is also a graph input, and inputs stay.
-    if graph.model.ir_version < 4:
-        return
+def _reason_to_live(node: Node) -> str:
+    """Why a node is not dead."""
+    if not node.graph.proto.output:
+        return "the graph declares no outputs, so that each of its nodes may be needed"
+    is_used = any(output is not None and output.is_used for output in node.outputs)
+    return "its result is used" if is_used else "it is random, stateful or custom"
+
+
+def _unused_constants(graph: Graph) -> Iterator[Match | Miss]:
     for constant in list(graph.constants()):
-        if not constant.is_used:
+        if graph.model.ir_version < 4:
+            yield Miss(constant, "before IR version 4, it is also an input of the graph")
+        elif not constant.is_used:
             yield Match(graph, drops=(constant,))
+        elif constant.is_pinned:
+            yield Miss(constant, "an annotation or training information names it")
+        else:
+            yield Miss(constant, "it is used")
 
 
 def _unused_functions(graph: Graph) -> Iterator[Match]:

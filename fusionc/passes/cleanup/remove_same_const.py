@@ -8,7 +8,7 @@ from fusionc.model.tensors import element_digest
 from fusionc.operators.facts import Trait, places_of
 from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape
 
 # onnxruntime names the converted tensor after the original. If two operators share a tensor,
 # onnxruntime converts it twice and rejects the model ("Attempt to replace the existing tensor").
@@ -53,11 +53,11 @@ def _content_key(constant: Constant) -> object:
 def _groups(
     constants: Iterable[Constant], key: Callable[[Constant], object]
 ) -> Iterator[list[Constant]]:
-    """Groups of at least two constants with equal keys, in order."""
+    """The constants, grouped by equal keys, in order."""
     groups: dict[object, list[Constant]] = {}
     for constant in constants:
         groups.setdefault(key(constant), []).append(constant)
-    return (group for group in groups.values() if len(group) > 1)
+    yield from groups.values()
 
 
 def _is_changed_at_load(constant: Constant) -> bool:
@@ -72,16 +72,35 @@ def _is_changed_at_load(constant: Constant) -> bool:
     )
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    candidates = (c for c in graph.constants() if c.is_used and not _is_changed_at_load(c))
+def _find(graph: Graph) -> Iterator[Match | Miss]:
+    candidates = list[Constant]()
+    for constant in graph.constants():
+        if not constant.is_used:
+            yield Miss(constant, "it is not used")
+        elif _is_changed_at_load(constant):
+            yield Miss(constant, "onnxruntime may convert it to uint8, once for each operator")
+        else:
+            candidates.append(constant)
     for same_type in _groups(candidates, lambda c: (c.elem_type, c.shape)):
+        if len(same_type) == 1:
+            yield Miss(same_type[0], "no other constant has its type and shape")
+            continue
         for same_sample in _groups(same_type, _sample):
-            for kept, *others in _groups(same_sample, _content_key):
-                for constant in others:
-                    if constant.is_used and not constant.is_pinned:
-                        yield Match(
-                            graph, outputs=(constant,), captures={"kept": kept}, drops=(constant,)
-                        )
+            # the digest of all elements is only needed if there is something to compare it with
+            equal = _groups(same_sample, _content_key) if same_sample[1:] else [same_sample]
+            for kept, *others in equal:
+                yield from _merged(kept, others)
+
+
+def _merged(kept: Constant, others: list[Constant]) -> Iterator[Match | Miss]:
+    """A match for each of the other constants that are equal to the one that stays."""
+    if not others:
+        yield Miss(kept, "no other constant of its type and shape has its elements")
+    for constant in others:
+        if constant.is_pinned:
+            yield Miss(constant, "an annotation or training information names it")
+        elif constant.is_used:
+            yield Match(kept.graph, outputs=(constant,), captures={"kept": kept}, drops=(constant,))
 
 
 class RemoveSameConstPass(Pass):

@@ -82,7 +82,7 @@ class ShapeOfInputPass(Pass):
     before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), if an input of the model has the
              same dimensions
     after    Shape(input), Gather(Shape(input), j). Equal shapes then become one, and subgraphs that
-             only shapes kept apart, such as the heads of an attention, can be fused
+             differed only in their shapes, such as the heads of an attention, can be fused
     refuses  only what every pass refuses
     never    by default: for an empty tensor, a computed size may be 0. Reshape then copies a
              dimension of its input, which may have another size. Also never a Shape from which

@@ -10,7 +10,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import Array, float_info
 from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import bits_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
 _CHUNK = 1 << 16  # elements that are checked together; they fit into the cache
 # whether a constant has subnormal elements, so that its elements are read only once
@@ -125,17 +125,31 @@ def _has_subnormals(constant: Edge) -> bool:
     return _known_subnormals[constant]
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     for op, positions in _CONSTANT_INPUTS.items():
         for node in (*graph.of_operator(op), *graph.of_operator(op, MICROSOFT)):
-            for constant in (
-                node.inputs[position] for position in positions if position < len(node.inputs)
-            ):
-                if constant is None or not constant.is_constant or constant.is_pinned:
-                    continue
-                if constant.graph is graph and _has_subnormals(constant):
+            constants = _constants_of(node, positions)
+            if not constants:
+                yield Miss(node, "none of its weights is a constant of this graph")
+            for constant in constants:
+                if _has_subnormals(constant):
                     nodes = () if constant.producer is None else (constant.producer,)
                     yield Match(graph, nodes, (constant,), {"constant": constant})
+                else:
+                    yield Miss(node, "its weights have no subnormal element of float32 or float64")
+
+
+def _constants_of(node: Node, positions: Sequence[int]) -> list[Edge]:
+    """The constants at these inputs of a node that the rewrite may replace."""
+    values = [node.inputs[position] for position in positions if position < len(node.inputs)]
+    return [
+        value
+        for value in values
+        if value is not None
+        and value.is_constant
+        and not value.is_pinned
+        and value.graph is node.graph
+    ]
 
 
 class _Reached:

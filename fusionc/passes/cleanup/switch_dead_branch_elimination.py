@@ -1,8 +1,8 @@
 from collections.abc import Iterator
 
-from fusionc.model.graph import Edge, Graph
+from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes.cleanup._inlining import inlined
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, find_each, refuse
 
 
 def _is_constant_truth(value: Edge | None, wanted: bool) -> bool:
@@ -11,22 +11,26 @@ def _is_constant_truth(value: Edge | None, wanted: bool) -> bool:
     return array is not None and array.size == 1 and bool(array.reshape(()) > 0) is wanted
 
 
-def _decided_ifs(graph: Graph) -> Iterator[Match]:
-    for node in graph.of_operator("If"):
-        # onnxruntime accepts an If without inputs
-        condition = node.inputs[0] if node.inputs else None
-        for wanted in (True, False):
-            if _is_constant_truth(condition, wanted) and not node.has_references:
-                branch = node.attr("then_branch" if wanted else "else_branch")
-                yield Match(graph, (node,), node.outputs, {"node": node, "branch": branch})
+def _decided_if(node: Node) -> Match:
+    # onnxruntime accepts an If without inputs
+    condition = node.inputs[0] if node.inputs else None
+    if _is_constant_truth(condition, True):
+        branch = node.attr("then_branch")
+    elif _is_constant_truth(condition, False):
+        branch = node.attr("else_branch")
+    else:
+        refuse("its condition is not a constant with one element")
+    return Match(node.graph, (node,), node.outputs, {"node": node, "branch": branch})
 
 
-def _loops_that_never_run(graph: Graph) -> Iterator[Match]:
+def _loops_that_never_run(graph: Graph) -> Iterator[Match | Miss]:
     for node in graph.of_operator("Loop"):
         count, condition, *initial = node.inputs
         if _is_constant_truth(count, False) or _is_constant_truth(condition, False):
             outputs = [value for value in node.outputs if value is not None and value.is_used]
             yield Match(graph, (node,), outputs, {"node": node, "initial": initial})
+        else:
+            yield Miss(node, "neither a trip count of 0 nor a false condition is constant")
 
 
 def _initial_values(m: Match, new: Tape) -> Result:
@@ -51,7 +55,7 @@ class SwitchDeadBranchElimination(Pass):
     """
 
     patterns = (
-        Pattern("DecidedIf", find=_decided_ifs, operators=("If",)),
+        Pattern("DecidedIf", find=find_each(_decided_if, "If"), operators=("If",)),
         Pattern(
             "LoopThatNeverRuns",
             find=_loops_that_never_run,

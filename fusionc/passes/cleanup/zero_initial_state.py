@@ -7,7 +7,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT, qualified
 from fusionc.model.tensors import to_array
 from fusionc.operators.facts import Trait, names_with
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape
 
 _STATE_INPUTS = {  # the positions of the inputs that default to zeros
     **dict.fromkeys((("", "GRU"), ("", "RNN")), (5,)),
@@ -44,21 +44,18 @@ def _are_zeros(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind in "fiu" and not array.any() and not np.signbit(array).any()
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     for (domain, op), positions in _STATE_INPUTS.items():
         for node in graph.of_operator(op, domain):
-            states = (
-                (position, node.inputs[position])
-                for position in positions
-                if position < len(node.inputs)
-            )
-            zeros = [
-                position
-                for position, value in states
-                if value is not None and _is_known_zero(value)
-            ]
+            states = dict(enumerate(node.inputs))
+            present = {at: states[at] for at in positions if states.get(at) is not None}
+            zeros = [at for at, value in present.items() if value and _is_known_zero(value)]
             if zeros:
                 yield Match(graph, (node,), node.outputs, {"node": node, "zeros": zeros})
+            elif present:
+                yield Miss(node, "no initial state is known to be zero everywhere")
+            else:
+                yield Miss(node, "it has no initial state")
 
 
 class ZeroInitialStatePass(Pass):

@@ -12,25 +12,27 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes.convolution._channels import bias_or_zero
 from fusionc.passes.convolution._windows import window_of
-from fusionc.rewrite import Tape
+from fusionc.rewrite import Tape, refuse
 
 ELEMENTWISE = tuple(sorted(names_with(Trait.ACTIVATION)))
 
 
-def conv_key(conv: Node) -> tuple[Any, ...] | None:
+def conv_key(conv: Node) -> tuple[Any, ...]:
     """A key that is equal for Convs that can be joined: they differ in weights and filter count
-    only.
-
-    None for other operators, Convs with groups, and weights that are not constant.
+    only. Refuses other operators, Convs with groups, and weights that are not constant.
     """
     if not conv.is_op("Conv") or conv.has_references:
-        return None
+        refuse(f"{conv.op} is not a Conv with known attributes")
     x, weight, bias = [*conv.inputs, None][:3]
     shape = weight.shape if weight is not None and weight.is_constant else None
-    if x is None or weight is None or shape is None or (bias is not None and not bias.is_constant):
-        return None
+    if x is None or weight is None or shape is None:
+        refuse("the weights are not constant")
+    if bias is not None and not bias.is_constant:
+        refuse("the bias is not constant")
     window = window_of(conv, len(shape) - 2)
-    return (x, window, shape[1:], weight.elem_type) if window.group == 1 else None
+    if window.group != 1:
+        refuse("the Conv has groups")
+    return (x, window, shape[1:], weight.elem_type)
 
 
 def elementwise_key(node: Node) -> tuple[Any, ...] | None:

@@ -1,3 +1,6 @@
+from typing import Any
+
+from fusionc.model.graph import Node
 from fusionc.passes._shared.constants import require_own
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes.convolution._joined_convolutions import (
@@ -6,7 +9,7 @@ from fusionc.passes.convolution._joined_convolutions import (
     elementwise_key,
     one_conv,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, rest, var
+from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, each, op, refuse, rest, var
 
 _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
@@ -16,14 +19,22 @@ def _are_several(m: Match) -> bool:
     return len(m.convs) > 1 and len(set(m.convs)) == len(m.convs)
 
 
+def _key(conv: Node) -> tuple[Any, ...] | None:
+    """The key of a Conv that can be joined with others; None for other Convs."""
+    try:
+        return conv_key(conv)
+    except Refused:
+        return None
+
+
 def _have_constant_weights(m: Match) -> bool:
     """Whether the Convs are ungrouped and have constant weights."""
-    return all(conv_key(conv) is not None for conv in m.convs)
+    return all(_key(conv) is not None for conv in m.convs)
 
 
 def _differ_only_in_weights(m: Match) -> bool:
     """Whether the Convs read one value and differ only in their weights."""
-    return len({conv_key(conv) for conv in m.convs}) == 1
+    return len({_key(conv) for conv in m.convs}) == 1
 
 
 def _have_one_activation(m: Match) -> bool:

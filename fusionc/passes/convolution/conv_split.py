@@ -1,9 +1,9 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of, require_own
@@ -11,26 +11,38 @@ from fusionc.passes._shared.slice_split_concat import axis_of, sizes_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.convolution._blocked_layout import are_for_blocks, is_blocked, is_blocked_conv
 from fusionc.passes.convolution._joined_convolutions import conv_key, elementwise_key
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    find_each,
+    refuse,
+    require_known,
+)
 
 _MAX_PARTS = 4  # with more, the input of the convolution would be read too often
 _MAX_PARTS_OF_WINDOWS = 2  # the limit for kernels larger than one pixel
 _CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    """Every Split of a Conv along the channels. A formula has a fixed number of outputs."""
-    for split in graph.of_operator("Split"):
-        x = split.inputs[0]
-        sizes = None if split.has_references else sizes_of(split)
-        if x is None or sizes is None or axis_of(split, x.rank) != 1:
-            continue
-        activation = _activation_of(x)
-        source = activation[0].inputs[0] if activation else x
-        conv = None if source is None else source.producer
-        if conv is not None and _gains_time(conv, x, split.outputs):
-            captures = {"conv": conv, "activation": activation, "sizes": sizes}
-            yield Match(graph, [conv, *activation, split], split.outputs, captures)
+def _find_at(split: Node) -> Match:
+    """A Split of a Conv along the channels. This is a search, because a formula has a fixed
+    number of outputs.
+    """
+    x = split.inputs[0]
+    sizes = require_known(sizes_of(split), "the sizes of the parts")
+    if x is None or axis_of(split, x.rank) != 1:
+        refuse("it does not split the channels")
+    activation = _activation_of(x)
+    source = activation[0].inputs[0] if activation else x
+    conv = None if source is None else source.producer
+    if conv is None:
+        refuse("its input is not made by a Conv")
+    _require_gain(conv, x, split.outputs)
+    captures = {"conv": conv, "activation": activation, "sizes": sizes}
+    return Match(split.graph, [conv, *activation, split], split.outputs, captures)
 
 
 def _activation_of(value: Edge) -> list[Node]:
@@ -50,17 +62,23 @@ def _activation_of(value: Edge) -> list[Node]:
     return []
 
 
-def _gains_time(conv: Node, x: Edge, outputs: Sequence[Edge | None]) -> bool:
-    """Whether onnxruntime computes all parts in the blocked layout, and there are few of them."""
-    key = conv_key(conv)
-    if key is None or not is_blocked_conv(conv):
-        return False
-    if x.elem_type != TensorProto.FLOAT or not is_blocked(x):
-        return False
-    _, _, (_, *kernel), _ = key
+def _require_gain(conv: Node, x: Edge, outputs: Sequence[Edge | None]) -> None:
+    """Refuse unless onnxruntime computes all parts in the blocked layout, and there are few of
+    them.
+    """
+    _, _, (_, *kernel), _ = conv_key(conv)
+    if x.elem_type != TensorProto.FLOAT:
+        refuse("the elements are not float32")
+    if not is_blocked_conv(conv) or not is_blocked(x):
+        refuse("onnxruntime does not compute what is split in its blocked layout")
     max_parts = _MAX_PARTS if set(kernel) == {1} else _MAX_PARTS_OF_WINDOWS
     parts = [part for part in outputs if part is not None]
-    return 1 < len(parts) == len(outputs) <= max_parts and are_for_blocks(parts)
+    if not 1 < len(parts) == len(outputs):
+        refuse("there is only one part, or a part is left out")
+    if len(parts) > max_parts:
+        refuse(f"there are more than {max_parts} parts")
+    if not are_for_blocks(parts):
+        refuse("a part is not whole blocks of channels that are read in the blocked layout")
 
 
 class ConvSplitPass(UBFusionPass):
@@ -80,7 +98,7 @@ class ConvSplitPass(UBFusionPass):
     """
 
     numerics = "rounding"
-    patterns = (Pattern("ConvSplit", find=_find, operators=("Split",)),)
+    patterns = (Pattern("ConvSplit", find=find_each(_find_at, "Split"), operators=("Split",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)

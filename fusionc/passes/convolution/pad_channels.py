@@ -1,14 +1,14 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
 from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of, require_own, shape_of
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, find_each, refuse
 
 _BLOCK = 16  # channels
 _INPUT_CHANNEL_STEP = 4  # a Conv without groups reads this many input channels at a time
@@ -22,16 +22,21 @@ _CHANNELWISE = names_with(Trait.ACTIVATION) | {
 _BINARY = ("Add", "Mul")
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    """Each Conv with the operators after it, up to the Convs that mix the channels again."""
-    for conv in graph.of_operator("Conv"):
-        if _channels_of(conv) % _BLOCK and _is_plain(conv):
-            region = _channel_region(conv)
-            if region is not None and _gains_time(conv, *region):
-                inner, readers = region
-                nodes = sorted([conv, *inner, *readers], key=lambda node: node.position)
-                outputs = [reader.outputs[0] for reader in readers]
-                yield Match(graph, nodes, outputs, {"conv": conv, "readers": readers})
+def _find_at(conv: Node) -> Match:
+    """A Conv with the operators after it, up to the Convs that mix the channels again."""
+    channels = _channels_of(conv)
+    if not channels:
+        refuse("the weights or the bias are not constant")
+    if channels % _BLOCK == 0:
+        refuse(f"its channels are whole blocks of {_BLOCK}")
+    if not _is_plain(conv):
+        refuse("it has groups")
+    inner, readers = _channel_region(conv)
+    if not _gains_time(conv, inner, readers):
+        refuse("no larger kernel gets into the blocked layout by padding")
+    nodes = sorted([conv, *inner, *readers], key=lambda node: node.position)
+    outputs = [reader.outputs[0] for reader in readers]
+    return Match(conv.graph, nodes, outputs, {"conv": conv, "readers": readers})
 
 
 def _channels_of(conv: Node) -> int:
@@ -54,28 +59,30 @@ def _is_depthwise(conv: Node, channels: int) -> bool:
     return bool(_channels_of(conv) == channels == conv.attr("group", 1))
 
 
-def _channel_region(conv: Node) -> tuple[list[Node], list[Node]] | None:
+def _channel_region(conv: Node) -> tuple[list[Node], list[Node]]:
     """The operators that keep the channels of a Conv apart, and the Convs that read their results.
 
-    None if other operators read the channels.
+    Refuses if other operators read the channels.
     """
     inner = dict[Node, None]()
     readers = dict[Node, None]()
     values = [conv.outputs[0]]
     for value in values:  # the loop appends to the list
         if value is None or value.is_output:
-            return None
+            refuse("the channels are an output")
         for user in value.outputs:
             if user.graph is not conv.graph:
-                return None
+                refuse("a subgraph reads the channels")
             if _reads_channels(user, value):
                 readers[user] = None
             elif not _keeps_channels(user, value, _channels_of(conv)):
-                return None
+                refuse(f"{user.op} reads the channels")
             elif user not in inner:
                 inner[user] = None
                 values.append(user.outputs[0])
-    return (list(inner), list(readers)) if _are_operands_inside(inner, set(values)) else None
+    if not _are_operands_inside(inner, set(values)):
+        refuse("another value is added to the channels, or multiplied by them")
+    return list(inner), list(readers)
 
 
 def _are_operands_inside(nodes: Iterable[Node], values: set[Edge | None]) -> bool:
@@ -134,7 +141,7 @@ class PadChannelsPass(UBFusionPass):
     numerics = "rounding"
     default = "off"
     is_for_finite = True  # an infinite element of a padded channel times 0 would be NaN everywhere
-    patterns = (Pattern("PadChannels", find=_find, operators=("Conv",)),)
+    patterns = (Pattern("PadChannels", find=find_each(_find_at, "Conv"), operators=("Conv",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)

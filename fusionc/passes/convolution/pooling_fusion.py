@@ -20,7 +20,7 @@ _MAX_SUMMED = 256
 def _pads(m: Match) -> tuple[list[int], float]:
     """The sum of the pads of Pad and pool, and the number that the Pad writes.
 
-    Refuses pads that would change the number of windows, or that a whole window could lie in.
+    Refuses pads that would change the number of windows, or that could contain a whole window.
     """
     kernel = m.pool.attr("kernel_shape")
     if m.pool.attr("ceil_mode"):

@@ -5,8 +5,12 @@ from fusionc.model.graph import Graph, Node
 from fusionc.passes._shared.constants import require_own
 from fusionc.passes._shared.slice_split_concat import new_split
 from fusionc.passes.convolution._blocked_layout import are_for_blocks
-from fusionc.passes.convolution._joined_convolutions import conv_key, elementwise_key, one_conv
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.passes.convolution._joined_convolutions import (
+    conv_key,
+    elementwise_key,
+    one_conv,
+)
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Result, Tape
 
 
 def _activation(conv: Node) -> Node | None:
@@ -19,26 +23,37 @@ def _activation(conv: Node) -> Node | None:
     return user if user.graph is conv.graph and is_elementwise else None
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    """Convs that read one value. A formula has a fixed number of nodes."""
-    for convs in _groups(graph):
-        activations = _equal_activations(convs)
-        outputs = [node.outputs[0] for node in activations or convs]
-        values = [value for value in outputs if value is not None]
-        if graph.model.is_for_onnxruntime and are_for_blocks(values):
-            continue
-        captures = {"convs": convs, "activation": activations[0] if activations else None}
-        yield Match(graph, [*convs, *activations], outputs, captures)
-
-
-def _groups(graph: Graph) -> list[list[Node]]:
-    """Groups of at least two Convs that read one value and differ only in their weights."""
+def _find(graph: Graph) -> Iterator[Match | Miss]:
+    """Groups of Convs that read one value and differ only in their weights. This is a search,
+    because a formula has a fixed number of nodes.
+    """
     groups: dict[tuple[Any, ...], list[Node]] = {}
     for conv in graph.of_operator("Conv"):
-        key = conv_key(conv)
-        if key is not None and not key[0].is_constant:
+        try:
+            key = conv_key(conv)
+        except Refused as refusal:
+            yield Miss(conv, refusal.reason)
+            continue
+        if key[0].is_constant:
+            yield Miss(conv, "its input is a constant")
+        else:
             groups.setdefault(key, []).append(conv)
-    return [convs for convs in groups.values() if len(convs) > 1]
+    for convs in groups.values():
+        yield _joined(convs)
+
+
+def _joined(convs: list[Node]) -> Match | Miss:
+    """The match of a group of Convs, with their activations."""
+    if len(convs) < 2:
+        return Miss(convs[0], "no other Conv of its input has the same kernel, strides and pads")
+    graph = convs[0].graph
+    activations = _equal_activations(convs)
+    outputs = [node.outputs[0] for node in activations or convs]
+    values = [value for value in outputs if value is not None]
+    if graph.model.is_for_onnxruntime and are_for_blocks(values):
+        return Miss(convs[0], "ConvSplitPass would split the joint Conv again")
+    captures = {"convs": convs, "activation": activations[0] if activations else None}
+    return Match(graph, [*convs, *activations], outputs, captures)
 
 
 def _equal_activations(convs: list[Node]) -> list[Node]:

@@ -43,7 +43,9 @@ def carriers(node: Node, axis: int) -> Carriers | None:
 
 
 def _has_one_plain_output(node: Node) -> bool:
-    """Whether a standard operator has its first output alone in use, with a known rank."""
+    """Whether a node is a standard operator whose only used output is the first one, with a known
+    rank.
+    """
     result = node.outputs[0]
     if result is None or result.rank is None or node.has_references or node.domain != "":
         return False

@@ -163,7 +163,7 @@ def between_transposes(accepts: Accepts) -> Find:
             refuse("the ranks of the Transposes differ")
         order = [region.order[axis] for axis in order_after]
         if not region.private() and order != sorted(order):
-            refuse("the result would need as many Transposes")
+            refuse("the number of Transposes would stay the same")
         return _match(root.graph, root, region, order)
 
     return find_each(find_at, "Transpose")

@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.slice_split_concat import axis_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
 _MAX_PIECES = 64  # pieces that a Concat may add if the outer Concat reads it several times
 
@@ -17,7 +17,7 @@ class _Tree:
     refused: dict[Node, Node] = field(default_factory=dict)  # inner Concat → its reader
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     """Whole trees of Concats. If they were merged one by one, each step would copy the inputs."""
     merged: set[Node] = set()
     for outer in sorted(graph.of_operator("Concat"), key=lambda node: -node.position):
@@ -32,6 +32,8 @@ def _find(graph: Graph) -> Iterator[Match]:
         if len(tree.nodes) > 1:
             captures = {"pieces": tree.pieces, "outer": outer}
             yield Match(graph, tuple(tree.nodes), outer.outputs, captures)
+        elif not tree.refused:
+            yield Miss(outer, "none of its inputs is made by a Concat of the same graph")
 
 
 def _tree(outer: Node) -> _Tree:

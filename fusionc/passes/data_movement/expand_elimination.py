@@ -10,7 +10,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import to_array
 from fusionc.operators.same_everywhere import is_same_everywhere
 from fusionc.passes._shared.elementwise_operators import is_broadcasting_elementwise
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
 
 _LONG_RUN = 512  # bytes; broadcasting runs of this length costs no more time than an Expand
@@ -18,14 +18,23 @@ _MAX_RUNS = 32  # runs; broadcasting so few of them costs no more time than an E
 _SOURCES = ("Expand", "Tile", "ConstantOfShape")
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     for source in [node for name in _SOURCES for node in graph.of_operator(name)]:
         (repeated,) = source.outputs
         for user in () if repeated is None or source.has_references else list(repeated.outputs):
-            if user.graph is not graph or user.inputs.count(repeated) != 1:
-                continue
-            if is_broadcasting_elementwise(user):
+            if reason := _reason_of_user(user, source):
+                yield Miss(source, reason)
+            else:
                 yield Match(graph, (user,), user.outputs, {"source": source, "user": user})
+
+
+def _reason_of_user(user: Node, source: Node) -> str:
+    """Why an operator needs the repeated value as it is; empty if it may broadcast."""
+    if user.graph is not source.graph:
+        return "a subgraph reads its result"
+    if not is_broadcasting_elementwise(user):
+        return f"{user.op} reads its result, and does not broadcast it"
+    return "" if user.inputs.count(source.outputs[0]) == 1 else f"{user.op} reads its result twice"
 
 
 def _dims(value: Edge | None) -> list[Element]:

@@ -4,7 +4,9 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refus
 
 
 def _find_at(inner: Node) -> Match:
-    """A Split that reads an output of a Split. A formula has a fixed number of outputs."""
+    """A Split that reads an output of a Split. This is a search, because a formula has a fixed
+    number of outputs.
+    """
     piece = inner.inputs[0]
     outer = None if piece is None else piece.producer
     if outer is None or not outer.is_op("Split"):

@@ -40,7 +40,7 @@ def _slice_input(m: Match, new: Tape) -> Result:
     axis = axis_of(m.concat, rank)
     cuts = _cuts(m.slice, rank)
     if axis is None or list(cuts) != [axis] or not cuts[axis].is_forward:
-        refuse("the Slice does not cut the joined axis alone, counted from the front")
+        refuse("the Slice does not cut only the joined axis, with bounds counted from the front")
     if not joins_all_inputs(m.concat):
         refuse("one of the joined values may be empty, and onnxruntime ignores empty ones")
     value, offset, size = _input_at(m, axis, cuts[axis].start)

@@ -38,8 +38,8 @@ class TransFunctionSymmetryEliminationPass(Pass):
              Exp, Log, Tanh, Sigmoid, Pow, Max …
     after    f(a, …), Transpose(f(a, b, …))
     refuses  a Pow, if a later operator such as Floor depends on the last bit of its result
-    never    a rewrite that would leave as many Transposes; constants of a higher rank, or large
-             constants that are used elsewhere; f without such a function, which
+    never    a rewrite that would not reduce the number of Transposes; constants of a higher rank,
+             or large constants that are used elsewhere; f without such a function, which
              TransOpSymmetryEliminationPass handles
     algebra  elementwise results do not depend on the positions of the elements, except for the last
              bit of a function: onnxruntime computes the elements that do not fill a vector in

@@ -177,9 +177,9 @@ class TransOpSymmetryEliminationPass(Pass):
              Flatten to a matrix if both sizes are unknown or one is 0; different axes; axes that
              are not known to be joined and split again, or to have size 1; a new axis that an
              Expand repeats, because the attention passes recognize attention by it
-    never    a rewrite that would leave as many Transposes; constants of a higher rank, or large
-             constants that are used elsewhere; blockwise quantization; pairs of Casts, which
-             CastRemovePass handles; functions such as Log, which
+    never    a rewrite that would not reduce the number of Transposes; constants of a higher rank,
+             or large constants that are used elsewhere; blockwise quantization; pairs of Casts,
+             which CastRemovePass handles; functions such as Log, which
              TransFunctionSymmetryEliminationPass handles
     algebra  permutations compose; the order of elements does not depend on shapes in between;
              elementwise results do not depend on the positions of the elements

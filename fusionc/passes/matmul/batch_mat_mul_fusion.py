@@ -44,8 +44,8 @@ def _transposed_gemm(m: Match, new: Tape) -> Result:
     # Without an addend, onnxruntime exchanges the operands itself when it loads the model.
     if m.c is not None and m.b.is_constant:
         refuse(
-            "onnxruntime packs constant weights at load only as the second operand, else in each "
-            "run"
+            "onnxruntime packs constant weights once at load only if they are the second operand, "
+            "and otherwise in each run"
         )
     if m.c is not None:
         m.require_opset(7, "the addend of a Gemm is broadcast in another way")

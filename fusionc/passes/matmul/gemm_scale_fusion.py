@@ -106,7 +106,7 @@ def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
 
 x = var("x")
 c = const("c")
-_SMALLEST_SCALE = 2**-6  # for heads of 2²⁴ elements, attention scales query and key by it
+_SMALLEST_SCALE = 2**-6  # attention scales query and key by this if a head has 2²⁴ elements
 
 
 def _moved(formula: Formula, name: str) -> Formula:

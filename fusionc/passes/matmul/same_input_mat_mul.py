@@ -12,7 +12,7 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MAX_ROWS = 128  # with more rows, onnxruntime's Split takes as long as the joint product saves
+_MAX_ROWS = 128  # with more rows, onnxruntime's Split costs the time that the joint product saves
 # This pass is off by default. A user who switches it on wants its separate products to stay.
 _SPLITTING_PASS = "InferenceMatmulSplitFusionPass"
 
@@ -48,28 +48,34 @@ def _was_split(node: Node) -> bool:
     return any(_SPLITTING_PASS in text for text in texts)
 
 
-def _is_candidate(product: Node) -> bool:
-    """Whether a product has a constant matrix as weights, and a constant row or nothing as bias."""
+def _obstacle(product: Node) -> str:
+    """Why a product is not joined with others; empty if it may be. It needs a constant matrix as
+    weights, and a constant row or nothing as bias.
+    """
     x, weight = product.inputs[:2]
-    is_matrix = weight is not None and weight.is_constant and weight.rank == 2
-    if x is None or x.is_constant or not is_matrix or product.has_references:
-        return False
+    if product.has_references:
+        return "its attributes are parameters of the function that holds it"
+    if x is None or x.is_constant:
+        return "its input is a constant"
+    if weight is None or not weight.is_constant or weight.rank != 2:
+        return "the weights are not a constant matrix"
     bias = _gemm_bias(product)
-    return not _was_split(product) and (bias is None or _is_row(bias, product))
+    if bias is not None and not _is_row(bias, product):
+        return "the bias is not a constant row"
+    return f"{_SPLITTING_PASS} has split it" if _was_split(product) else ""
 
 
 def _gemm_bias(product: Node) -> Edge | None:
     return [*product.inputs, None][2]
 
 
-def _groups(graph: Graph) -> Iterator[list[Node]]:
-    """Groups of products of one value that differ only in weights and bias."""
+def _groups(products: Iterable[Node]) -> list[list[Node]]:
+    """The products in groups that differ only in weights and bias."""
     groups: dict[tuple[object, ...], list[Node]] = {}
-    for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
-        if _is_candidate(node):
-            key = (node.inputs[0], _gemm_bias(node) is None, *product_settings(node))
-            groups.setdefault(key, []).append(node)
-    yield from (nodes for nodes in groups.values() if len(nodes) > 1)
+    for node in products:
+        key = (node.inputs[0], _gemm_bias(node) is None, *product_settings(node))
+        groups.setdefault(key, []).append(node)
+    return list(groups.values())
 
 
 def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
@@ -87,8 +93,19 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Each group of products. A formula has a fixed number of nodes."""
-    groups = list(_groups(graph))
+    """Groups of products. This is a search, because a formula has a fixed number of nodes."""
+    candidates = list[Node]()
+    for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
+        if obstacle := _obstacle(node):
+            yield Miss(node, obstacle)
+        else:
+            candidates.append(node)
+    groups = list[list[Node]]()
+    for group in _groups(candidates):
+        if len(group) > 1:
+            groups.append(group)
+        else:
+            yield Miss(group[0], "no other product of its input has the same settings")
     weights = list(map(_weights, groups))
     counts = Counter(weights)
     shared = [
@@ -157,9 +174,9 @@ class SameInputMatMulPass(Pass):
 
 
 def _require_few(rows: Shape) -> None:
-    """Refuse so many rows that their Split takes as long as the joint product saves."""
+    """Refuse so many rows that their Split costs the time that the joint product saves."""
     if math.prod(size for size in rows if isinstance(size, int)) >= _MAX_ROWS:
-        refuse("a Split of so many rows takes as long as the joint product saves")
+        refuse("a Split of so many rows costs the time that the joint product saves")
 
 
 def _joined_rows(constants: Iterable[Edge | None], new: Tape) -> Edge | None:

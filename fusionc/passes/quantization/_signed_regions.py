@@ -100,8 +100,8 @@ class SignedRegion:
         return [value for value in made if self.obstacle or value not in inner]
 
 
-def regions_to_change(graph: Graph) -> list[SignedRegion]:
-    """The regions that are fast with the other signedness, in the order of the graph.
+def graded_regions(graph: Graph) -> list[tuple[SignedRegion, bool]]:
+    """The regions in the order of the graph, and whether each is fast with the other signedness.
 
     A region that must stay has an obstacle. Each region that could change only with it has one,
     too.
@@ -111,7 +111,7 @@ def regions_to_change(graph: Graph) -> list[SignedRegion]:
     regions = _regions_of(graph)
     components = _components_of(graph, regions)
     decisions = _Decisions(regions, components)
-    return [region for region in regions.values() if decisions.changes(region)]
+    return [(region, decisions.changes(region)) for region in regions.values()]
 
 
 def is_given(value: Edge) -> bool:

@@ -16,7 +16,7 @@ from fusionc.model.tensors import Array
 from fusionc.operators.integer_operators import DEQUANTIZE, PASSED
 from fusionc.passes._shared.constants import COPIED, array_of, dims_of
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
 
 _CAST = frozenset(
     {
@@ -32,12 +32,14 @@ _CAST = frozenset(
 )
 
 
-def _matches(graph: Graph) -> Iterator[Match]:
+def _matches(graph: Graph) -> Iterator[Match | Miss]:
     """Dequantized constants."""
     for node in graph.of_operator("DequantizeLinear"):
         weights = node.inputs[0]
         if weights is not None and weights.is_constant:
             yield Match(graph, (node,), node.outputs, {"W": weights, "dequantize": node})
+        else:
+            yield Miss(node, "its input is not constant")
 
 
 def _reason_of_users(dequantized: Edge | None) -> str:

@@ -8,14 +8,14 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
 
 _HALF = 128  # of the range of 8 bits
 _DEEP = 64  # products in a sum, and products in all; with fewer, the conversion takes longer
 _MANY = 1 << 19
 
 
-def _products(graph: Graph) -> Iterator[Match]:
+def _products(graph: Graph) -> Iterator[Match | Miss]:
     """The readers of each DynamicQuantizeLinear whose first reader is a ConvInteger."""
     for quantize in graph.of_operator("DynamicQuantizeLinear"):
         integers = quantize.outputs[0]
@@ -23,6 +23,8 @@ def _products(graph: Graph) -> Iterator[Match]:
         if readers and readers[0].is_op("ConvInteger"):
             made = [node.outputs[0] for node in readers]
             yield Match(graph, readers, made, {"quantize": quantize, "convs": tuple(readers)})
+        else:
+            yield Miss(quantize, "no ConvInteger is the first reader of its integers")
 
 
 def _require_fast(conv: Node, quantize: Node) -> None:

@@ -4,18 +4,21 @@ from collections.abc import Iterator
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
 
 _ACTIVATIONS = ("Clip", "Relu")
 
 
-def _matches(graph: Graph) -> Iterator[Match]:
+def _matches(graph: Graph) -> Iterator[Match | Miss]:
     """Quantizations after a Transpose and, perhaps, activations."""
     for quantize in graph.of_operator("DynamicQuantizeLinear"):
         activations, transpose = _chain_before(quantize)
         if transpose is not None and transpose.is_op("Transpose"):
             captures = {"quantize": quantize, "turn": transpose, "activations": activations}
             yield Match(graph, (quantize, *activations), quantize.outputs, captures)
+        else:
+            before = "its input" if transpose is None else f"{transpose.op} before it"
+            yield Miss(quantize, f"{before} is not a Transpose, Clip or Relu of its own")
 
 
 def _shared_activations(graph: Graph) -> Iterator[Match]:

@@ -15,19 +15,25 @@ from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._signed_regions import (
     SignedRegion,
     data_places,
+    graded_regions,
     is_given,
-    regions_to_change,
     zero_places,
     zero_point,
 )
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
 
 _MEASURED = ("x86_64", "AMD64")  # processors whose fast types are known
 
 
-def _matches(graph: Graph) -> Iterator[Match]:
-    for region in regions_to_change(graph):
-        yield Match(graph, region.ordered, region.outputs, {"region": region})
+def _matches(graph: Graph) -> Iterator[Match | Miss]:
+    for region, is_slow in graded_regions(graph):
+        if is_slow:
+            yield Match(graph, region.ordered, region.outputs, {"region": region})
+        elif region.nodes:
+            reason = "no product reads its integers"
+            if region.votes:
+                reason = "the products are fast with its integers as they are"
+            yield Miss(region.ordered[0], reason)
 
 
 def _converted(value: Edge, elem_type: int, new: Tape) -> Edge:

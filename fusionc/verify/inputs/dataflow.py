@@ -47,7 +47,7 @@ class Dataflow:
         self._model = model
         self._scopes: list[_Scope] = []
         self._uses: dict[ScopedName, list[Use]] = defaultdict(list)
-        # by result of a body or a function: the outputs that receive it
+        # the outputs that receive a result of a body or a function, by this result
         self._leaves: dict[ScopedName, list[ScopedName]] = defaultdict(list)
         self._came_from: dict[ScopedName, ScopedName] = {}
         self._bodies: dict[tuple[int, str], list[tuple[int, onnx.GraphProto]]] = defaultdict(list)
@@ -70,7 +70,7 @@ class Dataflow:
 
     def reached(self, use: Use, *, comes_out: bool) -> list[ScopedName]:
         """The values that receive the used value: inputs of a body or function, outputs to which
-        such a body passes it, and, if it `comes_out` of the node, the node's outputs.
+        this body passes the value, and, with `comes_out`, the node's outputs.
         """
         values = self._entered(use)
         if comes_out:
@@ -78,8 +78,8 @@ class Dataflow:
         return [onward for value in values for onward in (value, *self._leaves.get(value, ()))]
 
     def added_constant(self, use: Use) -> int:
-        """The most that the other operand of an Add or Sub adds; 0 if it is not a small
-        constant.
+        """The largest number that the other operand of an Add or Sub adds. 0 if that operand is not
+        a small constant.
         """
         if len(use.node.input) != 2:
             return 0
@@ -196,13 +196,13 @@ class Dataflow:
 
 
 def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:
-    # the identity of Python objects cannot serve: those of protobuf messages are temporary
+    # `id` is not enough, because Python objects of protobuf messages are temporary
     return scope, next(filter(None, node.output), node.name)
 
 
 def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
-    """The dimensions that shape inference finds for the values of the main graph. It gives names to
-    open dimensions.
+    """The dimensions that shape inference finds for the values of the main graph. Open dimensions
+    get names.
     """
     light = light_copy(model)
     for value in light.graph.input:
@@ -213,7 +213,7 @@ def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
                 dim.dim_param = symbol
     try:
         known = infer_types(light)
-    except Exception:  # such a model has no inferred shapes; whether it runs is not decided here
+    except Exception:  # the model has no inferred shapes, and may run anyway
         return {}
     found = {value.name: tensor_dims(value) for value in known.graph.value_info}
     return {name: dims for name, dims in found.items() if dims is not None}

@@ -25,8 +25,8 @@ def draw(
     integers: Callable[[], NDArray[Any]],
     truths: Callable[[], NDArray[Any]],
 ) -> NDArray[Any]:
-    """Elements of a type: text, or numbers that one of these functions draws. `integers` also draws
-    those of 2 and 4 bits.
+    """Elements of a type: text, or numbers drawn by one of these functions. `integers` also draws
+    integers of 2 and 4 bits.
     """
     if dtype.kind in "OUS":
         return rng.choice(np.array(WORDS, dtype=object), shape)
@@ -39,14 +39,16 @@ def draw(
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is one of floats, those that numpy lacks included."""
+    """Whether a type is a floating-point type, including those that numpy lacks."""
     return dtype.kind == "f" or "float" in dtype.name
 
 
 def draw_floats(
     style: FloatStyle, dtype: np.dtype[Any], shape: _Shape, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Wide floats for a type, in a style of `Style`. For "ties" they are normally distributed."""
+    """Wide floats for a type, in a style of `Style`. In the style "ties" they are normally
+    distributed.
+    """
     if style == "positive":
         return rng.uniform(0.1, 1.1, shape)
     if style in ("zeros", "ones"):
@@ -56,13 +58,14 @@ def draw_floats(
         return mixed_magnitudes(normal, dtype, rng)
     if style == "nonfinite":
         return sprinkled(normal, NOT_FINITE, rng)
-    if style == "nan":  # without infinities: one in the same row may make a NaN that hides a loss
+    if style == "nan":
+        # without infinities: one in the same row may give a NaN that hides the loss of another
         return sprinkled(normal, (np.nan,), rng)
     return normal
 
 
 def fits_numpy(shape: Iterable[int]) -> bool:
-    """Whether numpy can have an array of this shape. numpy limits the product of the dimensions
-    other than 0, even for an array without elements.
+    """Whether numpy can create an array of this shape. numpy limits the product of all dimensions
+    except 0, even for an array without elements.
     """
     return prod(filter(None, shape)) <= _MOST_COUNTED

@@ -35,7 +35,7 @@ class Fit:
     def values(
         self, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> NDArray[Any] | None:
-        """Values of this shape under these sizes of the symbols; None if it is not known what they
+        """Values of this shape, with these sizes of the symbols. None if it is unknown what they
         must fit.
         """
         known = [None if dims is None else _sizes_of(dims, sizes) for dims in self.dims]
@@ -61,7 +61,7 @@ class _Place:
 
 
 def fit_of(flow: Dataflow, use: Use) -> Fit | None:
-    """How to choose the values of an operand; None if any will do."""
+    """How to choose the values of an operand. None if any values are valid."""
     node = use.node
     if canonical_domain(node.domain) or (node.op_type, use.operand) not in _FITTING:
         return None
@@ -78,7 +78,7 @@ def _sizes_of(dims: Sequence[Dim], sizes: Mapping[str, int]) -> list[int] | None
 
 
 def _different_axes(place: _Place) -> list[int] | None:
-    """Different axes: the first ones; for a Squeeze, those of size 1."""
+    """Distinct axes: the first ones, or for a Squeeze the axes of size 1."""
     axes = list(range(place.count if place.node.op_type == "Unsqueeze" else len(place.data)))
     if place.node.op_type == "Squeeze":
         axes = [axis for axis in axes if place.data[axis] == 1]
@@ -86,7 +86,7 @@ def _different_axes(place: _Place) -> list[int] | None:
 
 
 def _parts(place: _Place) -> list[int] | None:
-    """Sizes that add up to that of the axis, about equal."""
+    """Sizes of about equal parts that add up to the size of the axis."""
     axis = place.attribute("axis", 0)
     if not -len(place.data) <= axis < len(place.data) or not place.count:
         return None
@@ -116,7 +116,7 @@ def _of_a_grid(place: _Place) -> list[int] | None:
 
 
 def _unpooled(place: _Place) -> list[int] | None:
-    """The attributes of the pooling that is undone."""
+    """The attributes of the pooling that this operator reverses."""
     spatial = place.data[2:]
     kernel = place.attribute("kernel_shape", [1] * len(spatial))
     strides = place.attribute("strides", [1] * len(spatial))

@@ -1,4 +1,4 @@
-"""The values that the caller gives to inputs, in files: --inputs."""
+"""The values of inputs in the caller's files: --inputs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _NUMBERED = re.compile(r"(input|output)_(\d+)\.pb")
 
 @dataclass
 class GivenSample:
-    """One sample from files, by name: values of inputs, and recorded ones of outputs, if there are
-    any.
+    """One sample from files: the values of inputs, and recorded values of outputs if there are any,
+    by name.
     """
 
     label: str
@@ -38,10 +38,10 @@ class GivenSample:
 
 
 class GivenValues:
-    """The samples at a path. `places` are their files and folders, in order. They are read when
-    they are needed.
+    """The samples at a path. `places` are their files and folders, in order. They are read only
+    when they are needed.
 
-    Raises UsageError if the path has none.
+    Raises UsageError if the path has no samples.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +49,7 @@ class GivenValues:
             raise _wrong(
                 "the inputs do not exist",
                 path,
-                "give a file or a folder that is there",
+                "give a file or a folder that exists",
                 code="E10410",
             )
         self._root = path.parent if not path.is_dir() or _is_sample(path) else path
@@ -79,7 +79,7 @@ class GivenValues:
             elif any(name == port.name for port in outputs):
                 sample.recorded[name] = read()
             else:
-                names = "an .npy file and what an .npz file holds are called as an input"
+                names = "an .npy file, and each array in an .npz file, has the name of an input"
                 named = f"it takes: {_list(required)}; {names}"
                 raise _wrong(f"the model has no input {name}", file, advice(name, inputs, named))
         missing = [port for port in required if port.name not in sample.feeds and not port.optional]
@@ -90,7 +90,9 @@ class GivenValues:
 
 
 def _places(path: Path) -> Iterator[Path]:
-    """The samples at a path: itself, or those in it, test_data_set_2 before test_data_set_10."""
+    """The samples at a path: the path itself, or the samples in it. test_data_set_2 comes before
+    test_data_set_10.
+    """
     if not path.is_dir() or _is_sample(path):
         yield path
     else:
@@ -142,7 +144,7 @@ def _numbered_value(
     port = ports[number]
     reader = _sequence_value if port.kind == "sequence" else _tensor_value
     name, value = _read(file, _optional_value if port.optional else reader)
-    # Test sets need not have names in their values.
+    # Values in test sets may lack names.
     is_known = any(name == other.name for other in ports)
     return name if is_known else port.name, partial(_itself, value), file
 
@@ -152,11 +154,11 @@ def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
         raise _wrong("this is not a file with inputs", file, _HINT)
     try:
         return reader(file)
-    except Exception as error:  # of zip files, numpy, protobuf, onnx and the file system
+    except Exception as error:  # errors of zip files, numpy, protobuf, onnx and the file system
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
-            why = "it is none of numpy's, or holds Python objects, which may run code"
+            why = "it is not a file of numpy, or it has Python objects, which may run code"
             what = f"the file cannot be read: {why}"
-            raise _wrong(what, file, "write it again, text as array.astype(str)") from error
+            raise _wrong(what, file, "write it again, and text as array.astype(str)") from error
         raise _wrong(f"the file cannot be read: {said(error)}", file, "write it again") from error
 
 
@@ -165,13 +167,15 @@ def _archive(file: Path) -> Any:
 
 
 def _member(archive: Any, name: str, file: Path) -> Any:
-    """An array of an archive. Even a small archive may unpack to more than fits into memory."""
+    """An array of an archive. Even a small archive may contain an array that is larger than the
+    memory.
+    """
     size = sum(
         info.file_size for info in archive.zip.infolist() if info.filename in (name, f"{name}.npy")
     )
     most = available()
     if most is not None and size > most:
-        raise MemoryError(f"{name} takes {size:,} bytes, there are {most:,}")
+        raise MemoryError(f"{name} takes {size:,} bytes, and only {most:,} are available")
     return archive[name]
 
 
@@ -199,7 +203,9 @@ def _optional_value(file: Path) -> tuple[str, Any]:
 
 
 def _fitting(value: Any, port: Port, file: Path) -> Any:
-    """The value as onnxruntime takes it. Raises UsageError if it does not suit this input."""
+    """The value in the form that onnxruntime expects. Raises UsageError if it does not fit this
+    input.
+    """
     if isinstance(value, list) and port.kind == "sequence":
         return [_fitting_array(np.asarray(item), port, file) for item in value]
     if isinstance(value, np.ndarray) and port.kind == "tensor":
@@ -207,21 +213,21 @@ def _fitting(value: Any, port: Port, file: Path) -> Any:
     if value is None and port.optional:
         return value
     raise _wrong(
-        f"the input {port.name} is a {port.kind}, which this file does not hold", file, _HINT
+        f"the input {port.name} is a {port.kind}, which this file does not contain", file, _HINT
     )
 
 
 def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
-    wanted = numpy_type(port.element_type) or value.dtype  # an input without a type may take any
+    wanted = numpy_type(port.element_type) or value.dtype  # without a type, any type is accepted
     if value.dtype.kind == "V" and value.dtype.itemsize == wanted.itemsize:
-        value = value.view(wanted)  # numpy's files do not know bfloat16 and the like
+        value = value.view(wanted)  # numpy's files cannot express bfloat16 and similar types
     if value.dtype.kind in "US" and wanted.kind == "O":
         value = value.astype(np.str_).astype(object)
     value = value.astype(value.dtype.newbyteorder("="), copy=False)
     if value.dtype != wanted:
         named = type_name(port.element_type) if wanted.kind == "O" else wanted.name
-        what = f"the input {port.name} is of {named}, the file holds {value.dtype.name}"
-        raise _wrong(what, file, f'save it as that: array.astype("{wanted.name}")')
+        what = f"the input {port.name} has type {named}, and the file has {value.dtype.name}"
+        raise _wrong(what, file, f'convert the array: array.astype("{wanted.name}")')
     if port.kind == "tensor" and not port.takes(value.shape):
         what = f"the input {port.name} has the shape {list(value.shape)}, which does not fit"
         raise _wrong(what, file, f"the model takes {_declared(port)}")

@@ -1,6 +1,8 @@
 """Inputs on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
-comparisons. For some numbers, x / s and x * (1 / s) differ in the last bit. That bit only matters
-at ties, which random numbers hardly ever hit.
+comparisons.
+
+For some numbers, x / s and x * (1 / s) differ in the last bit. That bit matters only at ties, which
+random numbers hardly ever hit.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 _Floats = NDArray[np.float64]
 _WHOLE_LIMITS = names_with(Trait.WHOLE_LIMITS)
 _COMPARES = names_with(Trait.COMPARES)
-# operators that pass on some numbers unchanged
+# operators that return some numbers unchanged
 _SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})
 _MOST_GRIDS = 16
 _MOST_VALUES = 4096
@@ -51,8 +53,8 @@ class Grid:
 
 
 def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
-    """The grids that read an input directly, or after nothing except moves, limits, and scaling by
-    constants.
+    """The grids that read an input, directly or after operators that only move elements, limit
+    them, or scale by constants.
     """
     grids = list[Grid]()
     queue = deque([(start, Grid(_ONE, _NOTHING))])
@@ -79,7 +81,7 @@ def at_ties(
         values = np.where(which == number, _ties(grid, shape, rng), values)
     with np.errstate(all="ignore"):
         rounded = np.where(np.isfinite(values), values, 0.0).astype(dtype)
-    if rounded.dtype.kind != "f":  # bfloat16 has no neighbours in numpy
+    if rounded.dtype.kind != "f":  # numpy does not know the neighbours of bfloat16 numbers
         return rounded.astype(np.float64)
     side = rng.choice(np.array([-np.inf, np.inf, np.nan, np.nan], dtype), shape)
     with np.errstate(over="ignore"):  # infinity is next to the largest number
@@ -102,7 +104,7 @@ def _ties(grid: Grid, shape: tuple[int, ...], rng: np.random.Generator) -> _Floa
 def _placed(
     part: Any, shape: tuple[int, ...], is_in_place: bool, rng: np.random.Generator
 ) -> _Floats:
-    """An array that broadcasts to the shape: the given one, or any of its elements."""
+    """An array that broadcasts to the shape: the given array, or random elements of it."""
     values = np.asarray(part, np.float64)
     if is_in_place:
         try:
@@ -113,7 +115,7 @@ def _placed(
 
 
 def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Grid]:
-    """The grid that an operand is on, if it is on one."""
+    """The grid of an operand. Nothing if it is not on a grid."""
     node = use.node
     operand = use.operand
     op = node.op_type
@@ -167,7 +169,7 @@ def _scaled(op: str, operand: int, line: Grid, other: _Floats) -> Grid | None:
 
 @dataclass(frozen=True)
 class _Line:
-    """A linear function of the input, and the changes to it."""
+    """A linear function of the input. Methods return changed functions."""
 
     grid: Grid
 
@@ -194,7 +196,9 @@ class _Line:
 
 
 def _alike(combine: Any, *pairs: Any) -> list[Any]:
-    """Each pair of parts, combined. If two shapes do not fit, one element replaces the second."""
+    """Each pair of parts, combined. If two shapes do not fit, a single element replaces the second
+    part.
+    """
     made = []
     for one, other in zip(pairs[::2], pairs[1::2], strict=True):
         try:
@@ -213,7 +217,7 @@ def _along(scale: _Floats, node: onnx.NodeProto, rank: int | None) -> _Floats:
 
 
 def _constant(flow: Dataflow, use: Use, operand: int) -> _Floats | None:
-    """The numbers of a constant operand; None if they are not known or empty."""
+    """The numbers of a constant operand. None if they are unknown, or if there are none."""
     if operand >= len(use.node.input):
         return None
     tensor = flow.constant(use.scope, use.node.input[operand])

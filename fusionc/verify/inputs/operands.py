@@ -1,11 +1,11 @@
-"""Demands of operators on the values of certain operands. Operands are counted from 0."""
+"""Requirements of operators for the values of certain operands. Operands are counted from 0."""
 
 from __future__ import annotations
 
 from fusionc.operators.domains import MICROSOFT
 
-# The operand holds indices into a dimension of another operand: (that operand, its axis). "axis" is
-# the node's attribute of that name; "nd" are all axes from batch_dims on.
+# Operands that are indices into a dimension of another operand: (that operand, its axis). "axis"
+# means the node's attribute of that name, and "nd" all axes from batch_dims on.
 INDICES: dict[str, dict[int, tuple[int, int | str]]] = {
     "Gather": {1: (0, "axis")},
     "GatherElements": {1: (0, "axis")},

@@ -24,16 +24,20 @@ _LARGEST_COUNT = 4
 
 @dataclass(frozen=True)
 class Style:
-    """How values are drawn. If the uses of an input allow less than the style, the uses win.
+    """A way to draw values. If the uses of an input allow fewer values than the style, the uses
+    decide.
 
-    floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from
-    1e-3 to 1e3, with signed zeros, denormals and ties of rounding among them; "nonfinite" is normal
-    with a few NaN and Inf, "nan" with a few NaN; "ties" are numbers for which a nearby Quantize or
-    Round decides by the last bit. integers: "wide" are small ones unless a use limits them,
-    "binary" 0 and 1, "ends" the ends of the range; "batch" are shapes that begin with the first
-    size of another input. guesses: values that neither a limit nor another operand determines are
-    guessed from names and uses: 0 and 1, a few numbers from 0 on, or numbers above 0. Without
-    guesses, they are numbers of both signs.
+    floats: "normal" is normal(0, 1). "positive" is from 0.1 to 1.1. "mixed" has magnitudes from
+    1e-3 to 1e3, with signed zeros, denormals and ties of rounding among them. "nonfinite" is normal
+    with a few NaN and Inf, and "nan" with a few NaN. "ties" are numbers for which a nearby Quantize
+    or Round decides by the last bit.
+
+    integers: "wide" are small integers unless a use limits them, "binary" are 0 and 1, and "ends"
+    are the ends of the range. "batch" are shapes that begin with the first size of another input.
+
+    guesses: values that neither a limit nor another operand determines are guessed from names and
+    uses: 0 and 1, a few numbers from 0 on, or numbers above 0. Without guesses they have both
+    signs.
     """
 
     floats: FloatStyle = "normal"
@@ -42,7 +46,7 @@ class Style:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the values are without NaN and infinities."""
+        """Whether the values contain neither NaN nor infinities."""
         return self.floats not in ("nonfinite", "nan")
 
 
@@ -61,7 +65,8 @@ def make_feeds(
                 _tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)
             ]
         elif _is_switch(port, sizes) and style.integers in ("wide", "ends"):
-            # A switch is on for some seeds and off for others, and switches do not always agree.
+            # A switch is on for some seeds and off for others, and two switches differ for some
+            # seeds.
             feeds[port.name] = np.full(shape_at(port, sizes), (seed + number) % 2 == 0)
         elif port.kind == "map":
             feeds[port.name] = _map(port, style, rng)
@@ -81,10 +86,10 @@ def make_several(
     seed: int,
     several: int,
 ) -> list[dict[str, Any]]:
-    """`several` feeds like these, drawn at once. Values that decide on sizes, or on which nodes
-    run, stay as they are.
+    """`several` feeds like these, drawn at once. Values that determine sizes, or which nodes run,
+    stay unchanged.
 
-    There are none if all values would stay.
+    Nothing is returned if all values would stay unchanged.
     """
     drawn: dict[str, NDArray[Any]] = {}
     for number, port in enumerate(ports):
@@ -122,7 +127,7 @@ def _with_batch(
 
 
 def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
-    """Whether an input decides by itself which nodes run: one that may be left out, or a switch."""
+    """Whether an input decides which nodes run: an input that may be left out, or a switch."""
     return any(port.optional or _is_switch(port, sizes) for port in ports)
 
 
@@ -152,7 +157,7 @@ def _is_guessed(port: Port, allowed: ValueRange) -> bool:
 
 
 def has_floats(ports: Iterable[Port]) -> bool:
-    """Whether edge values of floats make a difference on an input."""
+    """Whether extreme values of floats make a difference for an input."""
     return any(_dtype(port.element_type).kind in "fV" for port in ports)
 
 
@@ -207,7 +212,9 @@ def _demanded(
     style: Style,
     rng: np.random.Generator,
 ) -> NDArray[Any] | None:
-    """Integers that satisfy the uses of an input or the style; None if neither demands anything."""
+    """Integers that meet the requirements of an input's uses or of the style. None without
+    requirements.
+    """
     limit = allowed.limit(sizes)
     if allowed.shape and not allowed.least:
         wanted = np.ones(shape, np.int64)
@@ -235,7 +242,7 @@ def _free_integers(
     style: Style,
     rng: np.random.Generator,
 ) -> NDArray[Any]:
-    """Integers without limits: guessed from names and uses, else small ones."""
+    """Integers without limits: guessed from names and uses, or else small."""
     if not style.guesses and _is_guessed(port, allowed):
         return rng.integers(-9, 10, shape)
     if _is_mask(port) or style.integers == "binary" or (allowed.mask and dtype.itemsize > 2):
@@ -264,7 +271,9 @@ def _pixels(
 def _all_of(
     least: int, most: int, shape: tuple[int, ...], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """All numbers from the least to the most, if they fit, in some order."""
+    """All numbers from the smallest to the largest allowed one, in random order, if they fit into
+    the shape.
+    """
     size = prod(shape)
     whole, rest = divmod(size, most - least + 1)
     numbers = np.arange(least, most + 1)
@@ -279,7 +288,7 @@ def has_grids(ranges: Mapping[str, ValueRange]) -> bool:
 
 
 def _truth(shape: tuple[int, ...], style: Style, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mostly true; the first of every row always is, so that no mask hides everything."""
+    """Mostly True. The first element of every row is True, so that no mask hides a whole row."""
     if style.integers in ("ones", "zeros"):
         return np.full(shape, style.integers == "ones")
     values = np.asarray(rng.random(shape) < 0.75)
@@ -303,8 +312,8 @@ def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
 
 
 def _is_surely_mask(port: Port, allowed: ValueRange) -> bool:
-    """Whether both name and use say that an input is a mask. With numbers other than 0 and 1, such
-    models compute noise.
+    """Whether both the name and the use show that an input is a mask. Models compute noise from
+    masks with numbers other than 0 and 1.
     """
     return allowed.mask and _is_mask(port)
 

@@ -1,4 +1,4 @@
-"""Finding inputs on which the reference runs."""
+"""Find inputs on which the reference runs."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ from fusionc.verify.interface import Port, overridable, required_inputs
 from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, same_outputs
 
 _MOST_PROPOSALS = 200
-# a run may take this many times the bytes that follow from its sizes: some depend on values
+# a run may take this many times the bytes computed from its sizes, because some sizes depend on
+# values
 _RUN_FOR_ITS_SIZES = 2
-_MOST_LOWERED = 16  # proposals to try in place of those that cost too much
+_MOST_LOWERED = 16  # proposals to try instead of those that cost too much
 _MOST_ELEMENTS = 1 << 28  # of an input; drawing more takes minutes
-# total elements of inputs on which the reference failed; drawing them takes a second or two
+# elements of all inputs on which the reference failed; drawing them takes a second or two
 _MOST_REFUSED = 1 << 27
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first of many samples
-_TIES = 2  # for this many of them, one more at ties is drawn
-_MORE_WORK = 1 << 26  # elements that the reference computes for these: some hundredths of a second
-_PATIENCE = 6  # the total cost of failures after which no more inputs are tried
+_TIES = 2  # for this many additional samples, one more at ties is drawn
+_MORE_WORK = 1 << 26  # elements to compute for more samples, in some hundredths of a second
+_PATIENCE = 6  # after failures with this total cost, no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
 _FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
 _NARROWER: tuple[Style, ...] = (
@@ -63,18 +64,20 @@ _NARROWER: tuple[Style, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnSample(Sample):
-    """A sample of drawn values, and how to draw others like it."""
+    """A sample of drawn values, with the style and sizes for drawing similar samples."""
 
     sizes: Sizes
     style: Style
     seed: int
-    work: Work  # of a run
-    is_overriding: bool = False  # it replaces initializers that a caller may override
+    work: Work  # the cost of a run
+    is_overriding: bool = False  # whether it replaces initializers that a caller may override
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """How to draw a sample, with the number of elements of its smallest output and of all of it."""
+    """A drawn sample without its values, with the number of elements of its smallest output and of
+    all its values.
+    """
 
     sample: DrawnSample
     fewest: int
@@ -82,11 +85,11 @@ class _Counted:
 
 
 class InputSearch:
-    """Draws inputs for the reference. Its model has external data in `folder`; `shapes` are those
-    that the caller gives.
+    """Draws inputs for the reference, whose model has external data in `folder`. `shapes` are the
+    caller's shapes.
 
     Sizes are chosen so that all samples fit into the `budget`. If that is impossible, there are
-    fewer samples. If values of an input cannot be drawn, `not_drawn` names it and says why.
+    fewer samples. If values of an input cannot be drawn, `not_drawn` names the input and says why.
     """
 
     def __init__(
@@ -135,12 +138,12 @@ class InputSearch:
     def samples(
         self, seeds: Sequence[int], nonfinite: bool, *, has_more: bool = False
     ) -> Iterator[DrawnSample]:
-        """One sample per seed, with changing sizes, then the edges, with NaN and Inf if
-        `nonfinite`. There are none if the reference never runs. One sample replaces the
-        initializers that a caller may override.
+        """One sample for each seed, with different sizes, and then samples with extreme values,
+        including NaN and Inf if `nonfinite`. One of the samples replaces initializers that a caller
+        may override. Nothing is drawn if the reference never runs.
 
-        If samples have few elements, and runs are cheap, further ones are drawn: if `has_more`,
-        `more` are like the ordinary ones, and `ties` like those at ties.
+        If samples have few elements and runs are cheap, more samples are drawn when `has_more` is
+        set: `more` are similar to the ordinary samples, and `ties` to the samples at ties.
         """
         first = None if self.not_drawn else self._first_of_any_cost(seeds[0])
         if first is None:
@@ -164,7 +167,7 @@ class InputSearch:
         yield from self._all_edges(sizes, style, seeds[0], nonfinite)
 
     def _first_of_any_cost(self, seed: int) -> DrawnSample | None:
-        """The first sample. A model is run once even if no run fits into the budget."""
+        """The first sample. The model runs once even if no run fits into the budget."""
         first = self._first(seed)
         if first is None and self.budget.left_out:
             self.budget.left_out.clear()
@@ -187,8 +190,8 @@ class InputSearch:
                 yield from self._edge(label, sizes, edge, seed)
 
     def _draw_more(self, ordinary: Sequence[_Counted]) -> None:
-        """Draw samples until enough elements of each output are compared. If all outputs stay the
-        same, only a few are drawn.
+        """Draw samples until enough elements of each output are compared. If no output changes from
+        sample to sample, only a few are drawn.
         """
         if self.is_over or self._reference.is_fresh:
             return
@@ -200,7 +203,7 @@ class InputSearch:
         )
         if not number:
             return
-        # the cost of runs whose sizes depend on values is not known
+        # costs of runs whose sizes depend on values are unknown
         most_runs = A_FEW if work.guessed else number
         number = min(number, most_runs, _MORE_WORK // work.elements)
         if not self.budget.has_room(work.scaled(number, 1)):
@@ -240,7 +243,7 @@ class InputSearch:
         ]
 
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
-        """How values at the edges are drawn, each with its label."""
+        """The styles of extreme values, each with its label."""
         floats = has_floats(self._ports)
         yield (
             "zeros",
@@ -259,7 +262,7 @@ class InputSearch:
             yield "NaN", replace(style, floats="nan")
 
     def again(self, samples: Iterable[DrawnSample]) -> Iterator[DrawnSample]:
-        """The same samples, run again. The given ones need not have their values."""
+        """The same samples, run again. The given samples may lack their values."""
         for sample in samples:
             if same := self._attempt(
                 sample.sizes, sample.style, sample.seed, is_overriding=sample.is_overriding
@@ -267,11 +270,11 @@ class InputSearch:
                 yield replace(same, label=sample.label)
 
     def feeds(self, sample: DrawnSample) -> dict[str, Any]:
-        """The inputs of a sample, drawn again. The sample need not have its values."""
+        """The inputs of a sample, drawn again. The sample may lack its values."""
         return self._feeds(sample.sizes, sample.style, sample.seed, sample.is_overriding)
 
     def redraws(self, sample: Sample) -> Iterator[DrawnSample]:
-        """Samples like this one with other values; none if it was not drawn."""
+        """Similar samples with other values. Empty if the sample was not drawn."""
         if not isinstance(sample, DrawnSample):
             return
         for number in range(1, _REDRAWS + 1):
@@ -315,8 +318,8 @@ class InputSearch:
         return self._sized.work(sizes).scaled(*self._growth)
 
     def _has_room(self, what: str, sizes: Sizes) -> bool:
-        """Whether the budget has room for one more sample; if not, the sample is noted as left
-        out.
+        """Whether the budget has room for one more sample. If it does not, the sample is recorded
+        as left out.
         """
         has_room = self.budget.has_room(self._work(sizes))
         self.budget.left_out += [] if has_room else [what]
@@ -394,7 +397,7 @@ class InputSearch:
         )
 
     def _most(self, sizes: Sizes) -> int | None:
-        """The bytes that a run may take."""
+        """The limit for the bytes of a run."""
         return (
             _RUN_FOR_ITS_SIZES * max(self.budget.bytes, self._work(sizes).bytes)
             if self._is_limited
@@ -437,7 +440,7 @@ def _without_outputs(sample: DrawnSample) -> _Counted:
 
 def _why_not_drawn(port: Port) -> str:
     dims = [dim for dim in port.dims or () if isinstance(dim, int)]
-    # onnxruntime may know its type, for example from an output of the same name
+    # onnxruntime may know its type, for example if an output has the same name
     if numpy_type(port.element_type) is None:
         return f"the input {port.name} has no type"
     if prod(dims) > _MOST_ELEMENTS:
@@ -449,8 +452,8 @@ def _why_not_drawn(port: Port) -> str:
 
 
 def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
-    """The values of the float initializers that a caller may override. Others are left out: they
-    are mostly axes and sizes.
+    """The values of float initializers that a caller may override. Other initializers are left out,
+    because most of them are axes and sizes.
     """
     names = set(overridable(model))
     return {

@@ -1,4 +1,4 @@
-"""Which sizes to give to the dynamic dimensions."""
+"""Choose sizes for the dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rank_symbol(port: Port) -> str:
 
 
 def shape_at(port: Port, sizes: Sizes) -> tuple[int, ...]:
-    """The shape of an input under these sizes."""
+    """The shape of an input with these sizes of the symbols."""
     if port.dims is None:
         return (2, 3, 4, 5)[: sizes[rank_symbol(port)]]
     return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in port.dims)
@@ -42,10 +42,10 @@ def shape_at(port: Port, sizes: Sizes) -> tuple[int, ...]:
 class SizeChoices:
     """Proposes sizes for all symbols of the inputs, the most plausible first.
 
-    `fixed` holds the sizes of symbols that the caller has chosen. `likely` holds sizes that occur
-    in the model. The size of a symbol that is a formula, such as "past + seq", follows from the
-    other symbols. `refuses` is True for sizes that are impossible in the model. For example, if a
-    symbol has to be as large as a weight, all other sizes of it are refused.
+    `fixed` has the sizes of symbols that the caller has chosen, and `likely` sizes that occur in
+    the model. The size of a symbol that is a formula, such as "past + seq", follows from the other
+    symbols. `refuses` returns True for sizes that are impossible in the model. For example, if a
+    symbol must be as large as a weight, it refuses all other sizes of the symbol.
     """
 
     def __init__(
@@ -92,7 +92,9 @@ class SizeChoices:
         yield from self._ladders(preferred)
 
     def _ladders(self, preferred: Sizes) -> Iterator[Sizes]:
-        """Proposals that set all symbols to one size, then all but batches, then only one."""
+        """Proposals that set all symbols to one size, then all except batches, and then a single
+        symbol.
+        """
         for size in _LADDER:
             yield from self._complete({**preferred, **self._all(size)})
         for size in _LADDER:
@@ -111,7 +113,7 @@ class SizeChoices:
         return [symbol for symbol in self._all(0) if not self._is_batch(symbol)]
 
     def _without_choice(self) -> Iterator[tuple[str, int]]:
-        """The symbols whose usual size is impossible, each with the likeliest possible size.
+        """The symbols whose usual size is impossible, each with the most likely possible size.
 
         A symbol without any possible size is left out.
         """
@@ -134,7 +136,7 @@ class SizeChoices:
     def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
         """Proposals that set one symbol back to its usual size if it is larger in `sizes`.
 
-        They help if the model needs only the other symbols to be so large.
+        They help if the model needs large sizes only for the other symbols.
         """
         base = {symbol: sizes[symbol] for symbol in self.symbols}
         for symbol in self._all(0):
@@ -164,8 +166,8 @@ class SizeChoices:
             yield from self._varied(first, batches)
 
     def without_past(self, first: Sizes) -> Iterator[Sizes]:
-        """The likeliest proposal with an empty cache, as in the first step of a decoder, given
-        sizes that work. A model without a cache gets none.
+        """The most likely proposal with an empty cache, as in the first step of a decoder, based on
+        sizes that work. Nothing for a model without a cache.
         """
         past = {
             symbol: 0 for symbol in self.symbols if self._axes[symbol][1] > 0 and _is_past(symbol)
@@ -176,7 +178,8 @@ class SizeChoices:
     def _varied(self, first: Sizes, changes: Sizes) -> Iterator[Sizes]:
         base = {symbol: first[symbol] for symbol in self.symbols}
         changed = {**base, **changes}
-        # If one symbol is the sum of two others in `first`, keep that sum before trying without it.
+        # If one symbol is the sum of two others in `first`, proposals that keep this sum come
+        # first.
         for total, a, b in self._sums(base):
             if total not in changes or changed[total] != changed[a] + (changed[b] if b else 1):
                 yield from self._complete({**changed, total: changed[a] + (changed[b] if b else 1)})
@@ -201,7 +204,7 @@ class SizeChoices:
                 yield from self._complete({**base, total: base[past] + 1})
 
     def _complete(self, sizes: Sizes) -> Iterator[Sizes]:
-        """The sizes with fixed and computed symbols added; nothing if they are negative or too
+        """The sizes, with fixed and computed symbols added. Nothing if a size is negative or too
         large.
         """
         result = {**sizes, **self._fixed}
@@ -234,7 +237,7 @@ class SizeChoices:
         return _sizes_by_name(symbol) or ((_HEIGHT, _WIDTH)[axis - 2] if is_image_side else (8, 5))
 
     def _make_distinct(self, sizes: dict[str, int]) -> None:
-        """Give different symbols different sizes, so that swapped dimensions show.
+        """Give different symbols different sizes, so that exchanged dimensions are noticed.
 
         Proposals with equal sizes come later.
         """
@@ -253,8 +256,8 @@ class SizeChoices:
         return self._axes[symbol][1] < 0
 
     def _is_batch(self, symbol: str) -> bool:
-        """Whether a symbol is named like a batch, or is a first dimension whose name does not say
-        what it counts.
+        """Whether the name of a symbol is that of a batch, or the symbol is a first dimension with
+        a name that says nothing.
         """
         name = symbol.lower()
         if re.search("batch|^bs?z?$|^n$", name):
@@ -288,7 +291,7 @@ def _symbols(port: Port) -> Iterator[tuple[int, str]]:
 
 
 def _is_trivial(size: int) -> bool:
-    """Whether swapped and repeated elements cannot be seen at such a size."""
+    """Whether exchanged and repeated elements cannot be noticed at such a size."""
     return size < 2
 
 

@@ -1,5 +1,5 @@
-"""The reference at given sizes, before it runs: whether onnx's shape inference accepts the sizes,
-and the cost of a run.
+"""The reference at given sizes, before it runs: the cost of a run, and whether onnx's shape
+inference accepts the sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ITEM = 4  # bytes of an element of unknown type
 _WIDE = {TensorProto.INT64: 8, TensorProto.DOUBLE: 8, TensorProto.UINT64: 8, TensorProto.STRING: 32}
 _HELD = 12  # copies of an input or output in memory while it is compared, some as float64
 _MANY_NODES = 20_000  # for this many nodes, inference with data propagation takes seconds
-# nodes to infer, summed over all sizes; for further sizes, work is scaled by the size of inputs
+# nodes to infer, summed over all sizes; after that, the cost is scaled by the size of the inputs
 _MOST_INFERRED = 100_000
 _MOST_TRIPS = 1 << 20
 _ERRORS = "[ShapeInferenceError] Inference error(s): "
@@ -41,10 +41,10 @@ class _Inferred:
 
 
 class SizedModel:
-    """Computes the cost of the reference at given sizes of the symbols of its inputs, on demand.
+    """Computes the cost of the reference on demand, for given sizes of the symbols of its inputs.
 
-    If the shape of a value depends on the contents of others, it is not known. Such a value is
-    assumed to be as large as the largest input of the node that makes it.
+    If the shape of a value depends on the contents of other values, it is unknown. Such a value is
+    assumed to be as large as the largest input of its producer.
     """
 
     def __init__(self, model: onnx.ModelProto, ports: Sequence[Port]) -> None:
@@ -70,10 +70,10 @@ class SizedModel:
         return self._known[key]
 
     def refuses(self, sizes: Sizes) -> bool:
-        """Whether onnx's inference says that some node cannot have these sizes, whatever the sizes
-        of the other symbols are.
+        """Whether onnx's inference says that a node cannot have these sizes, whatever the sizes of
+        the other symbols are.
 
-        Nodes inside a branch or a loop do not count, because that branch may not be taken. For a
+        Nodes inside a branch or a loop do not count, because the branch may not be taken. For a
         large model only a limited number of sizes is tested; after that, none is refused.
         """
         key = tuple(sorted(sizes.items()))
@@ -115,7 +115,7 @@ class SizedModel:
                 if len(light.graph.node) > _MANY_NODES
                 else infer_types(light)
             )
-        except Exception:  # if onnx cannot infer shapes, the inputs and outputs give the cost
+        except Exception:  # without shapes, the cost is computed from the inputs and outputs
             found = light
         known = _Inferred(frozenset(tensor.name for tensor in self._given.graph.initializer))
         _note(found.graph, known)
@@ -182,7 +182,7 @@ def _is_empty(dims: Dims, axis: int) -> bool:
 
 
 def _nodes_at_fault(said: str) -> Iterator[str]:
-    """The nodes of the main graph that onnx names in an error, without those that hold graphs."""
+    """The nodes of the main graph that onnx names in an error, except nodes with subgraphs."""
     is_inside = False
     for line in said.removeprefix(_ERRORS).splitlines():
         node = line.partition("): ")[0]
@@ -220,8 +220,8 @@ def _elements(
     functions: Mapping[tuple[str, str, str], int],
     trips: int = 1,
 ) -> tuple[int, int]:
-    """The work of all nodes of a graph, and the work of nodes whose sizes are guessed. A body
-    counts as often as it runs, if that is known.
+    """The cost of all nodes of a graph, and the cost of nodes whose sizes are guessed. The cost of
+    a body is multiplied by the number of its runs, if that is known.
     """
     total = guessed = 0
     for node in graph.node:
@@ -245,8 +245,8 @@ def _elements(
 
 
 def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
-    """Give outputs of unknown shape the shape of the largest input that is not a weight. Rows of a
-    table get the table's width.
+    """Give each output of unknown shape the shape of the largest input that is not a weight. If a
+    table is looked up, the rows get the width of the table.
     """
     shapes = known.shapes
     missing = [name for name in node.output if name and name not in shapes]
@@ -261,7 +261,7 @@ def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
 
 
 def _trips(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Inferred) -> int:
-    """How often a body runs. For a Scan that is a size, for a Loop it may be anything."""
+    """How often a body runs. For a Scan this is a size; for a Loop it may be any number."""
     if node.op_type != "Scan":
         return 1
     scanned = known.shapes.get(node.input[-1]) if node.input else None

@@ -1,4 +1,4 @@
-"""Numbers that reveal differences which ordinary numbers hide: many magnitudes, signed zeros,
+"""Numbers that reveal differences that ordinary numbers hide: many magnitudes, signed zeros,
 denormals, ties, NaN and Inf.
 """
 
@@ -15,8 +15,8 @@ NOT_FINITE = (np.nan, np.inf, -np.inf)
 def mixed_magnitudes(
     normal: NDArray[np.float64], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Numbers with the signs of `normal`, as far apart as elements of `dtype` can be, with special
-    ones among them.
+    """Numbers with the signs of `normal` and with magnitudes over the range of `dtype`, including
+    some special numbers.
     """
     is_wide = dtype.itemsize >= 4
     values = np.asarray(
@@ -29,8 +29,8 @@ def mixed_magnitudes(
 def sprinkled(
     values: NDArray[np.float64], specials: tuple[float, ...], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The values with one in fifty replaced by special ones, each of them at least once if there is
-    room.
+    """The values, with one in fifty replaced by special values. Each special value occurs at least
+    once if there is room.
 
     Only the first half along the first axis changes, so that a batch keeps ordinary rows.
     """

@@ -1,4 +1,4 @@
-"""The values that an input may have, found by following it to the operators that use it."""
+"""Find the values that an input may have, by following it to the operators that use it."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class ValueRange:
     """The values that the uses of an input allow."""
 
     limits: set[Dim] = field(default_factory=set)  # values are below each: sizes or symbols
-    least: int = 0  # values are at least this
+    least: int = 0  # all values are at least this
     whole: bool = False  # an index, a size or a count, whatever its type
-    mask: bool = False  # a truth value, or cast to float: 0 and 1
+    mask: bool = False  # a truth value, or a truth value that is cast to float: 0 and 1
     positive: bool = False  # floats above 0
     shape: bool = False  # the target of a Reshape
-    fit: Fit | None = None  # values must fit other operands
-    grids: tuple[Grid, ...] = ()  # those that decide by the last bit of a float
+    fit: Fit | None = None  # the other operands that the values must fit
+    grids: tuple[Grid, ...] = ()  # the grids that decide by the last bit of a float
 
     def limit(self, sizes: Mapping[str, int]) -> int | None:
-        """The smallest limit under these sizes of the symbols."""
+        """The smallest limit for these sizes of the symbols."""
         known = [limit if isinstance(limit, int) else sizes.get(limit) for limit in self.limits]
         return min((size for size in known if size is not None), default=None)
 
@@ -78,7 +78,7 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
 
 
 def _holds(trait: Trait, use: Use) -> bool:
-    """Whether an operator has a trait at the input that is used."""
+    """Whether an operator has a trait for the input that reads the value."""
     return holds_at(trait, ("", use.node.op_type), use.operand)
 
 
@@ -99,7 +99,9 @@ def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[Sco
 
 
 def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
-    """Narrow the range by the demands of a use on floats; `is_direct` if it reads the input."""
+    """Narrow the range by the requirements of a use for floats. `is_direct` says that it reads the
+    input itself.
+    """
     op = use.node.op_type
     if op in ("Resize", "Upsample") and _holds(Trait.COUNTS, use):
         allowed.least = 1
@@ -116,7 +118,7 @@ def _is_whole_after(use: Use, whole: bool) -> bool:
 
 
 def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
-    """Narrow the range by the demands of a use on integers."""
+    """Narrow the range by the requirements of a use for integers."""
     node, operand, scope = use
     op = node.op_type
     table = ROTARY_INDICES.get(node.domain, {}) if op == "RotaryEmbedding" else INDICES.get(op, {})

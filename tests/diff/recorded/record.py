@@ -1,8 +1,8 @@
-"""Writes what other optimizers make of sample_models/, for tests that compare models of others.
+"""Writes the results of other optimizers for sample_models/, for tests of comparisons.
 
     pip install onnxsim==0.8.1 onnxslim==0.1.98 && python tests/diff/recorded/record.py
 
-They are no dependencies: the tests read the files.
+The other optimizers are not dependencies, because the tests read only the files.
 """
 
 from __future__ import annotations

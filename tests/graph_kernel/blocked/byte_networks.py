@@ -1,4 +1,4 @@
-"""Small quantized networks with random integers, and what they compute in integers by numpy."""
+"""Small quantized networks with random integers, and numpy code that computes them in integers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ByteNetwork(Network):
         shrink: float = 1.0,
         **attributes: Any,
     ) -> str:
-        """A convolution whose result is quantized; with a small `shrink` all of it saturates."""
+        """A convolution whose result is quantized. With a small `shrink`, all elements saturate."""
         w, scales = self.integers(
             out, channels // group, *kernel, axis=axis, dtype=dtype, zero=zero_weights
         )
@@ -207,8 +207,8 @@ class _Grid:
 
 
 def computed_in_integers(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The integers of all quantizations, each group being computed in integers: sums are exact,
-    then multiplied by one factor of float32.
+    """The results of all quantizations, with each group computed in integers: exact sums, which are
+    then multiplied by one float32 factor.
     """
     constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     known: dict[str, Any] = {**constants, **feeds}
@@ -290,11 +290,12 @@ def _multiplied(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero:
 
 
 def _added(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
-    """Each product is added with one rounding, as by the instruction of the processor."""
+    """A quantized sum. Each product is added with one rounding, as the processor does it."""
     a, b = read
     first = F32(a.scale / scale)
     second = F32(b.scale / scale)
-    # onnxruntime computes with the integers as they are, which a shift of all by 128 may change
+    # onnxruntime computes with the integers as they are; shifting all of them by 128 may change the
+    # rounding
     shift = 128 if a.raw.dtype == np.int8 else 0
     zeros = np.float64(first) * (a.zero + shift) + np.float64(F32(second * F32(b.zero + shift)))
     addend = F32(F32(zero + shift) - F32(zeros))

@@ -1,4 +1,4 @@
-"""What the tests of blocked areas share: a module has its areas, by name, in a fixture `found`."""
+"""Fixtures for the tests of blocked areas. A module's own fixture `found` has its areas by name."""
 
 import sys
 from pathlib import Path

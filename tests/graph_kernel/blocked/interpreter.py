@@ -1,22 +1,28 @@
-"""What a blocked program computes, by its C tables: each step with numpy, and memory as the runtime
-has it.
+"""Runs a blocked program from its C tables: each step with numpy, and with the same memory layout as
+the runtime.
 
-A storage that is written loses what another one has in its slot, and what was never written is NaN,
-so that a step that reads too late or too early gives wrong answers.
+Writing to a storage discards other storages in the same slot, and elements that were never written
+are NaN. A step that reads too late or too early therefore gives wrong results.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
+
 Array = np.ndarray[Any, Any]
-FOLLOWERS = ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")  # in a chain
+FOLLOWERS = {kind.enumerator() for kind in step_kinds() if kind.keeps_channels}  # in a chain
 # convolutions of bfloat16, and those that read it
 NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_FIRST", "NARROW_TRANSPOSED")
 READ_NARROW = ("NARROW_CONV", "NARROW_PRODUCT", "NARROW_DEPTHWISE", "NARROW_TRANSPOSED")
@@ -92,13 +98,13 @@ class CProgram:
 
     @property
     def kinds(self) -> list[str]:
-        """What its steps do, in order."""
+        """The kinds of the steps, in order."""
         return [step.kind for step in self.steps]
 
 
 def to_bfloat16(x: Array) -> Array:
-    """The nearest numbers of bfloat16, ties to even, as the processor makes them: what is smaller
-    than the smallest normal number is 0.
+    """The nearest bfloat16 numbers, with ties to even. Subnormal numbers become 0, as on the
+    processor.
     """
     bits = np.asarray(x, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
@@ -107,8 +113,8 @@ def to_bfloat16(x: Array) -> Array:
 
 
 def programs_in(text: str, is_narrow: bool = False) -> dict[str, CProgram]:
-    """The programs of a C text by the names of their operators: those of float32 alone, or those
-    of bfloat16.
+    """The programs in a C text, by the names of their operators: the float32 programs, or those
+    with bfloat16.
     """
     found = {}
     entry = rf"gk_kernel {'narrow' if is_narrow else 'op'}_(\w+) = \{{[^{{}}]*&(\w+)_program,"
@@ -195,7 +201,9 @@ class Interpreter:
         return [self.outputs[k] for k in range(len(self.outputs))]
 
     def _check_chain(self, steps: Sequence[CStep]) -> None:
-        """Some blocks of what a chain makes may be there while others are not even begun."""
+        """Check that the steps of a chain may run block by block: some blocks of their results may
+        be finished before others are begun.
+        """
         head, *others = steps
         if not others:
             return
@@ -210,13 +218,15 @@ class Interpreter:
         self._check_memory(head, made)
 
     def _check_memory(self, head: CStep, made: Sequence[int]) -> None:
-        """What a chain makes lies apart, and apart from what it reads."""
+        """Check that the results of a chain do not overlap in memory, neither with each other nor
+        with the inputs of the chain.
+        """
         buffers = self.program.buffers
         written = {buffers[number][0] for number in made}
         read = {buffers[k][0] for k in (head.source, head.other, head.third) if k >= 0} - written
         slots = [self.program.storages[storage][0] for storage in (*written, *read)]
         assert len(set(slots[: len(written)])) == len(written), (
-            "what a chain makes lies in the same memory"
+            "two results of a chain are in the same memory"
         )
         assert not set(slots[: len(written)]) & set(slots[len(written) :]), (
             "a chain writes over what it reads"
@@ -226,7 +236,7 @@ class Interpreter:
         storage, _, first, channels = self.program.buffers[number]
         slot = self.program.storages[storage][0]
         assert self.in_slot.get(slot) == storage, (
-            "what is read lies in memory that another one has by now"
+            "another storage has overwritten the memory that is read"
         )
         return self.storages[storage][:, first : first + channels]
 
@@ -282,14 +292,14 @@ class Interpreter:
         if step.kind in CONVOLUTIONS:
             return self._convolution(step, x)
         operands = [x] if other is None else [x, other]
-        return COMPUTED[step.kind](self, step, *operands)
+        return _computed()[step.kind](self, step, *operands)
 
     def _convolution(self, step: CStep, x: Array) -> Array:
         if step.third >= 0:
             assert step.kind in ("CONV", *NARROW) and max(step.kernel) == step.group == 1
             factor = self._read(step.third)
             assert factor.shape == (*x.shape[:2], 1, 1)
-            if step.kind in NARROW:  # rounds what it makes of weights
+            if step.kind in NARROW:  # the products of weights and factors are rounded
                 self._check_convolution(step, x)
                 made = [self._convolved(step, x[k : k + 1], factor[k]) for k in range(len(x))]
                 return np.concatenate(made)
@@ -328,7 +338,7 @@ class Interpreter:
         )
         if step.kind.endswith("TRANSPOSED"):
             return _transposed(step, x, w, channels) + bias[None, :, None, None]
-        if not x.size:  # rows of which there are none; numpy has no windows of them
+        if not x.size:  # numpy cannot form windows of an empty array
             return np.zeros((x.shape[0], channels, *x.shape[2:]))
         w = w.reshape(-1, channels).T if step.kind.endswith("PRODUCT") else w
         w = w.reshape(channels, x.shape[1] // step.group, *step.kernel)
@@ -361,7 +371,7 @@ def _cleared(run: Interpreter, step: CStep, x: Array) -> Array:
 
 
 def _attention(run: Interpreter, step: CStep, *rows: Array) -> Array:
-    """Of queries, keys and values [batch, channel, 1, row]."""
+    """Attention of queries, keys and values [batch, channel, 1, row]."""
     rows = (*rows, run._read(step.third))
     count = step.own["heads"]
     times = rows[0].shape[1] // rows[1].shape[1]
@@ -376,7 +386,7 @@ def _attention(run: Interpreter, step: CStep, *rows: Array) -> Array:
     if step.tensor >= 0:
         scores = scores + run.tensors[step.tensor]
     weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
-    # zeros of no keys
+    # without keys, the sums over keys are 0
     made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)
     return made.reshape(q.shape[0], rows[2].shape[1] * times, 1, q.shape[3])
 
@@ -412,8 +422,8 @@ def _rotary(run: Interpreter, step: CStep, x: Array, other: Array) -> Array:
     return _turned(step, x, other, run._read(step.third))
 
 
-# What steps compute that are not convolutions: of their image, and of the second operand if there
-# is one. The test of a new kind may add to it.
+# The functions of steps other than convolutions. They get the image, and the second operand if
+# there is one. The test of a new kind may add a function.
 COMPUTED: dict[str, Callable[..., Array]] = {
     "MAX_POOL": lambda run, step, x: _pooled(step, x),
     "AVERAGE_POOL": lambda run, step, x: _pooled(step, x),
@@ -438,8 +448,20 @@ COMPUTED: dict[str, Callable[..., Array]] = {
 }
 
 
+@cache
+def _computed() -> Mapping[str, Callable[..., Array]]:
+    """COMPUTED, and the tables of this name in the tests that are called after the file of a
+    kind.
+    """
+    tests = (f"test_{name}" for name in kind_files())
+    there = [
+        import_module(test) for test in tests if Path(__file__).with_name(f"{test}.py").exists()
+    ]
+    return ChainMap(COMPUTED, *(getattr(module, "COMPUTED", {}) for module in there))
+
+
 def _turned(step: CStep, x: Array, *tables: Array) -> Array:
-    """Both halves of each head [batch, channel, 1, row] by the angle of the row."""
+    """Rotate both halves of each head [batch, channel, 1, row] by the angle of the row."""
     batch, channels, _, rows = x.shape
     cosines, sines = (table[0, :, 0, :rows] for table in tables)
     first, second = np.split(
@@ -450,7 +472,7 @@ def _turned(step: CStep, x: Array, *tables: Array) -> Array:
 
 
 def _border(step: CStep) -> int:
-    """Rows and columns around its image that it reads."""
+    """The number of rows and columns around its image that the step reads."""
     if step.kind != "TRANSPOSED":
         return max(step.pads)
     both = zip([*step.kernel] * 2, [*step.stride] * 2, step.pads, strict=True)
@@ -458,7 +480,7 @@ def _border(step: CStep) -> int:
 
 
 def _transposed(step: CStep, x: Array, w: Array, channels: int) -> Array:
-    """Each pixel times the kernel, added where it belongs."""
+    """A transposed convolution: each pixel times the kernel, added at the pixels that it affects."""
     (rows, columns) = step.kernel
     (down, across) = step.stride
     (top, left, bottom, right) = step.pads
@@ -501,7 +523,7 @@ def _pooled(step: CStep, x: Array) -> Array:
 
 
 def _check_group(step: CStep, taken: int, made: int) -> None:
-    """Whether a kind of convolution has groups of channels that it computes."""
+    """Check that this kind of convolution supports groups of this size."""
     if step.kind.endswith("DEPTHWISE"):
         assert taken == made == 1
     elif step.kind == "GROUPED":

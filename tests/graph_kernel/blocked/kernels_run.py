@@ -43,7 +43,7 @@ def call_of(found: Found) -> onnx.ModelProto:
 def run_kernel(
     found: Found, tensors: Sequence[Array], library: Path | None, threads: int = 2
 ) -> list[Array]:
-    """What the kernel computes; without a library what the body of its function does."""
+    """The outputs of the kernel, or of the body of its function if there is no library."""
     feeds = {n: t for n, t in zip(found.area.inputs, tensors, strict=True) if n in found.images}
     return list(session(call_of(found), library, threads=threads).run(None, feeds))
 
@@ -54,9 +54,9 @@ def check_everywhere(
     programs: Standalone,
     sessions: Sequence[onnxruntime.InferenceSession],
 ) -> CProgram:
-    """Compare the steps of an area of one output, what runs them with vectors of each width, and
-    sessions of call_of with onnxruntime's operators; `values` are those of the model. The program
-    is returned.
+    """Run an area with one output in several ways, and compare the results with onnxruntime's
+    operators: its steps by numpy, its program with vectors of each width, and `sessions` of
+    call_of. `values` are the values of the model. Return the program.
     """
     tensors = found.tensors(values)
     program = check(found.area, tensors)

@@ -1,5 +1,5 @@
-"""Networks of blocks as they are made for small processors: gates, wide images that are made and
-read by channel, and channels that are split, joined and shuffled.
+"""Networks with blocks for small processors: gates, wide images that depthwise convolutions write
+and read, and channels that are split, joined and shuffled.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from networks import Network
 
 
 def squeezed() -> Network:
-    """Weights that are multiplied for each image: of one block out, of a pair, and of one and a
-    half.
+    """Gates that are multiplied into the weights for each image, with several numbers of output
+    channels.
     """
     n = Network(seed=10)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1)
@@ -25,8 +25,8 @@ def squeezed() -> Network:
 
 
 def inverted() -> Network:
-    """Blocks whose wide images are made and read by channel, with borders, the last one of half a
-    pair.
+    """Blocks with wide images that depthwise convolutions read, with borders. Some images end with
+    half a pair of channel blocks.
     """
     n = Network(seed=11)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 24, 1)
@@ -38,14 +38,16 @@ def inverted() -> Network:
         s = n.op("HardSigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
         z = n.conv(n.op("Mul", y, s), channels, 24, 1)
         x = n.op("Add", x, z) if stride == 1 else z
-    y = n.conv(x, 24, 256)  # its border is that of all that it is joined with
+    y = n.conv(x, 24, 256)  # it has the same border as all images that are joined with it
     joined = n.op("Concat", y, n.conv(n.conv(y, 256, 256, group=256), 256, 32, 1), axis=1)
     n.outputs = [x, n.op("MaxPool", y, kernel_shape=[2, 2]), n.conv(joined, 288, 24)]
     return n
 
 
 def shuffled() -> Network:
-    """Channels of parts of blocks: some stay, others go through a block, and all take turns."""
+    """Parts of channel blocks: some channels stay, others go through a block, and then all are
+    shuffled.
+    """
     n = Network(seed=12)
     x = n.conv(n.input("N", 8, 7, 5), 8, 42, 1)
     for first, group in (13, 2), (16, 3), (27, 7):

@@ -38,7 +38,7 @@ REPEATED = {
     "coordinate_transformation_mode": "asymmetric",
     "nearest_mode": "floor",
 }  # pixels of a Resize
-SHARE = 2e-4  # of the largest element, by which float32 sums in another order may differ
+SHARE = 2e-4  # float32 sums in another order may differ by this share of the largest element
 
 
 class Network:
@@ -131,7 +131,7 @@ class Network:
     def feeds(
         self, sizes: Mapping[str, int] | None = None, edges: bool = False
     ) -> dict[str, Array]:
-        """Inputs, symbols being of these sizes; with `edges` some elements are not finite."""
+        """Random inputs with these sizes of symbols. With `edges`, some elements are not finite."""
         found = {}
         for name, shape in self.inputs.items():
             array = self.rng.standard_normal(
@@ -146,8 +146,8 @@ class Network:
 
 @dataclass(frozen=True)
 class Found:
-    """A blocked area of a model, with its weights and the names of its images there, both by its
-    own names.
+    """A blocked area of a model, with its weights, and the names of its images in the model. The
+    keys of both are the area's own names.
     """
 
     area: Area
@@ -155,14 +155,14 @@ class Found:
     images: Mapping[str, str]
 
     def tensors(self, values: Mapping[str, Array]) -> list[Array]:
-        """Its inputs, `values` being those of the model."""
+        """The inputs of the area. `values` are the values of the model."""
         return [
             self.constants[n] if n in self.constants else values[self.images[n]]
             for n in self.area.inputs
         ]
 
     def feeds(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The same without weights, by the names that they have in a model of call_of."""
+        """The inputs without weights, by their names in a model of call_of."""
         return {inside: values[outside] for inside, outside in self.images.items()}
 
 
@@ -197,7 +197,7 @@ def only_area(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> Found:
 def values_of(
     model: onnx.ModelProto, feeds: Mapping[str, Array], names: Iterable[str]
 ) -> dict[str, Array]:
-    """What onnxruntime computes of these values of a model, inputs among them."""
+    """These values of a model, as onnxruntime computes them. They may include inputs."""
     inner = onnx.ModelProto()
     inner.CopyFrom(model)
     wanted = [name for name in dict.fromkeys(names) if name not in feeds]
@@ -210,19 +210,19 @@ def values_of(
 
 
 def program_of_area(area: Area) -> CProgram:
-    """The program as the C text of a library has it."""
+    """The program of an area, read from the C text of a library."""
     return programs_in(source([area]))[area.name]
 
 
 def wanted(area: Area, tensors: Sequence[Array]) -> list[Array]:
-    """What onnxruntime computes."""
+    """The outputs of an area, as onnxruntime computes them."""
     model = plain_model(area)
     model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
     return list(session(model).run(None, dict(zip(area.inputs, tensors, strict=True))))
 
 
 def difference(a: Array, b: Array) -> str:
-    """What differs; "" if nothing does."""
+    """A description of the first difference, or ""."""
     if a.shape != b.shape:
         return f"shapes {a.shape} and {b.shape}"
     finite = np.isfinite(a) & np.isfinite(b)
@@ -249,7 +249,7 @@ def check(area: Area, tensors: Sequence[Array]) -> CProgram:
 
 
 def check_all(network: Network, sizes: Mapping[str, int]) -> None:
-    """The same of all areas of a network, whose symbols are of these sizes."""
+    """Check all areas of a network with these sizes of symbols."""
     model = network.model()
     found = areas_of(model)
     names = [name for one in found for name in one.images.values()]
@@ -264,24 +264,24 @@ def check_alone(
     sizes: Mapping[str, int] | None = None,
     kind: KernelKind = ALGORITHMS,
 ) -> CProgram:
-    """The same of a network that is one area."""
+    """Check a network that is a single area, and return its program."""
     found = only_area(network.model(*outputs), kind)
     return check(found.area, found.tensors(network.feeds(sizes)))
 
 
 def kinds_of(program: CProgram) -> str:
-    """Its steps as one word for each, without those that only bring images in and out."""
+    """The kinds of the steps as one text, without steps that only load or store images."""
     return re.sub(r"\b(LOAD|STORE)\b ?", "", " ".join(program.kinds)).strip()
 
 
 def heads_in_front(n: Network, rows: str, heads: int, size: int) -> str:
-    """The channels of rows as heads, in front of the rows."""
+    """Split the channels of rows into heads, and move the heads before the rows."""
     apart = n.op("Reshape", rows, n.const([0, 0, heads, size], np.int64))
     return str(n.op("Transpose", apart, perm=[0, 2, 1, 3]))
 
 
 def repeated(n: Network, heads: str, count: int, times: int, size: int) -> str:
-    """Each head several times."""
+    """Repeat each head several times."""
     apart = n.op("Unsqueeze", heads, n.const([2], np.int64))
     more = n.op("Expand", apart, n.const([1, 1, times, 1, 1], np.int64))
     return str(n.op("Reshape", more, n.const([0, count * times, -1, size], np.int64)))
@@ -290,12 +290,12 @@ def repeated(n: Network, heads: str, count: int, times: int, size: int) -> str:
 def rotary(
     n: Network, x: str, cosines: str, sines: str, position: int = 0, **attributes: Any
 ) -> str:
-    """Positions embedded in rows, or in their heads."""
+    """A rotary embedding of rows, or of their heads."""
     at = n.const([position], np.int64)
     return str(n.op("RotaryEmbedding", x, at, cosines, sines, domain=MICROSOFT, **attributes))
 
 
 def sliced(n: Network, x: str, start: int, end: int, axis: int = 1, step: int | None = None) -> str:
-    """Some of one axis of a value; the operator has steps only where one is given."""
+    """A Slice along one axis. It has an input for the step only if `step` is given."""
     numbers = (start, end, axis) if step is None else (start, end, axis, step)
     return str(n.op("Slice", x, *(n.const([v], np.int64) for v in numbers)))

@@ -34,18 +34,18 @@ class _Image:
 
 
 class RandomNetwork:
-    """A network that grows by one operator after the other. `sizes` are those that its symbols
-    stand for when it runs.
+    """A network that grows by one operator after the other. `sizes` are the sizes of its symbols
+    when it runs.
 
-    Where it is dynamic, sums of images of which nothing but the numbers says that they are of one
-    size may be in it.
+    A dynamic network may add images that have the same size only by chance, and not according to
+    their symbols.
     """
 
     def __init__(self, seed: str) -> None:
         self.rng = random.Random(seed)
         self.network = Network(seed=self.rng.randrange(2**31))
         self.images: list[_Image] = []
-        self.rows: list[str] = []  # what products have made that may be the end
+        self.rows: list[str] = []  # results of products that may become outputs
         self.batch = self.rng.choice((1, 1, 2, 3))
         self.sizes = {"N": self.batch}
         self.is_dynamic = self.rng.random() < 0.3
@@ -69,7 +69,7 @@ class RandomNetwork:
         self.images.append(_Image(self.network.input(*shape), channels, height, width))
 
     def _pixel(self) -> None:
-        """Rows from outside that are the only pixels of images."""
+        """Add an input of rows, each of which is the only pixel of an image."""
         channels = self.rng.choice(_CHANNELS)
         rows = self.network.input("N" if self.is_dynamic else self.batch, channels)
         self._made(
@@ -134,7 +134,7 @@ class RandomNetwork:
         return self._made(name, out, made.height, made.width)
 
     def _groups(self, channels: int) -> tuple[int, int]:
-        """In how many groups a convolution works, and how many channels it makes."""
+        """The numbers of groups and of output channels of a convolution."""
         out = self.rng.choice(_CHANNELS)
         how = self.rng.random()
         if how < 0.2:
@@ -147,7 +147,7 @@ class RandomNetwork:
         return 1, out
 
     def _fused(self, made: _Image) -> dict[str, str]:
-        """An activation in a convolution, and maybe an image that is added."""
+        """The attributes of a FusedConv: an activation, and sometimes an image that is added."""
         activation = self.rng.choice(("Relu", "Sigmoid", "Tanh"))
         fused = {"op": "FusedConv", "activation": activation}
         same = [i for i in self.images if replace(i, name="") == made]
@@ -177,7 +177,7 @@ class RandomNetwork:
             if (i.channels, i.height, i.width) == (x.channels, x.height, x.width)
         ]
         others = [i for i in same if i is not x]
-        if not others and not self.is_dynamic:  # as a block ends whose input is added
+        if not others and not self.is_dynamic:  # as in a residual block, whose input is added
             name = self.network.conv(x.name, x.channels, x.channels, self.rng.choice((1, 3)))
             self._made(name, x.channels, x.height, x.width)
             return self.images[-1]
@@ -213,7 +213,7 @@ class RandomNetwork:
             given["count_include_pad"] = rng.choice((0, 1))
         elif (
             min(height, width) >= stride and max(pads) < kernel - 1
-        ):  # no window begins beside the image
+        ):  # no window begins outside of the image
             given["ceil_mode"] = rng.choice((0, 1))
         beyond = (stride - 1) * given.get("ceil_mode", 0)
         sizes = ((size + beyond) // stride + 1 for size in (height, width))

@@ -24,11 +24,11 @@ _ACTIVATIONS = (
 
 
 class RandomRows:
-    """A network that grows by one operator after the other. `sizes` are those that its symbols
-    stand for when it runs.
+    """A network that grows by one operator after the other. `sizes` are the sizes of its symbols
+    when it runs.
 
-    Where it is dynamic, sums of rows of which nothing but the numbers says that they are as many
-    may be in it.
+    A dynamic network may add values that have the same number of rows only by chance, and not
+    according to their symbols.
     """
 
     def __init__(self, seed: str) -> None:
@@ -173,7 +173,7 @@ class RandomRows:
             self.rows += zip(names, sizes, strict=True)
 
     def _attend(self, x: str, channels: int) -> None:
-        """Of two heads; two of the three operands may be made by one product, or be the same."""
+        """Add an attention of two heads. The key and the value may be the same."""
         n = self.network
         of_head = self.rng.choice((16, 32, 48))
         other, others = self.rng.choice(self.rows)
@@ -193,15 +193,15 @@ class RandomRows:
         self.rows.append((made, 2 * of_head if v == k else 64))
 
     def _attend_in_groups(self, x: str, channels: int) -> None:
-        """Heads of keys and values that count several times, and positions, as decoders have
-        them.
+        """Add an attention with repeated heads of keys and values, and with rotary embeddings, as
+        in decoders.
         """
         n = self.network
         (batch, rows) = self.outer
         size = self.rng.choice((32, 64))
         key_heads = self.rng.choice((1, 2))
         is_empty = not self.sizes["N"] * self.sizes["M"]
-        # the Reshape behind an Expand takes no empty tensors
+        # the Reshape after an Expand does not accept empty tensors
         times = 1 if is_empty else self.rng.choice((1, 2, 3))
         heads = times * key_heads
         q, k, v = (n.product(x, channels, size * count) for count in (heads, key_heads, key_heads))

@@ -1,8 +1,8 @@
-/* Runs programs on memory of exactly the size of their tensors, with the functions for vectors of the width that is the
- * argument. Standard input: the number of a kernel (int32), then for each of its inputs, weights among them, the sizes
- * (int64) and the elements; until the end. Standard output: for each output of all these runs the sizes (int64) and the
- * elements. Exit code 2 where sizes do not fit, 3 where the input ends early, 4 where there is no memory, 5 where threads
- * compute something else than one does, 6 where a run leaves the processor's tiles in other shapes. */
+/* Runs programs on memory of exactly the size of their tensors. The argument chooses the width of vectors. Standard input
+ * has any number of runs: the number of a kernel (int32), and then the sizes (int64) and the elements of each input,
+ * including weights. Standard output has the sizes (int64) and the elements of each output of all runs. Exit codes: 2 if
+ * sizes do not fit, 3 if the input ends early, 4 if memory is short, 5 if several threads and one thread give different
+ * results, 6 if a run changes the shapes of the processor's tiles. */
 #include <pthread.h>
 
 typedef struct {
@@ -40,8 +40,8 @@ static size_t size_of(int type) {
   return type == 2 || type == 3 || type == 9 ? 1 : sizeof(float);
 }
 
-/* The shapes of the processor's tiles in this thread, which a run has to leave as they are: onnxruntime's own products
- * rely on theirs. */
+/* The shapes of the processor's tiles in this thread. A run must not change them, because onnxruntime's own products rely
+ * on them. */
 static void set_tiles(const unsigned char *shapes) {
 #if defined(__x86_64__)
   if (gb_instructions() & GB_HAS_TILES) __asm__ volatile("ldtilecfg %0" : : "m"(*(const char(*)[64])shapes));
@@ -95,7 +95,7 @@ int main(int count, char **arguments) {
     gb_run(state, sizes, input_sizes, tensors, out, one_after_another, NULL, &failed);
     get_tiles(left);
     if (memcmp(left, shapes, sizeof left)) exit(6);
-    gb_run(state, sizes, input_sizes, tensors, again, all_at_once, NULL, &failed); /* with memory as the first one has left it */
+    gb_run(state, sizes, input_sizes, tensors, again, all_at_once, NULL, &failed); /* with the memory as the first run left it */
     if (failed) exit(4);
     for (int k = 0; k < outputs; ++k) {
       const int rank = kernel->ranks[inputs + k];

@@ -1,5 +1,5 @@
-"""Programs without onnxruntime: with vectors of each width that the processor has, under sanitizers
-or not.
+"""Programs without onnxruntime: with vectors of each width that the processor has, and optionally
+under sanitizers.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _REPLACED = {
     "sysconf(_SC_NPROCESSORS_ONLN)": "4",
     "GB_TASK_NS = 4000": "GB_TASK_NS = 1",  # so that small images have many tasks, too
     "GB_PAIRS = 2": "GB_PAIRS = 0",  # and chains
-    # and are computed by Strassen's algorithm, on every processor
+    # and products are computed by Strassen's algorithm, on every processor
     "GB_LEAST_GROUPS = 4": "GB_LEAST_GROUPS = 0",
     PAYS_HERE: PAYS_EVERYWHERE,
     "|| gb_pays_narrow_vectors()": "|| 1",
 }
-# Vectors of 16 as the compiler makes them of shorter ones, where the processor has no others: the
+# On processors without vectors of 16 floats, the compiler emulates these with shorter vectors. The
 # steps are the same.
 _MADE_OF_16 = (
     "({ GB(vec) p = (%s), q = (%s), made; "
@@ -58,8 +58,8 @@ _EMULATED_OF_BYTES = {
 
 @dataclass(frozen=True)
 class Processor:
-    """What compiles for a processor, what runs that here, and the widths of its vectors, by their
-    numbers.
+    """A kind of processor: the compiler for it, the command that runs its programs here, and the
+    numbers of its vector widths.
     """
 
     compiler: Sequence[str]
@@ -75,7 +75,7 @@ ARM64 = Processor(("aarch64-linux-gnu-gcc", "-static"), ("qemu-aarch64",), (0,))
 
 
 def _replaced(text: str, is_512_emulated: bool) -> str:
-    """The C text of a library as a program needs it."""
+    """The C text of a library, changed for a standalone program."""
     for what, by in _REPLACED.items():
         assert text.count(what) == 1
         text = text.replace(what, by)
@@ -102,7 +102,7 @@ class Standalone:
             name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))
         }
         text = _replaced(source(areas), is_512_emulated=2 in processor.widths and not has_512())
-        if "-O0" in flags:  # what is inlined everywhere takes a compiler half of its time
+        if "-O0" in flags:  # forced inlining takes half of the compiler's time
             text = text.replace("always_inline, ", "")
         text = f"static int chosen_width;\n{text}"
         file = folder / "programs.c"
@@ -126,8 +126,8 @@ class Standalone:
     def run(
         self, area: Area, tensors: Sequence[Array], width: int = 0, without: str = "amx bf16"
     ) -> list[Array]:
-        """The outputs of an area for these inputs, `without` some instructions for narrow numbers.
-        Raises AssertionError with what the program says.
+        """The outputs of an area for these inputs. `without` names instructions for narrow numbers
+        that are not used. If the program fails, raises AssertionError with its output.
         """
         given = {
             name: np.asarray(t, helper.tensor_dtype_to_np_dtype(area.values[name].dtype))
@@ -157,8 +157,8 @@ def widths() -> list[int]:
 
 
 def has_512() -> bool:
-    """Whether the processor has vectors of 16; those that are emulated round products before they
-    add.
+    """Whether the processor has vectors of 16 floats. Emulated vectors round products before they
+    add them.
     """
     return {"avx512f", "avx512dq", "avx512vl"} <= instructions()
 

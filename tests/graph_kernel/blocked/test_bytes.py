@@ -25,7 +25,6 @@ from standalone_programs import SANITIZERS, Standalone, widths
 
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
-from fusionc.graph_kernel.library.build_library import build
 from fusionc.graph_kernel.select.blocked_clusters import integer_locations
 from fusionc.integer_groups import float_results, kept_groups
 from fusionc.shapes.inference import typed_model
@@ -261,6 +260,23 @@ def found() -> dict[str, Found]:
     return {name: only_area_of_integers(make().model()) for name, make in NETWORKS.items()}
 
 
+@pytest.fixture(scope="module")
+def found_on_integers() -> dict[str, Found]:
+    return {
+        name: only_area_of_integers(on_integers(NETWORKS[name]()).model()) for name in ON_INTEGERS
+    }
+
+
+@pytest.fixture(scope="module")
+def programs(
+    found: dict[str, Found],
+    found_on_integers: dict[str, Found],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Standalone:
+    areas = [one.area for one in (*found.values(), *found_on_integers.values())]
+    return Standalone(areas, tmp_path_factory.mktemp("programs"), ["-O0"])
+
+
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_compute_the_integers(
@@ -290,11 +306,6 @@ def _last_dequantizations(network: ByteNetwork) -> list[object]:
     nodes = [by_result[name] for name in network.outputs]
     places = {id(node): k for k, node in enumerate(network.nodes)}
     return sorted(nodes, key=lambda node: places[id(node)])
-
-
-@pytest.fixture(scope="module")
-def library(found: dict[str, Found]) -> Path:
-    return build([one.area for one in found.values()]).library
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -344,12 +355,16 @@ def test_a_float_bias_is_added_before_rounding(
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", ON_INTEGERS)
-def test_operators_on_integers(name: str, tmp_path: Path) -> None:
+def test_operators_on_integers(
+    name: str,
+    found: dict[str, Found],
+    found_on_integers: dict[str, Found],
+    programs: Standalone,
+) -> None:
     """They become the same steps as the groups that they stand for."""
-    groups = only_area_of_integers(NETWORKS[name]().model())
-    operators = only_area_of_integers(on_integers(NETWORKS[name]()).model())
+    groups = found[name]
+    operators = found_on_integers[name]
     assert len(operators.area.nodes) < len(groups.area.nodes) / 2
-    programs = Standalone([groups.area, operators.area], tmp_path, ["-O0"])
     values = feeds_of(NETWORKS[name](), SIZES[1])
     for a, b in zip(
         programs.run(groups.area, groups.tensors(values), widths()[-1]),

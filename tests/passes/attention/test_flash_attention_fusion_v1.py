@@ -39,7 +39,7 @@ BLOCK = """agraph (float[B,S,8] q, float[B,L,8] k, float[B,L,8] v, bool[B,1,1,L]
 
 FIT = "the mask is not known to fit the scores"
 HEADS = "one mask for each head, whose hiding numbers are unknown"
-ANY_RUNTIME = "not every runtime makes zeros of a hidden row"
+ANY_RUNTIME = "not every runtime returns zeros for a hidden row"
 NO_NUMBER = "the mask may hold NaN or +∞, which the guard turns into zeros"
 STAYS = [
     Stays("opset 22", graph(WHERE), "opset 22 has no Attention", opset=22),

@@ -38,21 +38,22 @@ FIRES = [
     Fires("one batch", graph(f"{ANGLES} {SPLIT} {TURN}", "float[1,2,S,4]"), SHARED),
     Fires("a fixed batch", graph(f"{ANGLES} {SPLIT} {TURN}", "float[3,2,S,4]"), SHARED),
     Fires("commuted", graph(f"{ANGLES} {SPLIT} {TURN}".replace("Mul (x, c)", "Mul (c, x)").replace("Mul (r, s)", "Mul (s, r)").replace("Add (a, b)", "Add (b, a)")), SHARED),
-    Fires("angles for each of a batch", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), EACH),
+    Fires("angles for each of a batch", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), EACH, zero_sizes=False),
     *[
         Fires(
             f"one cosine for all of a batch, a sine for each, heads of {2 * half}",
             graph(f"{SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f"float[B,2,S,{2 * half}]", f"float[1,1,S,{half}] c, float[B,1,S,{half}] s").replace("{2, 2}", f"{{{half}, {half}}}"),
             ["Squeeze", "Squeeze", "Shape", "Concat", "Expand", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"],
             sizes={"S": 3},
+            zero_sizes=False,
         )
         for half in (1, 2)
     ],
     Fires("angles for each of a fixed batch", graph(f"{ANGLES} {SPLIT} {TURN}", "float[2,2,3,4]", f="float[2,3,2] f"), ["Cos", "Sin", "Reshape", "Reshape", "RotaryEmbedding"]),
     Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", constants=", float g = {2.0}"), ["Cos", "Mul", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"]),
     Fires("tables", graph(f"{SPLIT} {TURN}", "float[B,2,3,4]", constants=TABLE), ["RotaryEmbedding"]),
-    Fires("rows of a table", graph(f"{GATHERED} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Gather", "Gather", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"]),
-    Fires("rows of the first rows of a table", graph(f"{CUT} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Shape", "Add", "Slice", "Gather", "Slice", "Gather", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"]),
+    Fires("rows of a table", graph(f"{GATHERED} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Gather", "Gather", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"], zero_sizes=False),
+    Fires("rows of the first rows of a table", graph(f"{CUT} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Shape", "Add", "Slice", "Gather", "Slice", "Gather", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"], zero_sizes=False),
     Fires("halves, Split", graph(f"{HALF} {SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f="float[1,1,S,2] f"), ["Cos", "Sin", "Squeeze", "Squeeze", "Squeeze", "Squeeze", "RotaryEmbedding"]),
     Fires("halves, Slices", graph(f"{HALF} {SLICES} {HALVES} y = Concat <axis = 3> (re, im)", f="float[1,S,2] f"), SHARED),
     Fires("pairs", graph(PAIRS, f="float[1,S,2] f", constants=STEPS), SHARED),

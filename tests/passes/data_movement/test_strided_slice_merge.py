@@ -56,7 +56,7 @@ STAYS = [
     Stays(
         "another axis than the joined one",
         graph("c = Concat <axis = 1> (a, b) y = Slice (c, n0, n1, n0)", x=CONCAT, y="float[1,6] y"),
-        "the Slice does not cut the joined axis alone, counted from the front",
+        "the Slice does not cut only the joined axis, with bounds counted from the front",
     ),
     Stays(
         "unknown sizes",

@@ -17,7 +17,7 @@ ROWS = {"x": "float[M,3] x", "y": "float[M,4] a, float[M,2] b, float[M,4] c"}
 GEMMS = "a = Gemm (x, V, B) b = Gemm (x, W, C) c = Gemm (x, U, D)"
 
 TALL = "float[N,64,4] a, float[N,64,2] b, float[N,64,4] c"
-MANY = "a Split of so many rows takes as long as the joint product saves"
+MANY = "a Split of so many rows costs the time that the joint product saves"
 LARGE = "float[600,500] V, float[600,500] W, float[600,500] U"
 TWICE = "a = MatMul (x, V) b = MatMul (x, W) c = MatMul (x, U) d = MatMul (z, V) e = MatMul (z, W) f = MatMul (z, U)"
 STAYS = [

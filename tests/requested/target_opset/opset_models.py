@@ -1,4 +1,6 @@
-"""Small models of every operator that has changed since opset 7, in each form that it has had, with its opsets."""
+"""Small models of every operator that has changed since opset 7: a model for each of its forms, with
+the opsets of this form.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 NEWEST = 99
 Model = tuple[
     str, str, int, int
-]  # its name, its text, the first and the last opset in which it is written so
+]  # its name, its text, and the first and the last opset of this form
 RANDOM_OR_OPTIONAL = [
     "Bernoulli",
     "Multinomial",
@@ -19,7 +21,8 @@ RANDOM_OR_OPTIONAL = [
     "RandomUniform",
     "RandomUniformLike",
 ]
-# What is refused at the newest opset and why, and the newest one to which it can be raised.
+# Models that cannot be raised to the newest opset, each with the reason and the newest possible
+# opset.
 REFUSED = {
     "Dropout, mask": ("the mask of Dropout is false before opset 12, and true from then on", 11),
     "GlobalLpPool": ("onnxruntime has no kernel for GlobalLpPool of opset 22", 21),

@@ -195,7 +195,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
     ),
     "another type": (
         lambda at: archive(at / "a.npz", x=X.astype(float), ids=IDS),
-        "the input x is of float32, the file holds float64", "a.npz", 'save it as that: array.astype("float32")',
+        "the input x has type float32, and the file has float64", "a.npz", 'convert the array: array.astype("float32")',
     ),
     "another size": (
         lambda at: protos(at / "a", input_0=X[:, :2], input_1=IDS),
@@ -214,7 +214,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
     ),
     "pickled": (
         lambda at: archive(at / "a.npz", x=np.array([{}])),
-        "the file cannot be read: it is none of numpy's, or holds Python objects", "a.npz", "write it again",
+        "the file cannot be read: it is not a file of numpy, or it has Python objects", "a.npz", "write it again",
     ),
     "no archive": (
         lambda at: (arrays(at, x=X) / "x.npy").rename(at / "a.npz"),
@@ -249,7 +249,7 @@ def test_a_sequence_is_no_tensor(tmp_path: Path) -> None:
         "agraph (seq(float[N]) s) => (float[M] y) { y = ConcatFromSequence <axis = 0> (s) }"
     )
     with pytest.raises(
-        UsageError, match="the input s is a sequence, which this file does not hold"
+        UsageError, match="the input s is a sequence, which this file does not contain"
     ):
         samples(archive(tmp_path / "a.npz", s=X[0]), model)
 

@@ -3,11 +3,16 @@
 A new kind is a file in this folder, a header of the same name, and a test. The file defines a
 subclass of StepKind whose name ends in Step, with fields, traits, C functions and a time estimate.
 It may define READINGS: functions that turn operators into such steps. A reading notes the image
-that it makes (`images.note(out, image)`). In the header, functions for one width of vectors stand
-between #ifdef GB_V and #else; functions that are compiled once stand after #else. A task computes
-one block of channels of one image. It must end with GB(activate); otherwise a fused activation is
-lost. The lanes after the last channel may hold anything. `by_element.h` is the shortest example.
-Add a numpy version of the step to COMPUTED in tests/graph_kernel/blocked/interpreter.py.
+that it makes (`images.note(out, image)`).
+
+In the header, functions for one width of vectors stand between #ifdef GB_V and #else; functions
+that are compiled once stand after #else. A task computes one block of channels of one image, with
+whole vectors (GB(vec), GB(load), GB(all)), because loops over single floats are slow. It must end
+with GB(activate); otherwise a fused activation is lost. The lanes after the last channel may hold
+anything. `by_element.h` is the shortest example.
+
+The test is tests/graph_kernel/blocked/test_NAME.py. Its table COMPUTED says with numpy what a step
+computes, by the name of the step in C (see COMPUTED in interpreter.py of that folder).
 """
 
 from __future__ import annotations

@@ -207,9 +207,4 @@ static ptrdiff_t gb_attention_tasks(const gb_call *c, ptrdiff_t most) {
   return c->rows ? gb_tasks_of_heads(c->units / c->rows * c->in2.channels / c->in.channels, most)
                  : most;
 }
-
-static double gb_attention_ns(const gb_width *width, const gb_call *c) {
-  return gb_made(c) * (double)c->keys * (1.0 + (double)c->in.channels / (double)c->out.channels) /
-         gb_speed(width);
-}
 #endif

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import onnx
 from onnx import TensorProto
@@ -13,7 +14,13 @@ from onnx import TensorProto
 from fusionc.graph_kernel.blocked.heads import has_heads, rows_with_heads
 from fusionc.graph_kernel.blocked.image_area import Heads, ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
-from fusionc.graph_kernel.blocked.step_kind import BLOCK, StepEstimate, StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.step_kind import (
+    BLOCK,
+    StepEstimate,
+    StepFunctions,
+    StepKind,
+    StepSizes,
+)
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 
@@ -41,19 +48,21 @@ class AttentionStep(StepKind):
         scratch="attention_floats",
         fault="attention_fault",
         divide="divide_attention",
-        nanoseconds="attention_ns",
         most_tasks="attention_tasks",
     )
     family = "attention"
     keeps_pixels = True
+
+    @staticmethod
+    def products(sizes: StepSizes) -> Any:
+        return sizes.made * sizes.keys * (1 + sizes.channels_in / sizes.channels_out)
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         assert of.second is not None and of.third is not None
         queries = of.out.pixels
         keys = of.second.pixels
         channels = of.image.channels + of.out.channels
-        scores = queries * keys // of.second.batches * self.heads
-        products = 2 * scores * (channels // (2 * self.heads)) / _PRODUCTS
+        products = self.products(of.sizes) / _PRODUCTS
         numbers = queries * channels + keys * (of.second.channels + of.third.channels)
         return products + numbers * _NUMBER, products + numbers * _NUMBER_THERE
 

@@ -166,11 +166,11 @@ static void gb_divide_grouped(const gb_width *width, gb_call *c) {
 }
 
 static double gb_grouped_ns(const gb_width *width, const gb_call *c) {
-  return gb_made(c) * gb_taps(c->step) * c->in.channels / c->step->group / (gb_speed(width) / 2);
+  return gb_products(c) / (gb_speed(width) / 2);
 }
 
 static double gb_depthwise_ns(const gb_width *width, const gb_call *c) {
   enum { GB_WRITTEN = 8 }; /* floats in a nanosecond */
-  return gb_made(c) * gb_taps(c->step) / (gb_speed(width) / 2) + gb_made(c) / GB_WRITTEN;
+  return gb_products(c) / (gb_speed(width) / 2) + gb_made(c) / GB_WRITTEN;
 }
 #endif

@@ -548,7 +548,6 @@ static void gb_divide_bytes(const gb_width *width, gb_call *c) {
 }
 
 static double gb_byte_ns(const gb_width *width, const gb_call *c) {
-  const double taps = gb_taps(c->step);
-  return gb_made(c) * (taps * (double)c->in.channels / 16.0 / width->vector + 0.05);
+  return gb_products(c) / 16.0 / width->vector + 0.05 * gb_made(c);
 }
 #endif

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.blocked.byte_time import sum_seconds
-from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.step_kind import (
+    StepEstimate,
+    StepFunctions,
+    StepKind,
+    products_of_sums,
+)
 
 FAMILY = "bytes"
 
@@ -37,9 +42,11 @@ class ByteConvolutionKind(StepKind):
     zero_second: int = 0
     is_convolution = True
     family = FAMILY
+    products = staticmethod(products_of_sums)
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        return sum_seconds(of, is_first=False, has_floats=self.has_floats)
+        products = self.products(of.sizes)
+        return sum_seconds(of, products, is_first=False, has_floats=self.has_floats)
 
 
 def _functions(pack: str, size: str = "") -> StepFunctions:
@@ -81,4 +88,4 @@ class ByteFirstStep(ByteConvolutionKind):
     )
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        return sum_seconds(of, is_first=True)
+        return sum_seconds(of, self.products(of.sizes), is_first=True)

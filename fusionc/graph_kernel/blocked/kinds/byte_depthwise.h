@@ -223,8 +223,4 @@ static ptrdiff_t gb_byte_lanes(const gb_width *width, const gb_step *s, ptrdiff_
   (void)in;
   return gb_rounded(out, 64) * (1 + gb_rounded(s->kernel[0], 4) * s->kernel[1] / 2);
 }
-
-static double gb_byte_depthwise_ns(const gb_width *width, const gb_call *c) {
-  return gb_made(c) * gb_taps(c->step) / (4.0 * width->vector);
-}
 #endif

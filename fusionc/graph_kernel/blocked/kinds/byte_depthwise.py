@@ -18,7 +18,6 @@ class ByteDepthwiseStep(ByteConvolutionKind):
         pack="pack_byte_lanes",
         packed_floats="byte_lanes",
         size="windowed",
-        nanoseconds="byte_depthwise_ns",
     )
     family = FAMILY
     keeps_channels = True

@@ -173,8 +173,6 @@ static void gb_divide_convolution(const gb_width *width, gb_call *c) {
 
 /* If there are few pixels, the time to read weights from memory counts too. */
 static double gb_convolution_ns(const gb_width *width, const gb_call *c) {
-  enum { GB_READ = 5 }; /* floats in a nanosecond */
-  const double taps = gb_taps(c->step), in = (double)c->in.channels / c->step->group;
-  return gb_made(c) * taps * in / gb_speed(width) + taps * in * (double)c->out.channels / GB_READ;
+  return gb_products(c) / gb_speed(width) + gb_weights(c) / GB_READ;
 }
 #endif

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.blocked.convolution_time import direct_seconds
-from fusionc.graph_kernel.blocked.product_time import pass_seconds, product_seconds, strassen_share
+from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS, PRODUCTS_OF_LANE
+from fusionc.graph_kernel.blocked.product_time import (
+    STREAMED,
+    pass_seconds,
+    product_seconds,
+    strassen_share,
+)
 from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     Activation,
     StepEstimate,
     StepFunctions,
     StepKind,
+    products_of_sums,
 )
 
 _DIRECT = 0.94  # the time of a direct convolution divided by onnxruntime's
@@ -22,6 +28,14 @@ class ConvolutionKind(StepKind):
     """What all convolutions have in common."""
 
     is_convolution = True
+    products = staticmethod(products_of_sums)
+
+    @classmethod
+    def macros(cls) -> dict[str, str]:
+        return {
+            "GB_PRODUCTS": f"{PRODUCTS_OF_LANE / 1e9}",  # in a nanosecond, for each float
+            "GB_READ": f"{STREAMED / 4e9}",  # floats of weights in a nanosecond
+        }
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         there = self.seconds_there(of)
@@ -29,9 +43,8 @@ class ConvolutionKind(StepKind):
 
     def seconds_there(self, of: StepEstimate) -> float:
         """Seconds that onnxruntime takes."""
-        rows, columns = of.window.kernel
-        channels_in = of.image.channels // of.window.group
-        return direct_seconds(of.out.pixels, rows * columns, channels_in, of.out.channels)
+        seconds: float = self.products(of.sizes) / PRODUCTS
+        return seconds
 
     def share(self, of: StepEstimate) -> float:
         """The time of the step divided by onnxruntime's."""

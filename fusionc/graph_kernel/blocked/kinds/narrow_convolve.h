@@ -491,11 +491,7 @@ static void gb_divide_narrow(const gb_width *width, gb_call *c) {
 }
 
 static double gb_narrow_ns(const gb_width *width, const gb_call *c) {
-  enum { GB_TILED = 500, GB_READ = 5 }; /* products, and weights, in a nanosecond */
-  const double weights =
-      gb_taps(c->step) * (double)c->in.channels / c->step->group * (double)c->out.channels;
-  const double pixels = (double)c->out.batch * (double)c->out.height * (double)c->out.width;
-  return pixels * weights / (c->has_tiles ? (double)GB_TILED : 2 * gb_speed(width)) +
-         weights / GB_READ;
+  const double speed = c->has_tiles ? GB_TILED : 2 * gb_speed(width);
+  return gb_products(c) / speed + gb_weights(c) / GB_READ_NARROW;
 }
 #endif

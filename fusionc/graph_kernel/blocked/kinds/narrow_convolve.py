@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
-from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
+from fusionc.graph_kernel.blocked.step_kind import (
+    StepEstimate,
+    StepFunctions,
+    StepKind,
+    products_of_sums,
+)
 
 NARROW_BLOCK = 32  # channels of bfloat16 that lie together
 # Measured on one thread with tiles (Sapphire Rapids): products in a second, bytes of weights in a
@@ -38,13 +43,20 @@ class NarrowConvolution(StepKind):
     is_convolution = True
     keeps_pixels = True
     writes_rows = True
+    products = staticmethod(products_of_sums)
+
+    @classmethod
+    def macros(cls) -> dict[str, str]:
+        return {
+            "GB_TILED": f"{_PRODUCTS / 1e9}",  # products in a nanosecond
+            "GB_READ_NARROW": f"{_STREAMED / _BYTES / 1e9}",  # weights in a nanosecond
+        }
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        rows, columns = of.window.kernel
-        channels_in = of.image.channels // of.window.group
         _, there = MatrixKind().seconds(of)
-        weights = rows * columns * channels_in * of.out.channels
-        here = of.out.pixels * weights / _PRODUCTS + _BYTES * weights / _STREAMED
+        products = self.products(of.sizes)
+        weights = products / of.out.pixels
+        here = products / _PRODUCTS + _BYTES * weights / _STREAMED
         return here + of.out.pixels * of.out.channels * _RESULT, there
 
 

@@ -147,6 +147,6 @@ static ptrdiff_t gb_pair_floats(const gb_width *width, const gb_step *s, ptrdiff
 
 static double gb_pairs_ns(const gb_width *width, const gb_call *c) {
   enum { GB_WRITTEN = 16 }; /* numbers in a nanosecond */
-  return gb_made(c) * gb_taps(c->step) / (gb_speed(width) / 2) + gb_made(c) / GB_WRITTEN;
+  return gb_products(c) / (gb_speed(width) / 2) + gb_made(c) / GB_WRITTEN;
 }
 #endif

@@ -91,10 +91,4 @@ static gb_size gb_transposed_size(const gb_program *p, const gb_step *s, gb_size
 static void gb_divide_transposed(const gb_width *width, gb_call *c) {
   gb_divide_into(width, c, gb_pairs(c), 0);
 }
-
-static double gb_transposed_ns(const gb_width *width, const gb_call *c) {
-  const gb_step *s = c->step;
-  return gb_made(c) * gb_taps(s) / (s->stride[0] * s->stride[1]) * c->in.channels / s->group /
-         gb_speed(width);
-}
 #endif

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import onnx
 
-from fusionc.graph_kernel.blocked.convolution_time import direct_seconds
 from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
@@ -15,7 +15,9 @@ from fusionc.graph_kernel.blocked.step_kind import (
     KernelWindow,
     StepEstimate,
     StepFunctions,
+    StepSizes,
     are_vectors,
+    products_of_sums,
 )
 from fusionc.graph_kernel.blocked.windows import WIDEST_HALO, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
@@ -35,21 +37,19 @@ class TransposedStep(ConvolutionKind):
         pack="pack_transposed",
         size="transposed_size",
         divide="divide_transposed",
-        nanoseconds="transposed_ns",
     )
 
     def halo(self, window: KernelWindow) -> int:
         sides = zip(window.kernel * 2, window.stride * 2, window.pads, strict=True)
         return max(0, *((kernel - 1 - pad) // stride for kernel, stride, pad in sides))
 
+    @staticmethod
+    def products(sizes: StepSizes) -> Any:
+        return products_of_sums(sizes) / sizes.phases
+
     def seconds_there(self, of: StepEstimate) -> float:
-        rows, columns = of.window.kernel
-        down, across = of.window.stride
-        channels_in = of.image.channels // of.window.group
-        taps = rows * columns
-        phases = down * across
-        seconds = direct_seconds(of.out.pixels // phases, taps, channels_in, of.out.channels)
-        return seconds * (_OVERLAPPING if taps > phases else 1.0)
+        is_overlapping = of.sizes.taps > of.sizes.phases
+        return super().seconds_there(of) * (_OVERLAPPING if is_overlapping else 1.0)
 
 
 def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS, direct_seconds
+from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepEstimate, StepFunctions
 
@@ -84,7 +84,7 @@ def tile_points(
     is_plain = (window.kernel, window.dilation, window.group) == ((3, 3), (1, 1), 1)
     if not is_plain or stride != other or stride > 2 or min(channels_in, channels_out) < BLOCK:
         return 0
-    direct = direct_seconds(height * width, 9, channels_in, channels_out)
+    direct = height * width * 9 * channels_in * channels_out / PRODUCTS
     seconds, points = winograd_seconds(height, width, channels_in, channels_out, stride)
     return points if seconds < _WORTH * direct else 0
 
