@@ -125,11 +125,13 @@ def averaged() -> ByteNetwork:
     return n
 
 
-def of_outside() -> ByteNetwork:
-    """A sum with an image from outside, which is float32 and may be anything."""
+def shared(*numbers: float) -> ByteNetwork:
+    """A sum with float32 that is also quantized, in which some channels are these numbers."""
     n = ByteNetwork(seed=8)
     x = image(n, 70)
-    other = n.op("Relu", conv(n, x, 70, 70))
+    y = conv(n, x, 70, 70)
+    n.weights[n.nodes[-1].input[2]][: len(numbers)] = numbers
+    other = n.op("Relu", y)
     y = n.op("Add", conv(n, n.quantized(other, spread(70), 100), 70, 70), other)
     n.outputs = [n.quantized(y, spread(70), 100)]
     return n
@@ -237,7 +239,8 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "clipped, signed": partial(clipped, 90, np.int8),
     "pooled": pooled,
     "averaged": averaged,
-    "of outside": of_outside,
+    "shared": shared,
+    "shared, not finite": partial(shared, np.nan, np.inf, 3e38),
     "product": partial(rows, "MatMul"),
     "matrix": partial(rows, "Gemm"),
     "moved": moved,
@@ -250,7 +253,7 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "fused leaky": partial(fused, "LeakyRelu", 0.1),
 }
 # networks in which a byte on the next step moves what follows
-DEEP = ("of outside", "shortcut")
+DEEP = ("shared", "shared, not finite", "shortcut")
 SANITIZED = ("points, uneven", "residual", "shortcut", "hard swish", "moved sum", "few channels")
 
 

@@ -161,12 +161,12 @@ GK_INLINE int32_t GB(integer_bias)(const gb_call *c, ptrdiff_t channel) {
   return c->bias && c->step->scale == 0.0f ? ((const int32_t *)c->bias)[channel] : 0;
 }
 
-/* The addend of a channel, in quantization steps of the result: its bias if that is float32. NaN
- * becomes the least byte, as in onnxruntime. */
+/* The addend of a channel, in quantization steps of the result: its bias if that is float32. If
+ * the result is bytes, NaN becomes the least one, as in onnxruntime. */
 GK_INLINE float GB(float_bias)(const gb_call *c, ptrdiff_t channel) {
   if (!c->bias || c->step->scale == 0.0f) return 0.0f;
   const float bias = c->bias[channel] / c->step->scale;
-  return bias == bias ? bias : -__builtin_inff();
+  return bias == bias || c->step->has_floats ? bias : -__builtin_inff();
 }
 
 /* Turns the sums of `count` pixels by 32 channels into bytes: the sum times the factor of its
