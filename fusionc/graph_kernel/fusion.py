@@ -234,18 +234,23 @@ class GraphKernelFusion:
             kinds = (ALGORITHMS[name] for name in self._algorithms())
             least = KernelKind.NARROW if self.is_narrow else KernelKind.BLOCKED
             kind = reduce(or_, kinds, least)
+            found = integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
+            of_integers = self._judged(found, fused)
             kept = nodes_in_groups(graph) | consumers_that_prevent_fusion(graph)
+            kept |= _nodes_in_areas(of_integers)
             found = blocked_locations(
                 graph,
                 kind,
                 lambda node: node in kept or self._is_left_out(node),
                 self.stays_wide,
             )
-            found += integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
-        wanted = self._wanted(found, fused)
+            return [*self._judged(found, fused), *of_integers]
+
+    def _judged(self, locations: Sequence[AreaLocation], fused: Fused) -> _Judged:
+        """The areas of programs whose pass is on, each with the reason against it."""
         return [
             (at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER))
-            for at in wanted
+            for at in self._wanted(locations, fused)
         ]
 
     def _is_left_out(self, node: Node) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
+from fusionc.integer_groups.float_results import READERS, groups_with_float_results
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
@@ -26,7 +27,7 @@ from fusionc.operators.integer_operators import (
 # the operators that may be between a core and the QuantizeLinear of its result
 _UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
 # operators that also work on integers, without dequantization
-_OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})
+OF_INTEGERS = frozenset({"Clip", "Max", "MaxPool", "Min"})
 _CURRENT = Wiring()  # the graph without changes
 
 
@@ -65,7 +66,7 @@ def _outside_kernel(
     if not any(node.domain == KERNELS for node in new):
         return cores
     ways = {core: way_to_quantizer(core, _CURRENT) for core in cores}
-    whole = {core for core, way in ways.items() if way and gone >= {core, *way}}
+    whole = {core for core, way in ways.items() if gone >= {core, *way}}
     return {core: level for core, level in cores.items() if core not in whole}
 
 
@@ -95,14 +96,15 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
 
 
 def integer_groups(graph: Graph) -> list[frozenset[Node]]:
-    """The groups whose results are integers. A group is an operator on integers, or a core with the
-    dequantizations that it reads and the nodes up to the quantization of its result. A group also
-    has the producers of its inputs that only groups read: quantizations, and operators such as
-    pools of integers.
+    """The groups that can be computed in integers. A group is an operator on integers, or a core
+    with the dequantizations that it reads and the nodes up to the quantization of its result if
+    there is one. A group also has the producers of its inputs that only groups read: quantizations,
+    and operators such as pools of integers.
     """
     groups = [frozenset([node]) for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
     if has_groups(graph):
         groups += [_group_of(core) for core in graph.ordered() if _has_group(core)]
+    groups += groups_with_float_results(graph)
     inside = set[Node]().union(*groups)
     return [frozenset([*group, *_makers_for(group, inside)]) for group in groups]
 
@@ -120,7 +122,7 @@ def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
     """The quantizations and operators on integers that compute the inputs of a group and whose
     results only groups read.
     """
-    readers = DEQUANTIZE | ON_INTEGERS
+    readers = DEQUANTIZE | ON_INTEGERS | READERS
     for node in (node for node in group if node.operator in readers):
         reader = node
         while (maker := _maker_for_groups(reader, inside)) is not None:
@@ -138,7 +140,7 @@ def _maker_for_groups(reader: Node, inside: Set[Node]) -> Node | None:
     maker = None if image is None else image.producer
     if image is None or maker is None or maker in inside or image.is_output:
         return None
-    is_known = maker.operator in QUANTIZE or (maker.domain == "" and maker.op in _OF_INTEGERS)
+    is_known = maker.operator in QUANTIZE or (maker.domain == "" and maker.op in OF_INTEGERS)
     is_for_groups = all(user in inside or user is reader for user in image.outputs)
     return maker if is_known and is_for_groups else None
 

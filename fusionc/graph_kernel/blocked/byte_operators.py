@@ -1,12 +1,13 @@
 """Operators between DequantizeLinear and QuantizeLinear as operations on images of bytes.
 
 They compute the integers that onnxruntime computes when it fuses such a group: it multiplies sums
-of integers by one factor, rounds to the nearest integer (ties to even), and adds the zero point.
+of integers by one factor, rounds to the nearest integer (ties to even), and adds the zero point. If
+no quantization follows, a convolution or product makes float32 from its sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     unsigned,
 )
 from fusionc.graph_kernel.blocked.image_size import ImageSize
+from fusionc.graph_kernel.blocked.integer_forms import POINTWISE
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import (
     ByteConvolutionKind,
     ByteConvStep,
@@ -39,16 +41,25 @@ from fusionc.graph_kernel.blocked.kinds.byte_elements import (
     ByteClipStep,
     ByteMaxPoolStep,
 )
-from fusionc.graph_kernel.blocked.step_kind import KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.kinds.byte_quantize import ByteDequantizeStep, ByteQuantizeStep
+from fusionc.graph_kernel.blocked.step_kind import (
+    NO_ACTIVATION,
+    Activated,
+    Activation,
+    KernelWindow,
+    StepKind,
+)
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
-from fusionc.operators.clip_bounds import clips_nothing
 from fusionc.operators.integer_operators import BYTES
 
 _F32 = np.float32
 _BLOCK = 64  # bytes of a block of channels
 _MOST_PLANAR = 4  # channels that lie together in four bytes
 _MOST_COLUMNS = 16  # of a kernel that reads such pixels
+# scales whose inverse is a normal number, and by which steps stay finite
+_SMALLEST = float(np.finfo(_F32).tiny)
+_LARGEST = 2.0**100
 _NEAR = 1e-5  # the scale of a bias may differ from that of the sums by this share
 
 
@@ -86,14 +97,40 @@ class _Grid:
         return _F32(self.scale.item())
 
 
+_EXACT = _Grid(np.ones(1, _F32), 0, 0)  # of a result that is not quantized
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a group makes: bytes between two bounds, or float32."""
+
+    name: str
+    grid: _Grid = _EXACT
+    least: int = 0
+    most: int = 255
+
+    @property
+    def has_floats(self) -> bool:
+        return self.grid is _EXACT
+
+
 def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
     """Whether an operator reads or makes bytes, or numbers dequantized from them."""
     if node.op_type in ("DequantizeLinear", "QuantizeLinear"):
         return True
-    return images.has_bytes and any(
-        isinstance(images.parts.get(name), Dequantized | Unquantized) or _is_bytes(images, name)
-        for name in node.input
-    )
+    if not images.has_bytes:
+        return False
+    parts = [images.parts.get(name) for name in node.input]
+    if any(isinstance(part, Unquantized) for part in parts):
+        return True
+    if any(_is_bytes(images, name) for name in node.input):
+        return True
+    are_dequantized = [isinstance(part, Dequantized) for part in parts]
+    if node.op_type in _SUMS:
+        return any(are_dequantized)
+    # other operators are computed in integers only if they read and make nothing else
+    is_inside = all(are_dequantized) and _is_quantized(images, node)
+    return node.op_type in _CORES and is_inside
 
 
 def byte_operation(
@@ -113,6 +150,11 @@ def byte_operation(
         return _clipped(images, node)
     if node.op_type not in _CORES and node.op_type not in _ACTIVATIONS:
         raise UnfitOperator("no step computes it of bytes")
+    return _of_numbers(images, node)
+
+
+def _of_numbers(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
+    """The operation of an operator on what is dequantized; None if a quantization completes it."""
     part = images.parts.get(node.input[0])
     if isinstance(part, Unquantized):
         if node.op_type not in _ACTIVATIONS:
@@ -124,15 +166,29 @@ def byte_operation(
         return None
     if not isinstance(part, Dequantized) or node.op_type not in _CORES:
         raise UnfitOperator(Dequantized.unknown)
+    if node.op_type in _SUMS and not _is_quantized(images, node):
+        return _SUMS[node.op_type](images, node, _Result(node.output[0]))
     images.note_part(node.output[0], Unquantized(part.image, node))
     return None
+
+
+def _is_quantized(images: ImageArea, node: onnx.NodeProto) -> bool:
+    """Whether the result of an operator is only quantized, perhaps after activations."""
+    while True:
+        readers = images.readers.get(node.output[0], ())
+        if node.output[0] in images.area.outputs or len(readers) != 1:
+            return False
+        (node,) = readers
+        if node.op_type not in _ACTIVATIONS:
+            return node.op_type == "QuantizeLinear"
 
 
 def takes_sum(conv: StepKind) -> bool:
     """Whether a convolution can add an image to its result."""
     if not isinstance(conv, ByteConvolutionKind):
         return True
-    return not isinstance(conv, ByteDepthwiseStep) and (conv.least, conv.most) == (0, 255)
+    is_clipped = (conv.least, conv.most) != (0, 255)
+    return not isinstance(conv, ByteDepthwiseStep) and not is_clipped
 
 
 def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> ByteConvolutionKind:
@@ -151,6 +207,46 @@ def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> 
         addend=total.addend,
         is_swapped=is_second,
     )
+
+
+def with_dequantized(conv: ByteConvolutionKind, second: StepKind) -> ByteConvolutionKind:
+    """A convolution that dequantizes an image of bytes and adds it to its result of float32."""
+    assert isinstance(second, ByteDequantizeStep)
+    return replace(conv, factor2=second.scale, zero_second=second.zero_in)
+
+
+def quantize(conv: Operation, kind: ByteQuantizeStep) -> bool:
+    """Whether a convolution with a result of float32 can quantize it itself; if so, let it."""
+    own = conv.kind
+    limits = _LIMITS.get(conv.activated.function)
+    if not isinstance(own, ByteConvolutionKind) or not own.has_floats or limits is None:
+        return False
+    if conv.is_after:
+        return False
+    step = _F32(kind.scale)
+    grid = _Grid(np.array([step]), kind.zero, 0)
+    least, most = _steps_between(limits(conv.activated), grid)
+    conv.numbers = tuple((np.array(conv.numbers, _F32) / step).tolist())
+    conv.activated = NO_ACTIVATION
+    conv.kind = replace(
+        own,
+        has_floats=False,
+        adds_floats=bool(conv.second),
+        zero=kind.zero,
+        least=least,
+        most=most,
+        scale=own.scale * kind.scale,
+        factor2=float(_F32(own.factor2) / step),
+    )
+    return True
+
+
+# by activation of float32: the numbers between which it keeps its result
+_LIMITS: Mapping[Activation, Callable[[Activated], np.ndarray]] = {
+    Activation.NONE: lambda _: np.array([-np.inf, np.inf], _F32),
+    Activation.RELU: lambda _: np.array([0.0, np.inf], _F32),
+    Activation.CLIP: lambda of: np.array([of.alpha, of.beta], _F32),
+}
 
 
 def _is_bytes(images: ImageArea, name: str) -> bool:
@@ -172,19 +268,22 @@ def _grid(images: ImageArea, node: onnx.NodeProto) -> _Grid:
 
 
 def _dequantized(images: ImageArea, node: onnx.NodeProto) -> None:
-    _grid(images, node)
+    grid = _grid(images, node)
     images.note_part(node.output[0], Dequantized(node.input[0], node))
+    if grid.scale.size == 1:
+        images.dequantized[node.output[0]] = node.input[0], float(grid.step), grid.zero
 
 
 def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
     part = images.parts.get(node.input[0])
     grid = _grid(images, node)
     if isinstance(part, Unquantized):
-        if not all(_is_void(images, activation, grid) for activation in part.activations):
-            raise UnfitOperator("an activation is not that of the quantization")
-        return _CORES[part.core.op_type](images, part.core, node)
-    if part is not None or node.input[0] not in images.area.inputs:
-        raise UnfitOperator("it quantizes what is not an image from outside")
+        bounds = _bounds(images, part.activations, grid)
+        return _CORES[part.core.op_type](images, part.core, _Result(node.output[0], grid, *bounds))
+    if part is not None:
+        raise UnfitOperator("it quantizes what is not an image")
+    if node.input[0] not in images.area.inputs:
+        return _of_floats(images, node, grid)
     if node.output[0] in images.area.outputs:
         raise UnfitOperator("bytes that are loaded are needed outside")
     float_image = images.image(node.input[0])
@@ -193,13 +292,48 @@ def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
     return None
 
 
-def _is_void(images: ImageArea, activation: onnx.NodeProto, grid: _Grid) -> bool:
-    """Whether the quantization gives the same bytes without an activation."""
-    bounds = 0.0, np.inf
-    if activation.op_type == "Clip":
-        least, most = (images.numbers(activation, k, name) for k, name in ((1, "min"), (2, "max")))
-        bounds = -np.inf if least is None else least[0], np.inf if most is None else most[0]
-    return clips_nothing(bounds, grid.step, grid.zero, (0, 255))
+def _of_floats(images: ImageArea, node: onnx.NodeProto, grid: _Grid) -> Operation:
+    """The quantization of an image of float32 that the area makes."""
+    image = images.image(node.input[0])
+    if not _SMALLEST <= grid.step <= _LARGEST:
+        raise UnfitOperator("its scale is too small or too large to round safely")
+    images.note(node.output[0], image)
+    kind = ByteQuantizeStep(grid.zero, float(grid.step))
+    return Operation(kind, node.output[0], node.input[0])
+
+
+def _bounds(
+    images: ImageArea, activations: Sequence[onnx.NodeProto], grid: _Grid
+) -> tuple[int, int]:
+    """The bytes between which activations before a quantization keep its result."""
+    bounds = [0, 255]
+    for activation in activations:
+        least, most = _steps_between(_limits(images, activation), grid)
+        bounds = [min(max(bound, least), most) for bound in bounds]
+    return bounds[0], bounds[1]
+
+
+def _steps_between(limits: np.ndarray, grid: _Grid) -> tuple[int, int]:
+    """The bytes to which two numbers are quantized. Raises UnfitOperator."""
+    with np.errstate(all="ignore"):
+        steps = np.rint(limits / grid.step) + grid.zero
+    if np.isnan(steps).any():
+        raise UnfitOperator("a bound is not a number")
+    least, most = np.clip(steps, 0, 255).astype(int).tolist()
+    return least, most
+
+
+def _limits(images: ImageArea, activation: onnx.NodeProto) -> np.ndarray:
+    """The numbers between which a Relu or Clip keeps its result."""
+    limits = np.array([-np.inf, np.inf], _F32)
+    if activation.op_type == "Relu":
+        limits[0] = 0.0
+        return limits
+    for k, name in enumerate(("min", "max")):
+        number = images.numbers(activation, k + 1, name)
+        if number is not None:
+            limits[k] = number[0]
+    return limits
 
 
 def _operand(images: ImageArea, node: onnx.NodeProto, place: int) -> tuple[str, _Grid]:
@@ -255,7 +389,7 @@ def _has_float_bias(images: ImageArea, node: onnx.NodeProto) -> bool:
 def _sums(
     images: ImageArea,
     core: onnx.NodeProto,
-    quantize: onnx.NodeProto,
+    result: _Result,
     kind: ByteConvolutionKind,
     channels: int,
     window: KernelWindow,
@@ -263,47 +397,71 @@ def _sums(
     """A convolution or product. Its result has this number of channels."""
     x, of_image = _operand(images, core, 0)
     w, of_weights, _, flip = _weights(images, core)
-    of_result = _grid(images, quantize)
     scales = of_image.step * of_weights.scale.ravel()
     if scales.size not in (1, channels):
         raise UnfitOperator("its weights have another number of scales")
     factors = np.zeros(-(-channels // _BLOCK) * _BLOCK, _F32)
-    factors[:channels] = scales / of_result.step
+    factors[:channels] = scales / result.grid.step
+    bias = _bias(images, core, scales, channels)
+    is_of_integers = bias and not _has_float_bias(images, core)
+    is_scaled = not is_of_integers and (bias or result.has_floats)
     kind = replace(
         kind,
-        zero=of_result.zero,
+        zero=result.grid.zero,
+        least=result.least,
+        most=result.most,
+        has_floats=result.has_floats,
+        factor2=1.0 if result.has_floats else 0.0,
         zero_in=of_image.zero,
         flip=flip,
         zero_weights=of_weights.zero - SIGN,
-        scale=float(of_result.step) if _has_float_bias(images, core) else 0.0,
+        scale=float(result.grid.step) if is_scaled else 0.0,
     )
     return Operation(
         kind,
-        quantize.output[0],
+        result.name,
         x,
         weights=w,
-        bias=_bias(images, core, scales, channels),
+        bias=bias,
         window=window,
         numbers=tuple(factors.tolist()),
         is_planar=isinstance(kind, ByteFirstStep),
     )
 
 
-def _convolution(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+def _convolution(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     x, _ = _operand(images, core, 0)
     image = images.image(x)
     _, _, shape, _ = _weights(images, core)
     out, window = channels_and_window(core, shape, image)
-    kind = _kind_of_convolution(images, x, image.channels, out, window)
-    operation = _sums(images, core, quantize, kind, out, window)
+    kind = _kind_of_convolution(
+        images, x, image.channels, out, window, has_floats=result.has_floats
+    )
+    operation = _sums(images, core, result, kind, out, window)
     images.note(operation.out, pooled(image, window, out))
     return operation
 
 
+def _pointwise(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
+    """A convolution with a window of one element, whose weights are [in, out]."""
+    x, _ = _operand(images, core, 0)
+    image = images.image(x)
+    _, _, shape, _ = _weights(images, core)
+    if len(shape) != 2 or shape[0] != image.channels:
+        raise UnfitOperator("its weights do not fit its image")
+    rows, columns = attribute(core, "strides")
+    window = KernelWindow(stride=(int(rows), int(columns)))
+    operation = _sums(images, core, result, ByteProductStep(), shape[1], window)
+    images.note(operation.out, pooled(image, window, shape[1]))
+    return operation
+
+
 def _kind_of_convolution(
-    images: ImageArea, x: str, channels: int, out: int, window: KernelWindow
+    images: ImageArea, x: str, channels: int, out: int, window: KernelWindow, *, has_floats: bool
 ) -> ByteConvolutionKind:
     if window.group == channels == out and channels > 1:
+        if has_floats:
+            raise UnfitOperator("no step convolves each channel of bytes to float32")
         return ByteDepthwiseStep()
     if window.group != 1:
         raise UnfitOperator("no step convolves groups of bytes")
@@ -314,7 +472,7 @@ def _kind_of_convolution(
     return ByteConvStep()
 
 
-def _product(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+def _product(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     x, _ = _operand(images, core, 0)
     image = images.image(x)
     _, _, shape, _ = _weights(images, core)
@@ -328,31 +486,38 @@ def _product(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) 
     if taken != image.channels:
         raise UnfitOperator("its weights do not fit its rows")
     kind = ByteConvStep() if is_turned else ByteProductStep()
-    operation = _sums(images, core, quantize, kind, out, KernelWindow())
+    operation = _sums(images, core, result, kind, out, KernelWindow())
     images.note(operation.out, replace(image, channels=out))
     return operation
 
 
-def _sum(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+def _sum(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     (a, of_a), (b, of_b) = (_operand(images, core, place) for place in range(2))
-    of_result = _grid(images, quantize)
+    of_result = result.grid
     images.require_same(a, b)
     first, second = (_F32(of.step / of_result.step) for of in (of_a, of_b))
     # onnxruntime rounds the second product by itself, and then each multiply-add once
     offset = np.float64(first) * of_a.zero + np.float64(_F32(second * _F32(of_b.zero)))
     addend = _F32(_F32(of_result.zero) - _F32(offset))
-    out = quantize.output[0]
-    images.note(out, images.image(a))
-    kind = ByteAddStep(of_result.zero, float(first), float(second), float(addend))
-    return Operation(kind, out, a, b)
+    images.note(result.name, images.image(a))
+    kind = ByteAddStep(
+        of_result.zero, float(first), float(second), float(addend), result.least, result.most
+    )
+    return Operation(kind, result.name, a, b)
 
 
-def _pool(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+def _require_all(result: _Result) -> None:
+    """Raises UnfitOperator if activations bound the bytes of a result."""
+    if (result.least, result.most) != (0, 255):
+        raise UnfitOperator("an activation is not that of the quantization")
+
+
+def _pool(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     x, of_image = _operand(images, core, 0)
-    of_result = _grid(images, quantize)
-    if (of_image.step, of_image.zero) != (of_result.step, of_result.zero):
+    _require_all(result)
+    if (of_image.step, of_image.zero) != (result.grid.step, result.grid.zero):
         raise UnfitOperator("it is quantized in another way")
-    return _max_pool(images, core, x, quantize.output[0])
+    return _max_pool(images, core, x, result.name)
 
 
 def _max_pool(images: ImageArea, node: onnx.NodeProto, x: str, out: str) -> Operation:
@@ -390,25 +555,30 @@ def _clipped(images: ImageArea, node: onnx.NodeProto) -> Operation:
     return Operation(ByteClipStep(images.zero_points.get(out, 0), *bounds), out, x)
 
 
-def _average(images: ImageArea, core: onnx.NodeProto, quantize: onnx.NodeProto) -> Operation:
+def _average(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     x, of_image = _operand(images, core, 0)
-    of_result = _grid(images, quantize)
+    _require_all(result)
     image = images.image(x)
     if len(images.shape(x)) != 4:
         raise UnfitOperator("it is not a mean over rows and columns")
     one = ImageSize(1)
-    images.note(quantize.output[0], Image(image.channels, image.batch, one, one, element_bytes=1))
+    images.note(result.name, Image(image.channels, image.batch, one, one, element_bytes=1))
     kind = ByteAverageStep(
-        of_result.zero, of_image.zero, float(of_image.step), float(of_result.step)
+        result.grid.zero, of_image.zero, float(of_image.step), float(result.grid.step)
     )
-    return Operation(kind, quantize.output[0], x)
+    return Operation(kind, result.name, x)
 
 
-_Maker = Callable[[ImageArea, onnx.NodeProto, onnx.NodeProto], Operation]
-_CORES: Mapping[str, _Maker] = {
+_Maker = Callable[[ImageArea, onnx.NodeProto, _Result], Operation]
+# operators whose result may be float32
+_SUMS: Mapping[str, _Maker] = {
     "Conv": _convolution,
+    POINTWISE: _pointwise,
     "MatMul": _product,
     "Gemm": _product,
+}
+_CORES: Mapping[str, _Maker] = {
+    **_SUMS,
     "Add": _sum,
     "MaxPool": _pool,
     "GlobalAveragePool": _average,

@@ -30,6 +30,7 @@ _LANES = 64
 _OF_ROWS = 0.1e-9
 _OF_PIXELS = 0.4e-9
 _OF_CHANNELS = 1.2e-9
+_QUANTIZED = 0.2e-9  # seconds to quantize an element that is in the layout
 _TRANSPOSED_THERE = 0.3e-9
 _QUANTIZED_THERE = 0.7e-9
 
@@ -39,16 +40,25 @@ def _elements(image: ImageEstimate) -> int:
 
 
 def sum_seconds(
-    of: StepEstimate, products_of_image: float, *, is_first: bool
+    of: StepEstimate,
+    products_of_image: float,
+    *,
+    is_first: bool,
+    has_floats: bool = False,
 ) -> tuple[float, float]:
     """Seconds for a convolution or a product over all channels, with the addition that follows.
-    `products_of_image` are the multiplications for one image, or for all rows.
+    `products_of_image` are the multiplications for one image, or for all rows. A product whose
+    result is float32 takes onnxruntime as long as it takes here; of images it also moves the
+    channels to the last axis and back.
     """
     made = _elements(of.out)
     weights = products_of_image / of.out.pixels
     products = weights * made / of.out.channels
     here = max(products / (_FIRST if is_first else _PRODUCTS), weights / _STREAMED)
     there = products / (_FIRST_THERE if is_first else _PRODUCTS_THERE) + made * _FINISHED_THERE
+    if has_floats and of.window.kernel == (1, 1):
+        moved = 0 if of.out.is_rows else made + _elements(of.image)
+        there = here + made * _FINISHED + moved * _TRANSPOSED_THERE
     if of.second is not None:
         there += _BEGIN_THERE + made * _PASS_THERE
     return _BEGIN + here + made * _FINISHED, _BEGIN_THERE + there
@@ -69,6 +79,12 @@ def byte_pass_seconds(of: StepEstimate) -> tuple[float, float]:
     """Seconds for a pass over images, by the larger of the image read and the image made."""
     count = max(_elements(of.image), _elements(of.out))
     return _BEGIN + count * _PASS, _BEGIN_THERE + count * _PASS_THERE
+
+
+def quantization_seconds(of: StepEstimate) -> tuple[float, float]:
+    """Seconds to quantize an image of float32."""
+    count = _elements(of.out)
+    return _BEGIN + count * _QUANTIZED, _BEGIN_THERE + count * _QUANTIZED_THERE
 
 
 def byte_copy_seconds(

@@ -15,11 +15,14 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.byte_operators import (
     Dequantized,
     Unquantized,
+    quantize,
     takes_sum,
+    with_dequantized,
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.float16_values import in_float32
+from fusionc.graph_kernel.blocked.float_result_forms import with_plain_groups
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,
@@ -37,6 +40,7 @@ from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulS
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
 from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep, ByteClipStep
+from fusionc.graph_kernel.blocked.kinds.byte_quantize import ByteDequantizeStep, ByteQuantizeStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
@@ -59,15 +63,23 @@ _ABOUT_FIRST = 224
 _PIXELS = 4
 
 
+def _read_as_groups(area: Area) -> tuple[Area, list[int]]:
+    """The area with groups in place of what passes and onnxruntime make of them, and with float32
+    in place of float16; and for each operator of the result the index of the original operator.
+    """
+    area, first = with_plain_groups(area)
+    area, then = in_groups(area)
+    area, kept = in_float32(area)
+    return area, [first[then[place]] for place in kept]
+
+
 class Operations:
     """The operations of an area, and its joins and cuts of channels. The constructor raises
     UnfitOperator with the places of all operators that no step computes.
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
-        area, places = in_groups(area)
-        area, kept = in_float32(area)
-        places = [places[number] for number in kept]
+        area, places = _read_as_groups(area)
         self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
@@ -84,6 +96,7 @@ class Operations:
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
+        self._remove_unread_dequantizations()
         unfinished = self._unfinished(unfit)
         # an operator that reads heads may fit if they come from outside
         unfit = {
@@ -92,6 +105,20 @@ class Operations:
         if unfit:
             unfit_places = dict.fromkeys(places[number] for number in unfit)
             raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
+
+    def _remove_unread_dequantizations(self) -> None:
+        """Remove dequantizations that convolutions do themselves."""
+        read = set[str]()
+        for item in self.items:
+            if isinstance(item, Operation):
+                read |= {item.image, item.second, item.third}
+            else:
+                read.update(item.parts if isinstance(item, ImageJoin) else [item.image])
+        for key, item in list(self._order.items()):
+            if not isinstance(item, Operation) or item.out in read:
+                continue
+            if isinstance(item.kind, ByteDequantizeStep):
+                del self._order[key]
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
         """Why operators with incomplete parts do not fit, by their places. Either no norm follows,
@@ -191,6 +218,10 @@ class Operations:
             self._made[name] = item
 
     def _load(self, name: str, is_planar: bool) -> None:
+        if name in self.images.dequantized and name not in self._made:
+            integers, step, zero = self.images.dequantized[name]
+            self._load(integers, False)
+            self._put(Operation(ByteDequantizeStep(zero, step), name, integers), name)
         tensor, scale = self.images.loaded_as_bytes.get(name, (name, 0.0))
         if (
             name in self._made
@@ -233,6 +264,8 @@ class Operations:
             return [self._extend, self._give_bias, self._give_factors]
         if isinstance(kind, ByteClipStep):
             return [self._clip]
+        if isinstance(kind, ByteQuantizeStep):
+            return [self._quantize]
         return [self._add_to_convolution] if isinstance(kind, AddStep | ByteAddStep) else []
 
     def _end_with(self, maker: Operation, out: str) -> None:
@@ -319,6 +352,15 @@ class Operations:
         self._end_with(before, activation.out)
         return True
 
+    def _quantize(self, quantization: Operation) -> bool:
+        """Whether the preceding operation can quantize its result; if so, fuse the quantization."""
+        before = self._maker(quantization.image)
+        assert isinstance(quantization.kind, ByteQuantizeStep)
+        if before is None or not quantize(before, quantization.kind):
+            return False
+        self._end_with(before, quantization.out)
+        return True
+
     def _clip(self, clip: Operation) -> bool:
         """Whether the preceding operation can clip its bytes; if so, fuse the bounds."""
         before = self._maker(clip.image)
@@ -395,6 +437,21 @@ class Operations:
 
     def _add_to_convolution(self, total: Operation) -> bool:
         """Whether a convolution makes an operand of a sum; if so, the later one adds the other."""
+        fitting = self._convolution_for_sum(total)
+        if fitting is None:
+            return False
+        maker, other = fitting
+        del self._order[id(maker)]
+        maker.second = self._second_of(maker, total, other)
+        maker.is_after = maker.activated != NO_ACTIVATION
+        maker.out = total.out
+        self._put(maker, maker.out)
+        return True
+
+    def _convolution_for_sum(self, total: Operation) -> tuple[Operation, str] | None:
+        """The later convolution that makes an operand of a sum and can add the other operand, and
+        that operand.
+        """
         places = {key: k for k, key in enumerate(self._order)}
         makers = [
             (self._made.get(a), b)
@@ -411,13 +468,23 @@ class Operations:
             and takes_sum(maker.kind)
         ]
         if not fitting:
-            return False
+            return None
         _, maker, other = max(fitting, key=lambda one: one[0])
-        del self._order[id(maker)]
-        if isinstance(maker.kind, ByteConvolutionKind):
-            maker.kind = with_sum(maker.kind, total.kind, is_second=other == total.image)
-        maker.is_after = maker.activated != NO_ACTIVATION
-        maker.second = other
-        maker.out = total.out
-        self._put(maker, maker.out)
-        return True
+        return maker, other
+
+    def _second_of(self, conv: Operation, total: Operation, other: str) -> str:
+        """The image that a convolution adds in place of a sum. A convolution of bytes also does
+        what is done to them before the sum.
+        """
+        if not isinstance(conv.kind, ByteConvolutionKind):
+            return other
+        if not conv.kind.has_floats:
+            conv.kind = with_sum(conv.kind, total.kind, is_second=other == total.image)
+            return other
+        before = self._made.get(other)
+        if not isinstance(before, Operation) or not isinstance(before.kind, ByteDequantizeStep):
+            return other
+        if before.activated != NO_ACTIVATION:
+            return other
+        conv.kind = with_dequantized(conv.kind, before.kind)
+        return before.image

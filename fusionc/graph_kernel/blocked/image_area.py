@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, TypeVar
@@ -176,11 +177,15 @@ class ImageArea:
     parts: dict[str, Part] = field(default_factory=dict)  # by the names of the values
     # image of bytes → the float32 image that is quantized to it while it is loaded, and the scale
     loaded_as_bytes: dict[str, tuple[str, float]] = field(default_factory=dict)
+    # image of float32 → the bytes that it is dequantized from, their scale and zero point
+    dequantized: dict[str, tuple[str, float, int]] = field(default_factory=dict)
     # rows that only steps make → a value of the area of the same shape
     alike: dict[str, str] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
         """What is known of an image. Raises UnfitOperator for other values."""
+        if name not in self.images and name in self.dequantized:
+            self.note(name, self.image(self.dequantized[name][0]))
         if name not in self.images:
             if name in self.area.constants or name not in self.area.inputs:
                 raise UnfitOperator("it reads a value that is not an image")
@@ -212,6 +217,15 @@ class ImageArea:
         return any(
             node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in self.area.nodes
         )
+
+    @cached_property
+    def readers(self) -> Mapping[str, Sequence[onnx.NodeProto]]:
+        """The operators that read each value."""
+        readers = defaultdict[str, list[onnx.NodeProto]](list)
+        for node in self.area.nodes:
+            for name in dict.fromkeys(node.input):
+                readers[name].append(node)
+        return readers
 
     @cached_property
     def zero_points(self) -> dict[str, int]:

@@ -258,7 +258,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
             byte_operation,
             of_rows=True,
             is_convolution=bool(weights),
-            is_product=operator[1] in ("QLinearMatMul", "QGemm"),
+            is_product=operator[1] in ("QLinearMatMul", "QGemm", "MatMulIntegerToFloat"),
             weights=weights,
         )
         for operator, weights in INTEGER_FORMS.items()

@@ -1,5 +1,5 @@
 """Operators on integers, written as the groups that they compute: DequantizeLinear, an operator,
-QuantizeLinear.
+QuantizeLinear unless the result is float32.
 """
 
 from __future__ import annotations
@@ -56,6 +56,20 @@ class _Form:
         grid = [name for name in self.node.input[place : place + 2] if name]
         return [core, helper.make_node("QuantizeLinear", [out, *grid], [self.node.output[0]])]
 
+    def scaled_product(self, core: str) -> list[onnx.NodeProto]:
+        """The group of a MatMulIntegerToFloat, which gives all scales after both operands."""
+        a, b, *grids = self.node.input
+        bias = [name for name in grids[4:] if name]
+        nodes = list[onnx.NodeProto]()
+        for name, grid, axis in ((a, grids[:3:2], 0), (b, grids[1:4:2], 1)):
+            inputs = [name, *filter(None, grid)]
+            out = f"{self.node.output[0]}/{axis}"
+            nodes.append(helper.make_node("DequantizeLinear", inputs, [out], axis=axis))
+        read = [node.output[0] for node in nodes]
+        product = helper.make_node(core, [*read, *bias], self.node.output)
+        product.attribute.extend(self.node.attribute)
+        return [*nodes, product]
+
 
 def _convolution(form: _Form) -> list[onnx.NodeProto]:
     x, read = form.operand(0)
@@ -89,17 +103,24 @@ def _average(form: _Form) -> list[onnx.NodeProto]:
     return [x, *form.core("GlobalAveragePool", [read], 3, without=("channels_last",))]
 
 
-_FORMS: Mapping[
-    tuple[str, str], tuple[Callable[[_Form], list[onnx.NodeProto]], tuple[int, ...]]
-] = {
+_Writer = Callable[[_Form], list[onnx.NodeProto]]
+_FORMS: Mapping[tuple[str, str], tuple[_Writer, tuple[int, ...]]] = {
     ("", "QLinearConv"): (_convolution, (3, 8)),
     ("", "QLinearMatMul"): (_product, (3,)),
     (MICROSOFT, "QGemm"): (_gemm, (3, 6)),
     (MICROSOFT, "QLinearAdd"): (_sum, ()),
     (MICROSOFT, "QLinearGlobalAveragePool"): (_average, ()),
+    (MICROSOFT, "MatMulIntegerToFloat"): (lambda form: form.scaled_product("Gemm"), (1, 6)),
 }
 # Operators on integers, with the indices of their operands that are weights and biases.
 INTEGER_FORMS = {operator: weights for operator, (_, weights) in _FORMS.items()}
+# A MatMulIntegerToFloat between Transposes, read as a convolution with a window of one element. Its
+# `strides` are the only attribute.
+POINTWISE = "PointwiseMatMulIntegerToFloat"
+_WRITERS: Mapping[tuple[str, str], _Writer] = {
+    **{operator: write for operator, (write, _) in _FORMS.items()},
+    (MICROSOFT, POINTWISE): lambda form: form.scaled_product(POINTWISE),
+}
 
 
 def in_groups(area: Area) -> tuple[Area, list[int]]:
@@ -121,11 +142,11 @@ def in_groups(area: Area) -> tuple[Area, list[int]]:
 def _parts(
     node: onnx.NodeProto, area: Area, made: dict[str, np.ndarray]
 ) -> Iterator[onnx.NodeProto]:
-    known = _FORMS.get((node.domain, node.op_type))
+    write = _WRITERS.get((node.domain, node.op_type))
     is_float = node.op_type == "QGemm" and len(node.input) < 8
-    if known is None or is_float or attribute(node, "channels_last", 0):
+    if write is None or is_float or attribute(node, "channels_last", 0):
         yield node
         return
     form = _Form(node, area.constants)
-    yield from known[0](form)
+    yield from write(form)
     made.update(form.made)

@@ -15,7 +15,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
 )
 from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
-from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvStep
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvStep, ByteProductStep
 from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteMaxPoolStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.flatten import FlattenStep
@@ -107,14 +107,13 @@ class Places:
         """
         window = step.window
         is_point = window.kernel == (1, 1) and not any(window.pads)
-        if not (isinstance(step.kind, ConvStep | ByteConvStep) and is_point) or window.stride == (
-            1,
-            1,
-        ):
+        is_known = isinstance(step.kind, ConvStep | ByteConvStep | ByteProductStep)
+        if not (is_known and is_point) or window.stride == (1, 1):
             return [step]
         picked = f"{step.out}/picked"
+        image = self.images.image(step.image)
         self.images.images[picked] = replace(
-            self.images.image(step.out), channels=self.images.image(step.image).channels
+            self.images.image(step.out), channels=image.channels, element_bytes=image.element_bytes
         )
         side_by_side = replace(step, image=picked, window=replace(window, stride=(1, 1)))
         pool = MaxPoolStep() if isinstance(step.kind, ConvStep) else ByteMaxPoolStep()

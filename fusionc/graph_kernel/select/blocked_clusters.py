@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -24,8 +24,10 @@ from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.make_area import area_of
-from fusionc.integer_groups.kept_groups import integer_groups
+from fusionc.integer_groups.float_results import casts_of_weights
+from fusionc.integer_groups.kept_groups import OF_INTEGERS, integer_groups
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, QUANTIZE
 
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
@@ -55,14 +57,11 @@ def blocked_locations(
 def integer_locations(
     graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
 ) -> list[AreaLocation]:
-    """The areas of whole groups that onnxruntime computes in integers, whether or not they save
-    time.
+    """The areas of whole groups that can be computed in integers, and of the operators on float32
+    between them, whether or not they save time.
     """
-    groups = [
-        group
-        for group in integer_groups(graph)
-        if not any(map(is_left_out, group)) and _is_group_fit(group)
-    ]
+    wanted = [group for group in integer_groups(graph) if not any(map(is_left_out, group))]
+    groups = [group for group in map(_fit_part, wanted) if group]
     groups_of = defaultdict[Node, list[frozenset[Node]]](list)
     for group in groups:
         for node in group:
@@ -72,23 +71,68 @@ def integer_locations(
         return {other for node in unfit for group in groups_of[node] for other in group}
 
     members = set(chain(*groups))
+    members |= _after_groups(graph, members, is_left_out)
+    members |= {
+        maker
+        for maker in set(chain(*wanted)) - members
+        if maker.operator in QUANTIZE and members.issuperset(_users(maker))
+    }
     return _fitting(graph, members, partial(_location, kind=kind), lambda _: [], with_groups)
+
+
+def _after_groups(
+    graph: Graph, groups: Set[Node], is_left_out: Callable[[Node], bool]
+) -> set[Node]:
+    """The operators that read only what groups make, or each other."""
+    inside = set(groups)
+    for node in graph.ordered():
+        if node in inside or not _reads_only(node, inside) or is_left_out(node):
+            continue
+        if node.operator in QUANTIZE or _is_of_bytes(node) or _may_be_inside(node):
+            inside.add(node)
+    return inside - groups
+
+
+def _reads_only(node: Node, groups: Set[Node]) -> bool:
+    """Whether these operators make all that an operator reads, not only by dequantizing it."""
+    makers = {v.producer for v in node.inputs if v is not None and not v.is_constant}
+    are_dequantized = all(m is None or m.operator in DEQUANTIZE for m in makers)
+    return not are_dequantized and all(maker in groups for maker in makers)
+
+
+def _is_of_bytes(node: Node) -> bool:
+    """Whether an operator computes integers from integers without dequantizing them."""
+    image = node.inputs[0]
+    is_known = node.domain == "" and node.op in OF_INTEGERS
+    return is_known and image is not None and image.elem_type in BYTES
+
+
+def _fit_part(group: frozenset[Node]) -> frozenset[Node]:
+    """A group if it fits, or the group without the quantization of what it reads, which others may
+    need as well; empty if neither fits.
+    """
+    if _is_group_fit(group):
+        return group
+    makers = {n for n in group if n.operator in QUANTIZE and group.intersection(_users(n))}
+    rest = group - makers
+    return rest if makers and rest and _is_group_fit(rest) else frozenset()
 
 
 def _is_group_fit(group: Collection[Node]) -> bool:
     nodes = sorted(group, key=lambda node: node.position)
-    if not all(_has_constants_as_weights(node) for node in nodes if is_of_integers(node.operator)):
+    readers = [n for n in nodes if is_of_integers(n.operator) or _is_cast_of_weights(n)]
+    if not all(map(_has_constants_as_weights, readers)):
         return False
     area = _area_of(nodes, KernelKind.BLOCKED)
     has_rows = any(is_product(node.op) for node in nodes)
-    return area is not None and _is_fit(area, has_rows)
+    return area is not None and (_is_fit(area, has_rows) or (has_rows and _is_fit(area, False)))
 
 
 def _has_constants_as_weights(node: Node) -> bool:
     """Whether weights are constants of the operator's graph. What is dequantized may be an
     image.
     """
-    weights = [v for k in OPERATORS[node.operator].weights for v in node.inputs[k : k + 1] if v]
+    weights = [v for k, v in enumerate(node.inputs) if v and _is_weights(node, k, v)]
     is_free = node.op == "DequantizeLinear"
     return all(v.graph is node.graph if v.is_constant else is_free for v in weights)
 
@@ -236,7 +280,8 @@ def _tensors(node: Node) -> Iterator[Edge]:
     for place, value in enumerate(node.inputs):
         if value is None:
             continue
-        is_read = _is_tensor(value) or _is_weights(node, place, value) or _is_table(node, place)
+        is_tensor = _is_tensor(value) and not casts_of_weights(node)
+        is_read = is_tensor or _is_weights(node, place, value) or _is_table(node, place)
         if is_read or not value.is_constant:
             yield value
 
@@ -246,7 +291,13 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
     reading = OPERATORS[node.operator]
     is_number = value.is_constant and value.shape == (1,)
     is_vector = reading.takes_vectors and value.rank == 1 and not is_number
-    return place in reading.weights or is_vector
+    return place in reading.weights or is_vector or _is_cast_of_weights(node)
+
+
+def _is_cast_of_weights(node: Node) -> bool:
+    """Whether a node casts constants of 8 bits: the first half of a dequantization."""
+    value = node.inputs[0] if node.is_op("Cast") else None
+    return value is not None and value.is_constant and value.elem_type in BYTES
 
 
 def _is_table(node: Node, place: int) -> bool:
@@ -286,7 +337,7 @@ def _producers(node: Node) -> Iterator[Node | None]:
     return (v.producer for v in node.inputs if v is not None)
 
 
-def _users(node: Node) -> Iterator[Node | None]:
+def _users(node: Node) -> Iterator[Node]:
     return (user for v in node.outputs if v is not None for user in v.outputs)
 
 

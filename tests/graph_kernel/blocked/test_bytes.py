@@ -26,7 +26,7 @@ from standalone_programs import SANITIZERS, Standalone, widths
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
 from fusionc.graph_kernel.select.blocked_clusters import integer_locations
-from fusionc.integer_groups import kept_groups
+from fusionc.integer_groups import float_results, kept_groups
 from fusionc.shapes.inference import typed_model
 
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -430,7 +430,7 @@ def test_what_no_step_computes(network: ByteNetwork) -> None:
 
 
 def test_all_operators_on_integers_have_a_form() -> None:
-    assert set(INTEGER_FORMS) == kept_groups.ON_INTEGERS
+    assert set(INTEGER_FORMS) == {*kept_groups.ON_INTEGERS, float_results.SCALED_PRODUCT}
 
 
 def test_an_area_has_one_zero_point_for_bytes() -> None:

@@ -161,34 +161,39 @@ GK_INLINE int32_t GB(integer_bias)(const gb_call *c, ptrdiff_t channel) {
   return c->bias && c->step->scale == 0.0f ? ((const int32_t *)c->bias)[channel] : 0;
 }
 
-/* The addend of a channel, in quantization steps of the result: its bias if that is float32. NaN
- * becomes the least byte, as in onnxruntime. */
+/* The addend of a channel, in quantization steps of the result: its bias if that is float32. If
+ * the result is bytes, NaN becomes the least one, as in onnxruntime. */
 GK_INLINE float GB(float_bias)(const gb_call *c, ptrdiff_t channel) {
   if (!c->bias || c->step->scale == 0.0f) return 0.0f;
   const float bias = c->bias[channel] / c->step->scale;
-  return bias == bias ? bias : -__builtin_inff();
+  return bias == bias || c->step->has_floats ? bias : -__builtin_inff();
 }
 
 /* Turns the sums of `count` pixels by 32 channels into bytes: the sum times the factor of its
  * channel plus its addend, rounded to the nearest integer (ties to even), plus the zero point,
- * saturated. */
+ * saturated. The addends of two pixels are `apart`. */
 GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, const float *addends,
-                              int zero, int low, int high, uint8_t *y, ptrdiff_t count) {
+                              ptrdiff_t apart, int zero, int low, int high, uint8_t *y,
+                              ptrdiff_t count) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
   const __m512 f0 = _mm512_loadu_ps(factors), f1 = _mm512_loadu_ps(factors + 16);
-  const __m512 a0 = _mm512_loadu_ps(addends), a1 = _mm512_loadu_ps(addends + 16);
   const __m512i z = _mm512_set1_epi16((short)zero), lows = _mm512_set1_epi8((char)low),
                 highs = _mm512_set1_epi8((char)high),
                 order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-#define GB_ROUNDED(k, f, a) \
-  GB_TO_INTEGERS(_mm512_add_ps(   \
-      _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f), a))
+#define GB_ROUNDED(at, a, f)    \
+  GB_TO_INTEGERS(_mm512_add_ps( \
+      _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(at))), f), \
+      _mm512_loadu_ps(a)))
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
-    const int next = p + 1 < count ? 2 : 0;
-    const __m512i a = _mm512_adds_epi16(
-                      _mm512_packs_epi32(GB_ROUNDED(0, f0, a0), GB_ROUNDED(1, f1, a1)), z),
-                  b = _mm512_adds_epi16(
-                      _mm512_packs_epi32(GB_ROUNDED(next, f0, a0), GB_ROUNDED(next + 1, f1, a1)), z);
+    const ptrdiff_t next = p + 1 < count;
+    const int32_t *other = sums + next * 32;
+    const float *a0 = addends + p * apart, *a1 = a0 + next * apart;
+    const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(sums, a0, f0),
+                                                           GB_ROUNDED(sums + 16, a0 + 16, f1)),
+                                        z),
+                  b = _mm512_adds_epi16(_mm512_packs_epi32(GB_ROUNDED(other, a1, f0),
+                                                           GB_ROUNDED(other + 16, a1 + 16, f1)),
+                                        z);
     const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
                   made = _mm512_permutexvar_epi32(order, bytes);
     /* each lane has four bytes of a0, a1, b0, b1 in turn; now all of a0, then a1, b0, b1 */
@@ -199,7 +204,7 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, const f
 #undef GB_ROUNDED
 #else
   const float least = (float)(low - zero), most = (float)(high - zero), magic = 12582912.0f;
-  for (ptrdiff_t p = 0; p < count; ++p, sums += 32, y += GB_BLOCK) {
+  for (ptrdiff_t p = 0; p < count; ++p, sums += 32, addends += apart, y += GB_BLOCK) {
     uint8_t made[32];
     for (int k = 0; k < 32; ++k) {
       float v = (float)sums[k] * factors[k] + addends[k];
@@ -260,33 +265,98 @@ GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero,
   }
 }
 
-/* Turns positions into bytes, from number `first` on: the pixels of each row, without the gaps
- * between rows. `image` and `second` point to the channels of the pair. */
-static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const float *addends,
-                             ptrdiff_t line, ptrdiff_t first, ptrdiff_t count, ptrdiff_t pair,
-                             uint8_t *image, const uint8_t *second) {
+/* Pixels side by side in a row of the result, and 32 of their channels, from number `channel` on. */
+typedef struct {
+  ptrdiff_t image, row, column, count, channel;
+} GB(run);
+
+/* The number that is added to each sum of a run: the addend of its channel, plus the number in
+ * `second`, which is float32 or dequantized. If the result is bytes, NaN makes it the least one. */
+static void GB(add_second)(const gb_call *c, const GB(run) *run, const float *addends, float *to) {
   const gb_step *s = c->step;
-  const ptrdiff_t pitch = GB(byte_pitch)(c);
-  const float *factors = c->tensor + pair * 32, one = s->factor, other = s->factor2,
-              addend = s->addend;
-  ptrdiff_t row = line + first / pitch, column = first % pitch;
-  for (ptrdiff_t done = 0; done < count; ++row, column = 0) {
-    const ptrdiff_t left = c->out.width - column, rest = count - done;
-    const ptrdiff_t run = left < rest ? left : rest;
-    if (run > 0) {
-      uint8_t *y = image + 4 * (row * c->out.row + column * c->out.pixel);
-      if (second) { /* it may lie where the result does */
-        const uint8_t *x2 = second + 4 * (row * c->in2.row + column * c->in2.pixel);
-        uint8_t made[GB_POSITIONS * GB_BLOCK];
-        GB(requantize)(sums + done * 32, factors, addends, s->zero_product, 0, 255, made, run);
-        for (ptrdiff_t k = 0; k < run * GB_BLOCK; k += GB_BLOCK)
-          GB(add_bytes)(s->is_swapped ? x2 + k : made + k, s->is_swapped ? made + k : x2 + k,
-                        y + k, one, other, addend, s);
-      } else {
-        GB(requantize)(sums + done * 32, factors, addends, s->zero, s->least, s->most, y, run);
-      }
+  const ptrdiff_t left = c->out.channels - run->channel;
+  const float factor = s->factor2;
+  const int zero = s->zero_second;
+  GB(place) at = {run->column, run->count, run->row, run->channel / c->in2.own, run->image, 0, 0};
+  if (c->in2.bytes == 1) {
+    const uint8_t *x = (const uint8_t *)GB(at)(&c->in2, &at) + run->channel % GB_BLOCK;
+    for (ptrdiff_t k = 0; k < run->count; ++k, x += GB_BLOCK, to += 32)
+      for (int v = 0; v < 32; ++v) to[v] = addends[v] + (float)(x[v] - zero) * factor;
+    return;
+  }
+  for (ptrdiff_t v = 0; v < 32 && v < left; v += GB_V, ++at.block) {
+    const float *x = GB(at)(&c->in2, &at);
+    const GB(vec) addend = GB(load_loose)(addends + v), least = GB(all)(-__builtin_inff());
+    for (ptrdiff_t k = 0; k < run->count; ++k) {
+      const GB(vec) sum = addend + GB(load)(x + k * GB_V) * factor;
+      *(GB(loose) *)(to + k * 32 + v) = (GB(loose))(s->has_floats ? sum : GB_MAX(sum, least));
     }
-    done += pitch - column < rest ? pitch - column : rest;
+  }
+}
+
+/* Turns the sums of a run into bytes. */
+static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const GB(run) *run,
+                             const float *addends) {
+  const gb_step *s = c->step;
+  const float *factors = c->tensor + run->channel;
+  const GB(place) at = {run->column, run->count, run->row, run->channel / GB_BLOCK, run->image,
+                        0,           0};
+  uint8_t *y = (uint8_t *)GB(at)(&c->out, &at) + run->channel % GB_BLOCK;
+  if (s->adds_floats) {
+    float all[GB_POSITIONS * 32];
+    GB(add_second)(c, run, addends, all);
+    GB(requantize)(sums, factors, all, 32, s->zero, s->least, s->most, y, run->count);
+  } else if (c->in2.data) { /* it may lie where the result does */
+    const uint8_t *second = (const uint8_t *)GB(at)(&c->in2, &at) + run->channel % GB_BLOCK;
+    uint8_t made[GB_POSITIONS * GB_BLOCK];
+    GB(requantize)(sums, factors, addends, 0, s->zero_product, 0, 255, made, run->count);
+    for (ptrdiff_t k = 0; k < run->count * GB_BLOCK; k += GB_BLOCK)
+      GB(add_bytes)(s->is_swapped ? second + k : made + k, s->is_swapped ? made + k : second + k,
+                    y + k, s->factor, s->factor2, s->addend, s);
+  } else {
+    GB(requantize)(sums, factors, addends, 0, s->zero, s->least, s->most, y, run->count);
+  }
+}
+
+/* Turns the sums of a run into float32. */
+static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(run) *run,
+                              const float *addends) {
+  static const float zeros[32];
+  const gb_step *s = c->step;
+  const float *factors = c->tensor + run->channel;
+  const ptrdiff_t left = c->out.channels - run->channel, count = run->count;
+  float second[GB_POSITIONS * 32];
+  if (c->in2.data) GB(add_second)(c, run, s->after ? zeros : addends, second);
+  const int is_first = c->in2.data && !s->after;
+  for (ptrdiff_t v = 0; v < 32 && v < left; v += GB_V) {
+    const GB(place) at = {run->column, count, run->row, (run->channel + v) / GB_V, run->image, 0, 0};
+    const GB(vec) factor = GB(load_loose)(factors + v), addend = GB(load_loose)(addends + v);
+    float *y = GB(at)(&c->out, &at);
+    for (ptrdiff_t k = 0; k < count; ++k)
+      *(GB(vec) *)(y + k * GB_V) =
+          __builtin_convertvector(*(const GB(ints) *)(sums + k * 32 + v), GB(vec)) * factor +
+          (is_first ? GB(load_loose)(second + k * 32 + v) : addend);
+    GB(activate)(y, count * GB_V, s);
+    for (ptrdiff_t k = 0; s->after && k < count; ++k)
+      *(GB(vec) *)(y + k * GB_V) = GB(load)(y + k * GB_V) + GB(load_loose)(second + k * 32 + v);
+  }
+}
+
+/* Turns positions into the result, from number `first` on: the pixels of each row, without the gaps
+ * between rows. */
+static void GB(finish_positions)(const gb_call *c, const int32_t *sums, const float *addends,
+                                 ptrdiff_t line, ptrdiff_t first, ptrdiff_t count, ptrdiff_t image,
+                                 ptrdiff_t channel) {
+  const ptrdiff_t pitch = GB(byte_pitch)(c);
+  GB(run) run = {image, line + first / pitch, first % pitch, 0, channel};
+  for (ptrdiff_t done = 0; done < count; ++run.row, run.column = 0) {
+    const ptrdiff_t left = c->out.width - run.column, rest = count - done;
+    run.count = left < rest ? left : rest;
+    if (run.count > 0 && c->step->has_floats)
+      GB(finish_floats)(c, sums + done * 32, &run, addends);
+    else if (run.count > 0)
+      GB(finish_bytes)(c, sums + done * 32, &run, addends);
+    done += pitch - run.column < rest ? pitch - run.column : rest;
   }
 }
 
@@ -304,7 +374,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   float addends[GB_BLOCK];
   /* sums of the bytes of each window, which correct for the zero point of weights */
   int32_t windows[GB_POSITIONS * 32] __attribute__((aligned(64)));
-  const ptrdiff_t all = (c->out.channels + 31) / 32 * 32;
+  const ptrdiff_t all = (c->out.channels + 31) / 32 * 32,
+                  blocks = (c->out.channels + GB_BLOCK - 1) / GB_BLOCK;
   gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
                     .x_block = 4 * c->in.plane,
                     .x_row = 4 * s->dilation[0] * c->in.row,
@@ -332,8 +403,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
 #endif
 #endif
   (void)scratch;
-  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
-       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+  for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end;
+       ++unit, GB(advance)(c, &at, blocks)) {
     const ptrdiff_t line = at.part / parts, first = at.part % parts * c->part;
     const ptrdiff_t count = length - first < c->part ? length - first : c->part;
     const ptrdiff_t y0 = c->is_flat ? 0 : line, left = c->out.channels - at.block * GB_BLOCK;
@@ -347,10 +418,6 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
       start[k] += GB(integer_bias)(c, channel);
       addends[k] = GB(float_bias)(c, channel);
     }
-    uint8_t *image = (uint8_t *)(c->out.data + at.image * c->out.image + at.block * c->out.plane);
-    const uint8_t *second = c->in2.data ? (const uint8_t *)(c->in2.data + at.image * c->in2.image +
-                                                            at.block * c->in2.plane)
-                                        : NULL;
     const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image +
                                          (y0 * s->stride[0] - s->pads[0]) * c->in.row +
                                          (first * s->stride[1] - s->pads[1]) * c->in.pixel);
@@ -374,9 +441,9 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
       }
       if (item == 0) continue;
       const ptrdiff_t p = (item - 1) / pairs * GB_POSITIONS, pair = (item - 1) % pairs;
-      GB(finish_bytes)(c, sums[(item - 1) % 2], addends + pair * 32, y0, first + p,
-                       count - p < GB_POSITIONS ? count - p : GB_POSITIONS, at.block * 2 + pair,
-                       image + pair * 32, second ? second + pair * 32 : NULL);
+      GB(finish_positions)(c, sums[(item - 1) % 2], addends + pair * 32, y0, first + p,
+                           count - p < GB_POSITIONS ? count - p : GB_POSITIONS, at.image,
+                           at.block * GB_BLOCK + pair * 32);
     }
   }
 #if GB_V == 16 && GB_HAS_INTRINSICS
@@ -477,7 +544,7 @@ static void gb_divide_bytes(const gb_width *width, gb_call *c) {
   const ptrdiff_t read = c->in.image * 4 / (c->rows > 0 ? c->rows : 1) + 1;
   const ptrdiff_t most = GB_KEPT / read + 1;
   c->strip = most < c->rows ? most : c->rows;
-  c->units = c->out.batch * c->out.blocks * c->rows;
+  c->units = c->out.batch * ((c->out.channels + 63) / 64) * c->rows;
 }
 
 static double gb_byte_ns(const gb_width *width, const gb_call *c) {

@@ -35,12 +35,18 @@ class ByteConvolutionKind(StepKind):
     is_swapped: bool = False  # `second` is the first operand of the sum
     # the scale of the result if the bias is float32; 0 if it is integers
     scale: float = 0.0
+    has_floats: bool = False  # the result is float32; then a step of it is 1
+    # `second` is added before the sum is rounded: float32, or bytes with this zero point; factor2
+    # is then its step in steps of the result
+    adds_floats: bool = False
+    zero_second: int = 0
     is_convolution = True
     family = FAMILY
     products = staticmethod(products_of_sums)
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
-        return sum_seconds(of, self.products(of.sizes), is_first=False)
+        products = self.products(of.sizes)
+        return sum_seconds(of, products, is_first=False, has_floats=self.has_floats)
 
 
 def _functions(pack: str, size: str = "") -> StepFunctions:

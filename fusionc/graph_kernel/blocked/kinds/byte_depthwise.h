@@ -177,7 +177,7 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
           for (int k = 0; k < GB_BLOCK; ++k) sums[k] += tap[k] * w[k];
         }
       for (int half = 0; half < GB_BLOCK; half += 32)
-        GB(requantize)(sums + half, factors + half, addends + half, s->zero, s->least, s->most,
+        GB(requantize)(sums + half, factors + half, addends + half, 0, s->zero, s->least, s->most,
                        y + half, 1);
     }
   }

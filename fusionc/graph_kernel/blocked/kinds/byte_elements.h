@@ -70,7 +70,7 @@ void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
         for (int v = 0; v < GB_BLOCK; ++v)
           sums[v] += x[4 * (i * c->in.row + j * c->in.pixel) + v];
     for (int half = 0; half < GB_BLOCK; half += 32)
-      GB(requantize)(sums + half, factors + half, addends, s->zero, 0, 255, y + half, 1);
+      GB(requantize)(sums + half, factors + half, addends, 0, s->zero, 0, 255, y + half, 1);
   }
 }
 #endif

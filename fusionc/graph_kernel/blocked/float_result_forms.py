@@ -1,0 +1,245 @@
+"""What passes make of groups whose result is float32, written as what an area reads."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.blocked.integer_forms import POINTWISE
+from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.model.operators import MICROSOFT
+
+_CHANNELS_LAST = [0, 2, 3, 1]
+_CHANNELS_SECOND = [0, 3, 1, 2]
+_BEFORE = ("Transpose", "Slice", "Cast")
+_SLICED = ("starts", "ends", "axes", "steps")  # the inputs of a Slice after its data
+_IMAGE_AXES = [1, 2]  # rows and columns if the channels are last
+# by activation of a FusedConv: the attributes that its parameters are
+_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "Relu": (),
+    "Clip": ("min", "max"),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Sigmoid": (),
+    "Tanh": (),
+}
+
+_PRODUCT = ("MatMulIntegerToFloat",)
+_Placed = tuple[int, onnx.NodeProto]  # with the index of the original operator
+
+
+def with_plain_groups(area: Area) -> tuple[Area, list[int]]:
+    """The area with convolutions in place of products between Transposes, with the parts of a
+    FusedConv that reads dequantized integers, with dequantizations in place of scaled weights, and
+    with pools after quantizations; and for each operator of the result the index of the original
+    operator.
+    """
+    if not any(node.op_type in ("DequantizeLinear", *_PRODUCT) for node in area.nodes):
+        return area, list(range(len(area.nodes)))
+    forms = _Forms(area)
+    placed = list(enumerate(area.nodes))
+    for rewrite in (
+        forms.dequantized_weights,
+        forms.convolutions,
+        forms.parts,
+        forms.quantized_pools,
+    ):
+        placed = list(rewrite(placed))
+    placed = forms.without_unread(placed)
+    nodes = tuple(node for _, node in placed)
+    known = replace(area, nodes=nodes, values=forms.values, constants=forms.constants)
+    return known, [place for place, _ in placed]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """An image of integers whose channels were moved to the last axis, and the step from one of its
+    pixels to the next one that is read.
+    """
+
+    image: str
+    strides: tuple[int, int] = (1, 1)
+
+
+class _Forms:
+    def __init__(self, area: Area) -> None:
+        self._area = area
+        self.values = dict(area.values)
+        self.constants = dict(area.constants)
+        self._makers = {name: node for node in area.nodes for name in node.output}
+        self._readers = defaultdict[str, list[onnx.NodeProto]](list)
+        for node in area.nodes:
+            for name in dict.fromkeys(node.input):
+                self._readers[name].append(node)
+
+    def _only_reader(self, name: str) -> onnx.NodeProto | None:
+        readers = self._readers[name]
+        return readers[0] if len(readers) == 1 and name not in self._area.outputs else None
+
+    def dequantized_weights(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
+        """A Cast of weights of bytes, times a scale for each output channel of a convolution,
+        becomes a dequantization.
+        """
+        for place, node in placed:
+            a, b = node.input if node.op_type == "Mul" else ("", "")
+            cast = self._makers.get(a)
+            scale = self._area.constants.get(b)
+            is_cast = cast is not None and cast.op_type == "Cast"
+            if (
+                cast is None
+                or not is_cast
+                or scale is None
+                or scale.size != max(scale.shape[:1], default=1)
+            ):
+                yield place, node
+                continue
+            self.constants[f"{b}/scale"] = scale.ravel()
+            inputs = [cast.input[0], f"{b}/scale"]
+            yield place, helper.make_node("DequantizeLinear", inputs, node.output, axis=0)
+
+    def convolutions(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
+        """Products of the pixels of an image, whose channels are moved to the last axis and back,
+        perhaps after a sum, become convolutions.
+        """
+        images = dict[str, str]()  # by the result with channels last
+        for place, node in placed:
+            if node.op_type == "Transpose" and node.input[0] in images:
+                continue
+            rows = self._rows(node.input[0]) if node.op_type in _PRODUCT else None
+            is_sum = node.op_type == "Add" and all(name in images for name in node.input)
+            image = self._image_of(node.output[0]) if rows is not None or is_sum else ""
+            if not image:
+                yield place, node
+                continue
+            images[node.output[0]] = image
+            if rows is None:
+                yield place, helper.make_node("Add", [images[x] for x in node.input], [image])
+                continue
+            inputs = [rows.image, *node.input[1:]]
+            conv = helper.make_node(
+                POINTWISE, inputs, [image], domain=MICROSOFT, strides=rows.strides
+            )
+            yield place, conv
+
+    def _image_of(self, name: str) -> str:
+        """The image that rows become: the result of a Transpose, or a new value if a sum reads
+        them; "" if something else reads them.
+        """
+        reader = self._only_reader(name)
+        if reader is None or not (
+            reader.op_type == "Add" or _is_transpose(reader, _CHANNELS_SECOND)
+        ):
+            return ""
+        if reader.op_type == "Transpose":
+            return str(reader.output[0])
+        rows = self.values[name]
+        image = f"{name}/image"
+        shape = tuple(rows.shape[axis] for axis in _CHANNELS_SECOND)
+        self.values[image] = AreaValue(image, rows.dtype, shape)
+        return image
+
+    def _rows(self, name: str) -> _Rows | None:
+        """The image whose pixels are rows; None for other rows."""
+        node = self._makers.get(name)
+        if node is None:
+            return None
+        if _is_transpose(node, _CHANNELS_LAST):
+            return _Rows(node.input[0])
+        strides = self._strides(node) if node.op_type == "Slice" else None
+        rows = None if strides is None else self._rows(node.input[0])
+        return None if rows is None or strides is None else replace(rows, strides=strides)
+
+    def _strides(self, node: onnx.NodeProto) -> tuple[int, int] | None:
+        """The steps of a Slice that begins at the first row and column and goes to the end."""
+        numbers = [self._area.constants.get(name) for name in node.input[1:5]]
+        known = [array.ravel().tolist() for array in numbers if array is not None]
+        if len(known) != len(_SLICED):
+            return None
+        starts, ends, axes, steps = known
+        is_whole = not any(starts) and min(ends, default=0) >= np.iinfo(np.int32).max
+        if axes != _IMAGE_AXES or not is_whole:
+            return None
+        return int(steps[0]), int(steps[1])
+
+    def parts(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
+        """A FusedConv of dequantized integers becomes a Conv, a sum and an activation."""
+        for place, node in placed:
+            maker = self._makers.get(node.input[0]) if node.op_type == "FusedConv" else None
+            function = attribute(node, "activation", b"")
+            name = function.decode() if isinstance(function, bytes) else str(function)
+            if maker is None or maker.op_type != "DequantizeLinear" or name not in _PARAMETERS:
+                yield place, node
+                continue
+            yield from ((place, part) for part in self._parts(node, name))
+
+    def _parts(self, node: onnx.NodeProto, function: str) -> Iterator[onnx.NodeProto]:
+        (out,) = node.output
+        convolved = self._like(f"{out}/convolved", out)
+        conv = helper.make_node("Conv", node.input[:3], [convolved])
+        conv.attribute.extend(a for a in node.attribute if not a.name.startswith("activation"))
+        yield conv
+        if len(node.input) > 3 and node.input[3]:
+            total = self._like(f"{out}/sum", out)
+            yield helper.make_node("Add", [convolved, node.input[3]], [total])
+            convolved = total
+        activation = helper.make_node(function, [convolved], [out])
+        numbers = attribute(node, "activation_params") or ()
+        for name, number in zip(_PARAMETERS[function], numbers, strict=True):
+            activation.attribute.append(helper.make_attribute(name, float(number)))
+        yield activation
+
+    def quantized_pools(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
+        """A MaxPool of float32 before a quantization becomes one of bytes after it: quantization
+        keeps the order of numbers.
+        """
+        pools = dict[str, _Placed]()  # by the quantization's input
+        for place, node in placed:
+            if node.op_type == "MaxPool" and self._is_for_quantization(node):
+                pools[node.output[0]] = place, node
+            elif node.op_type == "QuantizeLinear" and node.input[0] in pools:
+                of_pool, pool = pools[node.input[0]]
+                (out,) = node.output
+                quantized = self._like(f"{out}/before", pool.input[0], self.values[out].dtype)
+                first = onnx.NodeProto.FromString(node.SerializeToString())
+                first.input[0] = pool.input[0]
+                first.output[:] = [quantized]
+                second = onnx.NodeProto.FromString(pool.SerializeToString())
+                second.input[:] = [quantized]
+                second.output[:] = [out]
+                yield place, first
+                yield of_pool, second
+            else:
+                yield place, node
+
+    def _is_for_quantization(self, pool: onnx.NodeProto) -> bool:
+        maker = self._makers.get(pool.input[0])
+        reader = self._only_reader(pool.output[0]) if len(pool.output) == 1 else None
+        is_of_floats = maker is not None and maker.op_type != "DequantizeLinear"
+        return is_of_floats and reader is not None and reader.op_type == "QuantizeLinear"
+
+    def _like(self, name: str, other: str, dtype: int = 0) -> str:
+        """Declare a value of the shape of another one."""
+        value = self.values[other]
+        self.values[name] = AreaValue(name, dtype or value.dtype, value.shape)
+        return name
+
+    def without_unread(self, placed: Sequence[_Placed]) -> list[_Placed]:
+        """The operators without those before others that nothing reads any more."""
+        kept = list[_Placed]()
+        read = Counter(self._area.outputs)
+        for place, node in reversed(placed):
+            if node.op_type in _BEFORE and not read[node.output[0]]:
+                continue
+            read.update(node.input)
+            kept.append((place, node))
+        return kept[::-1]
+
+
+def _is_transpose(node: onnx.NodeProto, axes: list[int]) -> bool:
+    return node.op_type == "Transpose" and list(attribute(node, "perm") or ()) == axes

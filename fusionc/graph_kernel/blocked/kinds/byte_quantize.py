@@ -1,0 +1,37 @@
+"""Quantization of images from float32 to bytes, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.byte_time import byte_pass_seconds, quantization_seconds
+from fusionc.graph_kernel.blocked.kinds.byte_convolve import FAMILY
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
+
+
+@dataclass(frozen=True)
+class ByteQuantizeStep(StepKind):
+    """An image of bytes, quantized from one of float32."""
+
+    zero: int = 0  # the zero point of the result
+    scale: float = 0.0
+    functions = StepFunctions(task="byte_quantize")
+    family = FAMILY
+    keeps_pixels = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return quantization_seconds(of)
+
+
+@dataclass(frozen=True)
+class ByteDequantizeStep(StepKind):
+    """An image of float32, dequantized from one of bytes."""
+
+    zero_in: int = 0  # the zero point of the bytes
+    scale: float = 0.0
+    functions = StepFunctions(task="byte_dequantize")
+    family = FAMILY
+    keeps_pixels = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return byte_pass_seconds(of)

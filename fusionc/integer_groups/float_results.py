@@ -1,0 +1,94 @@
+"""Convolutions and products that read integers, and whose result is float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from fusionc.integer_groups.group_parts import grade
+from fusionc.integer_groups.wiring import Wiring
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.operators import MICROSOFT
+from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, INTEGERS
+
+SCALED_PRODUCT = (MICROSOFT, "MatMulIntegerToFloat")
+# the first operators of such a group that reads integers without dequantizing them
+READERS = frozenset({SCALED_PRODUCT, ("", "Transpose")})
+_CORES = frozenset(
+    {("", "Conv"), ("", "MatMul"), ("", "Gemm"), (MICROSOFT, "FusedConv"), SCALED_PRODUCT}
+)
+
+
+def groups_with_float_results(graph: Graph) -> list[frozenset[Node]]:
+    """The groups whose result is float32: the dequantizations that a core reads, and the core; or a
+    product of integers, with the operators that move its channels to the last axis and back.
+    """
+    if not any(graph.by_operator.get(operator) for operator in (*DEQUANTIZE, SCALED_PRODUCT)):
+        return []
+    groups = list[frozenset[Node]]()
+    for node in graph.ordered():
+        if node.operator == SCALED_PRODUCT:
+            groups.append(frozenset([node, *_moves_around(node)]))
+        elif node.operator in _CORES and grade(node, Wiring()) != INTEGERS:
+            image, weights, *more = map(_dequantizations, node.inputs)
+            if image and weights:
+                groups.append(frozenset(chain([node], image, weights, *more)))
+    return groups
+
+
+def _dequantizations(value: Edge | None) -> list[Node]:
+    """The operators that dequantize a value: one, or a Cast of weights and a product with their
+    scale. Empty if none do.
+    """
+    maker = None if value is None else value.producer
+    if maker is None or maker.operator in DEQUANTIZE:
+        return [] if maker is None else [maker]
+    return [maker, *casts_of_weights(maker)] if casts_of_weights(maker) else []
+
+
+def casts_of_weights(product: Node) -> list[Node]:
+    """The Cast of constant weights of 8 bits that a product scales; empty for other products."""
+    first = product.inputs[0] if product.is_op("Mul") else None
+    cast = None if first is None else first.producer
+    if cast is None or not cast.is_op("Cast") or cast.inputs[0] is None:
+        return []
+    weights = cast.inputs[0]
+    return [cast] if weights.is_constant and weights.elem_type in BYTES else []
+
+
+def _moves_around(product: Node) -> Iterator[Node]:
+    """The Transpose and Slice before a product, and the Transpose after it. A sum of two products
+    may be before the latter; then also the other product, and the operators before it.
+    """
+    before = list(_moves_before(product.inputs[0]))
+    user = _only_user(product)
+    if not before or user is None:
+        return
+    last = _only_user(user) if user.is_op("Add") else user
+    if last is not None and last.is_op("Transpose"):
+        yield from (*before, last)
+        yield from _sum_of_products(user) if last is not user else ()
+
+
+def _sum_of_products(total: Node) -> Iterator[Node]:
+    """A sum, the products that it adds, and the operators before these."""
+    yield total
+    for product in (v.producer for v in total.inputs if v is not None):
+        if product is not None and product.operator == SCALED_PRODUCT:
+            yield product
+            yield from _moves_before(product.inputs[0])
+
+
+def _only_user(node: Node) -> Node | None:
+    result = node.outputs[0]
+    is_private = result is not None and len(result.outputs) == 1 and not result.is_output
+    return result.outputs[0] if result is not None and is_private else None
+
+
+def _moves_before(rows: Edge | None) -> Iterator[Node]:
+    maker = None if rows is None else rows.producer
+    if maker is not None and maker.is_op("Slice"):
+        yield maker
+        maker = None if maker.inputs[0] is None else maker.inputs[0].producer
+    if maker is not None and maker.is_op("Transpose"):
+        yield maker
