@@ -212,9 +212,7 @@ class Glued:
             attachment.attach()
             onnx.checker.check_model(attachment.model, full_check=True)
             values = attachment.run()
-        except (
-            Exception
-        ):  # onnx and onnxruntime raise many types of errors if the snippet does not fit
+        except Exception:  # of many types, if the snippet does not fit
             return False
         self.model = attachment.model
         self.sizes = attachment.sizes

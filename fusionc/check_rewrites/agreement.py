@@ -127,13 +127,15 @@ class _Pair:
         )
         if reason:
             return Agreement(False, reason)
-        decisive = [s for s in samples if s.label not in self._undecided]
-        decisive_extra = [s for s in extra if s.label not in self._undecided]
-        if all(sample.edge for sample in (*decisive, *decisive_extra)):
+        samples, extra = map(self._decisive, (samples, extra))
+        if all(sample.edge for sample in (*samples, *extra)):
             return Agreement(None, _NOTHING_DECIDES)
-        if self._sees_a_fault(decisive, decisive_extra):
+        if self._sees_a_fault(samples, extra):
             return Agreement(True)
         return Agreement(None, _UNDECIDED)
+
+    def _decisive(self, samples: Sequence[_DrawnSample]) -> list[_DrawnSample]:
+        return [sample for sample in samples if sample.label not in self._undecided]
 
     def _fault(
         self, before: Runner, samples: Sequence[_DrawnSample], results: Sequence[_RunResult]

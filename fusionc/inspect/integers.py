@@ -28,7 +28,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "convolutions in float32 and quantize the products of matrices only",
             tuple(slow),
         )
-    # a pass that takes one replaces it by a QuantizeLinear of the same name
+    # Passes replace such a node by a QuantizeLinear with the same name; those are left out.
     if signed := [
         node.label() for node in nodes if _makes_signed(node) and node.label() not in dry.taken
     ]:
@@ -44,7 +44,9 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
 
 
 def _stays_slow(node: Node, dry: DryRun) -> bool:
-    """Whether a node is a ConvInteger after the passes: those with one group change types only."""
+    """Whether a node is still a ConvInteger after the passes. With one group, passes change only
+    its types.
+    """
     return node.is_op("ConvInteger") and (node.attr("group", 1) == 1 or dry.keeps(node.label()))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import TypeGuard
 
 from onnx import TensorProto
 
@@ -54,18 +55,19 @@ def is_moved(dequantize: Node, wiring: Wiring) -> bool:
     result of the consumer is not quantized again.
     """
     packed, scale, zero = (*dequantize.inputs, None, None)[:3]
-    if dequantize.domain != "" or zero is None or zero.elem_type != TensorProto.INT8:
-        return False
-    if not zero.is_constant or packed is None or packed.is_constant:
-        return False
-    if scale is None or not scale.is_constant or not set(scale.shape or ()) <= {1}:
-        return False
     result = dequantize.outputs[0]
-    if result is None or result.use_count > MAX_CONSUMERS:
+    if dequantize.domain != "" or packed is None or packed.is_constant or result is None:
         return False
-    return any(
+    if not _is_single(scale) or not _is_single(zero) or zero.elem_type != TensorProto.INT8:
+        return False
+    return result.use_count <= MAX_CONSUMERS and any(
         not _is_quantized(mover, wiring) for mover in wiring.users(result) if mover.is_op(*_MOVERS)
     )
+
+
+def _is_single(value: Edge | None) -> TypeGuard[Edge]:
+    """Whether a value is a constant of one element."""
+    return value is not None and value.is_constant and set(value.shape or ()) <= {1}
 
 
 def _is_quantized(mover: Node, wiring: Wiring) -> bool:

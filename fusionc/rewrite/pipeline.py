@@ -16,10 +16,7 @@ import numpy as np
 from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.exactness import decisions_ahead
 from fusionc.exactness.rounding_rewrites import reason_to_be_exact
-from fusionc.integer_groups.kept_groups import reason_to_keep_group
-from fusionc.integer_groups.misread_scales import reason_to_prevent_fusion
-from fusionc.integer_groups.moved_quantizers import reason_to_prevent_move
-from fusionc.integer_groups.packed_weights import reason_to_shield_weights
+from fusionc.integer_groups.refused_rewrites import reason_to_refuse
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.questions import Refused, refuse
@@ -254,15 +251,8 @@ def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replace
     reason = ""
     if pass_.numerics != "bitwise" and not pattern.is_exact:
         reason = reason_to_be_exact(match.nodes, match.outputs)
-    if not reason and not pass_.changes_whole_groups:
-        reason = reason_to_keep_group(match.nodes, new.nodes, new.pairs)
-    reason = (
-        reason
-        or reason_to_prevent_fusion(match.nodes, new.nodes, new.pairs)
-        or reason_to_shield_weights(match.nodes, new.nodes, new.pairs)
-        or reason_to_prevent_move(match.nodes, new.nodes, new.pairs)
-    )
-    if reason:
+    whole = pass_.changes_whole_groups
+    if reason := reason or reason_to_refuse(match.nodes, new.nodes, new.pairs, whole_groups=whole):
         refuse(reason)
 
 

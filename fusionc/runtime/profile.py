@@ -50,7 +50,7 @@ def profile(
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
-    # The folder belongs to this process, because the child process may end before it is removed.
+    # This process creates the folder, because the child process may end before removing it.
     with TemporaryDirectory() as folder:
         arguments = (
             os.path.abspath(model),

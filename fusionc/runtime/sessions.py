@@ -40,9 +40,7 @@ _PROVIDERS = ["CPUExecutionProvider"]
 # The number of threads of a session whose outputs are compared. It is limited because with more
 # threads sums are split differently.
 _MOST_THREADS = 2
-# Bytes of a model in memory that gets one thread: a second thread takes longer to create than such
-# a model runs.
-_SMALL = 64 * 1024
+_SMALL = 64 * 1024  # bytes of a model that gets one thread
 _LIMIT_AGE = 0.1  # seconds after which the memory limit of several runs is set again
 _WORTH_MAPPING = 1024  # bytes of a weight
 
@@ -313,8 +311,9 @@ def _session(
     options = _options()
     options.enable_cpu_mem_arena = has_arena
     options.graph_optimization_level = _LEVELS[level]
-    is_small = isinstance(model, bytes) and folder is None and len(model) < _SMALL
-    options.intra_op_num_threads = 1 if is_small else min(_MOST_THREADS, cores())
+    # Generated kernels are run with several threads, because they divide their work themselves.
+    threads = 1 if not libraries and _is_small(model) else _MOST_THREADS
+    options.intra_op_num_threads = min(threads, cores())
     # Planning the reuse of buffers takes quadratic time for graphs with dynamic shapes: 21 s
     # instead of 0.2 s for 6,000 nodes. Without a plan, freed buffers still return to the arena.
     options.enable_mem_reuse = False
@@ -329,6 +328,19 @@ def _session(
     for library in libraries:
         options.register_custom_ops_library(library)
     return ort.InferenceSession(model, options, providers=_PROVIDERS)
+
+
+def _is_small(model: str | bytes) -> bool:
+    """Whether a second thread would take longer to create than the model runs: the model is small,
+    and no tensor is in another file.
+    """
+    if isinstance(model, str):
+        try:
+            with open(model, "rb") as file:
+                model = file.read(_SMALL)
+        except OSError:  # onnxruntime says what is wrong
+            return False
+    return len(model) < _SMALL and b"location" not in model  # the key of the other file
 
 
 def _plain(value: Any) -> Any:

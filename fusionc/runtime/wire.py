@@ -57,7 +57,9 @@ def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
     body = pickle.dumps(message, protocol=5, buffer_callback=stays_inside)
     lengths = [len(body), *(buffer.nbytes for buffer in buffers)]
     head = _COUNT.pack(len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
-    for rest in (memoryview(head), memoryview(body), *buffers):
+    # Every write may wake the receiver: a small message is one write.
+    parts = [head + body] if len(body) < _LARGE else [head, body]
+    for rest in (*(memoryview(part) for part in parts), *buffers):
         while rest:
             _wait(descriptor, select.POLLOUT, deadline)
             try:

@@ -28,9 +28,7 @@ class Tolerance:
     absolute: float
     relative: float
     widest: float
-    place: float = (
-        2.0**-10
-    )  # a unit in the last place of 1; types that are not listed have that of float16
+    place: float = 2.0**-10  # a unit in the last place of 1; by default that of float16
 
 
 TOLERANCES = {
@@ -78,9 +76,7 @@ class Yardstick:
     """The precision with which an output is compared."""
 
     numerics: Numerics = "rounding"  # the claim of the least precise of the judged rewrites
-    least_scale: float = (
-        0.0  # the scale from other inputs, because all values may vanish on these inputs
-    )
+    least_scale: float = 0.0  # from other inputs, because all values may vanish on these
     # the least precise float type between the inputs and the output; "" if it is the output's own
     # type
     precision: str = ""

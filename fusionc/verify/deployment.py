@@ -50,8 +50,7 @@ class Deployment:
         self.table = ErrorTable(self.level)
 
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
-        """The difference at this level, and the optimizers that cause it. None if there is no
-        difference.
+        """The difference at this level, and the optimizers that cause it. None if the models agree.
 
         The models are known to be equal on the samples with all optimizers off.
         """

@@ -18,7 +18,7 @@ from fusionc.verify.inputs.sample import Sample
 
 class GivenSamples:
     """Runs the reference, which has this model, on one given sample after the other. Without
-    `values` there are no samples.
+    `values` it has no samples.
     """
 
     def __init__(

@@ -226,9 +226,7 @@ def _with_moves(model: ModelProto) -> dict[str, _Move]:
     """
     rewrite = _Rewrite(opsets_of(model).get("", 0) >= _WHERE_SINCE, _written_sigmoids(model))
     graphs = list(zip(graphs_in(model.graph), _element_types(model), strict=True))
-    for graph, kinds in reversed(
-        graphs
-    ):  # inner graphs first, because they are copied together with outer nodes
+    for graph, kinds in reversed(graphs):  # inner ones first: outer nodes are copied with them
         nodes = [part for node in graph.node for part in (node, *rewrite.nodes_after(node, kinds))]
         kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:]

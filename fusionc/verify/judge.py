@@ -1,4 +1,6 @@
-"""Whether two models compute the same on one input, or whether their difference decides nothing."""
+"""Judge whether two models compute the same on one input, or whether their difference proves
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,8 @@ _LOOKS = 3  # draws to see whether an output moves as a whole
 class Judge:
     """Judges one sample after the other, and counts the results in its `tally`.
 
-    `is_for_finite` if the candidate may give other results for NaN and infinities, as some passes
-    declare.
+    `is_for_finite` says that the candidate may give other results for NaN and infinities, as some
+    passes declare.
     """
 
     def __init__(
@@ -94,8 +96,8 @@ class Judge:
         self._quantizes = quantizes(model)
 
     def another(self, level: str) -> Judge:
-        """A new judge for the candidate at a level of onnxruntime's optimizers, with rounding
-        allowed because these round.
+        """A new judge for the candidate at a level of onnxruntime's optimizers. It allows rounding,
+        because these optimizers round.
         """
         other = copy(self)
         other._grids = self._grids and self._grids.at(level)
@@ -110,10 +112,10 @@ class Judge:
         A model that quantizes is judged from one quantization to the next, with equal integers.
         This takes two runs, and nothing in between is amplified.
 
-        "unstable": the reference differs from itself about as much if its weights and inputs move
-        by one unit in the last place. "undecided": all of an output depends on rounding, or on the
-        order of reductions. The order is tested only if a first test of rounding does not explain
-        the difference.
+        "unstable" means that the reference's own outputs change about as much if its weights and
+        inputs move by one unit in the last place. "undecided" means that all elements of an output
+        depend on rounding, or on the order of reductions. The order is tested only if a first test
+        of rounding does not explain the difference.
         """
         mismatches = self.mismatches(sample, sample.outputs, candidate)
         if not sample.edge:
@@ -149,16 +151,15 @@ class Judge:
         if self._numerics == "bitwise" or _drawn_floats(sample) not in edges:
             return False
         is_half = [self._precisions.get(name) == "float16" for name in self.names]
-        spreads = (self._is_for_finite or any(is_half)) and has_infinities(
+        values: list[Sequence[Any]] = [sample.outputs]
+        has_overflow = (self._is_for_finite or any(is_half)) and has_infinities(
             self._reference, sample.feeds
         )
-        values = (
-            (sample.outputs, candidate) if spreads and self._is_for_finite else (sample.outputs,)
-        )
+        if has_overflow and self._is_for_finite:
+            values.append(candidate)
         is_open = list(map(_open_where_not_finite, *values))
-        for at, half in enumerate(is_half):
-            if spreads and half and not is_finite(candidate[at]):
-                is_open[at] = np.full(np.shape(candidate[at]), np.inf)
+        if has_overflow:
+            is_open = list(map(_open_if_half, is_open, candidate, is_half))
         held = held_fast(sample.outputs, candidate, is_open)
         return not self.mismatches(sample, sample.outputs, held)
 
@@ -219,7 +220,9 @@ class Judge:
         return judgement if is_within and not regions else unstable
 
     def _regions(self, sample: Sample, excused: Mapping[str, Excused]) -> list[Difference]:
-        """The outputs with more far elements than can be excused. Edges are counted one by one."""
+        """The outputs with more far elements than can be excused. Samples with extreme values are
+        counted one by one.
+        """
         excuses = Excuses() if sample.edge else self.tally.excuses
         return [
             Difference(name, sample.label, one.reason)
@@ -228,16 +231,17 @@ class Judge:
         ]
 
     def are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
-        """Whether a few steps of grids, to the next number, explain all differences."""
+        """Whether all differences are a few numbers on the next step of a grid."""
         return self._stepped(sample, candidate) is not None
 
     def _stepped(self, sample: Sample, candidate: Sequence[Any]) -> Stepped | None:
-        """The reference with the candidate's steps; None if they do not explain all differences.
+        """The reference with the candidate's steps. None if the steps do not explain all
+        differences.
 
         Between two quantizations the model computes in floating point, but onnxruntime's optimizers
-        compute in integers. Some of their operators, such as that for softmax, have more elements
-        on another step than rounding causes, but no elements farther away. There may be as many
-        steps as the reference itself takes at that level.
+        compute in integers. Some of their operators, such as the one for softmax, put more elements
+        on the next step than rounding does, but none farther away. The candidate may have as many
+        steps as the reference itself at that level.
         """
         stepped = self._grids and self._grids.stepped(sample.feeds, candidate)
         if not stepped or self.mismatches(sample, stepped.outputs, candidate):
@@ -251,7 +255,7 @@ class Judge:
         return replace(stepped, own_steps=again.steps)
 
     def _are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
-        """Whether a few steps explain all differences; if so, count them."""
+        """Whether a few steps explain all differences. If so, the steps are counted."""
         stepped = self._stepped(sample, candidate)
         if stepped is not None:
             self.tally.add_steps(stepped)
@@ -260,8 +264,8 @@ class Judge:
     def _are_other_steps(
         self, sample: Sample, candidate: Sequence[Any], unsteady: Sequence[Reach | None]
     ) -> bool:
-        """The same for a candidate whose steps were not tested at first: that of a model that only
-        rounds, or one with elements that the reference does not judge.
+        """The same for a candidate whose steps were not tested at first: a model that only rounds,
+        or one with elements that the reference cannot judge.
         """
         was_judged = self._quantizes and all(reach is None for reach in unsteady)
         return not was_judged and self._are_steps(sample, candidate)
@@ -286,8 +290,8 @@ class Judge:
         order: Sequence[Reach | None],
         reaches: Sequence[Reach | None],
     ) -> dict[str, Excused]:
-        """The elements of each output that would be excused; `order` are the reaches without those
-        of steps.
+        """The elements of each output that would be excused. `order` are the reaches before those
+        of steps were added.
         """
         values = zip(self.names, sample.outputs, candidate, order, reaches, strict=True)
         return {
@@ -302,10 +306,10 @@ class Judge:
         name: str,
         reaches: Sequence[Reach | None],
     ) -> bool:
-        """Whether an output decides nothing, rather than having a wrong region. That is so if
-        rounding of the reference's inputs moves most of it, if ties put it in another order, or if
-        the moved reference gives all of the candidate's output. A single decision may affect many
-        elements, such as that of a softmax between two large numbers.
+        """Whether an output proves nothing, instead of having a wrong region. That is so if
+        rounding of the reference's inputs changes most of it, if ties change its order, or if the
+        moved reference gives all of the candidate's output. A single decision may affect many
+        elements, for example the decision of a softmax between two large numbers.
         """
         at = self.names.index(name)
         yardstick = self._yardstick(sample, name)
@@ -360,8 +364,8 @@ class Judge:
         return {name: mismatch for name, mismatch in compared.items() if mismatch}
 
     def _yardstick(self, sample: Sample, name: str) -> Yardstick:
-        """How an output is measured. On edges and at ties it may be 0 except for rounding, so it
-        gets the scale of the ordinary runs.
+        """The precision with which an output is compared. With extreme values and at ties the
+        output may be 0 except for rounding, so it gets the scale of the ordinary runs.
         """
         has_scale = sample.edge or _drawn_floats(sample) == "ties"
         least = self._scales.get(name, 0.0) if has_scale else 0.0
@@ -371,9 +375,9 @@ class Judge:
     def _is_rounding(
         self, sample: Sample, candidate: Sequence[Any], mismatches: Mapping[str, Mismatch]
     ) -> bool:
-        """Whether rounding, tested once, moves the reference about as far as the candidate is off:
-        as a whole, not in single elements, and both within the widest tolerance. This test takes
-        one run; that of the order of reductions takes a dozen.
+        """Whether rounding, tested once, changes the reference about as much as the candidate
+        differs: as a whole and not in single elements, and both within the widest tolerance. This
+        test takes one run, and the test of the order of reductions a dozen.
         """
         errors = _errors(mismatches)
         if errors is None or not all(mismatch.within_widest for mismatch in mismatches.values()):
@@ -403,11 +407,11 @@ class Judge:
     def _amplified(
         self, sample: Sample, candidate: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> tuple[Outcome, dict[str, Mismatch], list[Reach | None]]:
-        """Whether the reference, moved by rounding, differs from itself as much as the candidate
-        does ("same"), or not much less if it amplifies rounding ("unstable").
+        """Whether rounding changes the reference as much as the candidate differs ("same"), or not
+        much less if the reference amplifies rounding ("unstable").
 
         In some elements the moved reference gives the candidate's value. The result also has the
-        mismatches that such elements do not explain, and the reaches with these elements.
+        mismatches that these elements do not explain, and the reaches including these elements.
         """
         noises = list(map(Noise, sample.outputs))
         mismatches = self._unsettled(sample, candidate, reaches)
@@ -419,7 +423,7 @@ class Judge:
                 noise.is_amplified for name, noise in named if name in mismatches
             )
 
-        # these cost more, so the other draws test first whether rounding is amplified
+        # these draws cost more, so the other draws first test whether rounding is amplified
         def other_draws() -> Iterator[list[Any]]:
             if is_amplified():
                 yield from self._conditioning.other_draws(sample.feeds)
@@ -448,7 +452,7 @@ class Judge:
 
 
 def _drawn_floats(sample: Sample) -> str:
-    """The style in which the floats of a sample are drawn; "" if they are not drawn."""
+    """The style in which the floats of a sample were drawn. "" if they were not drawn."""
     return sample.style.floats if isinstance(sample, DrawnSample) else ""
 
 
@@ -457,8 +461,8 @@ def _farther(one: Sequence[Reach | None], other: Iterable[Reach | None]) -> list
 
 
 def _open_where_not_finite(*values: Any) -> Reach | None:
-    """Infinity for each element that is NaN or infinite in one of these; None unless they are
-    floats of one shape.
+    """Infinity for each element that is NaN or infinite in one of these values. None unless they
+    are floats of the same shape.
     """
     if not all(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in values):
         return None
@@ -467,10 +471,15 @@ def _open_where_not_finite(*values: Any) -> Reach | None:
     return np.where(np.logical_and.reduce(list(map(np.isfinite, values))), 0.0, np.inf)
 
 
+def _open_if_half(reach: Reach | None, value: Any, is_half: bool) -> Reach | None:
+    """Infinity for all elements if some of them overflow in float16; otherwise `reach`."""
+    return np.full(np.shape(value), np.inf) if is_half and not is_finite(value) else reach
+
+
 def _is_any_open(
     outputs: Sequence[Any], reaches: Sequence[Reach | None], unsteady: Sequence[Reach | None]
 ) -> bool:
-    """Whether another order may change all of an output that is judged."""
+    """Whether another order may change all elements of an output that is judged."""
     is_judged = [reach is None or not np.isinf(reach).all() for reach in unsteady]
     return any(map(is_open, compress(outputs, is_judged), compress(reaches, is_judged)))
 
@@ -489,7 +498,7 @@ def _model(reference: Path) -> onnx.ModelProto:
 
 
 def _errors(mismatches: Mapping[str, Mismatch]) -> dict[str, float] | None:
-    """How far outputs are off; None if one of them has other trouble too."""
+    """The largest error of each output. None if an output differs in another way, too."""
     errors = {
         name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None
     }

@@ -1,4 +1,4 @@
-"""How far rounding moves an output of a model (its noise), and whether this explains the error of
+"""Noise: how much rounding changes an output of a model, and whether this explains the error of
 another model's output.
 """
 
@@ -22,22 +22,24 @@ from fusionc.verify.compare import (
 )
 from fusionc.verify.joints import Block
 
-ABOUT = 4  # an error of up to this many times the noise is of similar size
-# If the noise is amplified rounding, an error of up to this many times the noise decides nothing.
-# The draws move only weights and inputs, but all values round: in a long sum, or after many layers,
-# errors are several times as large.
+ABOUT = 4  # an error of up to this many times the noise counts as similar
+# If the noise is amplified rounding, an error of up to this many times the noise proves nothing.
+# The draws move only weights and inputs, but all values are rounded: in a long sum, or after many
+# layers, errors are several times as large.
 IN_PROPORTION = 16
 # Noise of more than this many units in the last place of the largest value is amplified rounding;
 # it is about a third of the tolerance of float32 outputs. In half precision the tolerance is
 # smaller than that, so noise never counts as amplified.
 _AMPLIFIED = 250
-_FEW = 4  # the noise of a part is multiplied by this, because draws show less of it
+_FEW = 4  # factor for the noise of a part, because draws show less of it
 ONE_IN = 50  # one in this many elements, and one more, may be off by more than rounding explains
-_MOST_OF_IT = 0.5  # a slice is judged by itself if more than this share of it is off
+_MOST_OF_IT = 0.5  # a slice is judged separately if more than this share of it has errors
 
 
 class Noise:
-    """The largest moves of one output that draws have shown: of each element, and of all."""
+    """The largest changes of one output in all draws: of each element, and of the output as a
+    whole.
+    """
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -45,7 +47,7 @@ class Noise:
         self.largest = 0.0
 
     def add(self, value: Any, moved: Any) -> None:
-        """Note how far one draw has moved the output. Both values lack elements that decide
+        """Note how much one draw has changed the output. Both values lack elements that prove
         nothing.
         """
         self.largest = max(self.largest, largest_difference(value, moved))
@@ -54,21 +56,22 @@ class Noise:
 
     @property
     def is_amplified(self) -> bool:
-        """Whether the noise is that of a model that amplifies rounding."""
+        """Whether the noise is so large that the model must amplify rounding."""
         if not _is_real(self._value):
             return False
         last_place = largest_magnitude(self._value) * float(float_info(self._value.dtype).eps)
         return self.largest > _AMPLIFIED * last_place
 
     def explains(self, off: NDArray[np.float64], times: float, parts: Sequence[Block] = ()) -> bool:
-        """Whether noise explains the elements that are off, if the largest error is at most `times`
-        the noise. Not more elements may be far off than have much noise. If some elements amplify
-        rounding, for example those of one channel, this does not excuse others.
+        """Whether noise explains the elements with errors `off`, if the largest error is at most
+        `times` the noise. There may not be more elements with large errors than elements with much
+        noise. If some elements amplify rounding, for example those of one channel, this does not
+        excuse others.
 
-        Single elements prove nothing: numbers that round to another step, or that a Relu lets pass,
-        do so in only a few draws. But if more than a few elements are off although they do not
-        move, they are a region. If most elements move, those that hardly move do so by chance. Each
-        of `parts` has noise of its own.
+        Single elements prove nothing: a number that rounds to another step, or that a Relu lets
+        pass, shows noise in only a few draws. But if more than a few elements have errors and no
+        noise, they are a region. If most elements have noise, the others lack it by chance. Each of
+        `parts` has its own noise.
         """
         if self._moves is None:
             return True
@@ -96,8 +99,8 @@ class Noise:
 
 
 def usual_difference(reference: Any, other: Any) -> float:
-    """The largest |a - b| among nine of ten floats of two arrays, without the largest tenth; 0 if
-    the arrays do not have floats, or have different shapes.
+    """The largest |a - b| of two arrays, without the largest tenth of the differences. 0 if the
+    arrays do not have floats, or if their shapes differ.
     """
     if (
         not isinstance(reference, np.ndarray)
@@ -117,8 +120,8 @@ def is_within(errors: Mapping[str, float], noise: Mapping[str, float], times: fl
 
 
 def elements_off(ours: Any, theirs: Any, yardstick: Yardstick) -> NDArray[np.float64] | None:
-    """The error of each element that exceeds the tolerance, 0 for others; None if the value has no
-    elements.
+    """The error of each element that exceeds the tolerance, and 0 for the others. None if the value
+    has no elements.
     """
     if not (_is_real(ours) and _is_real(theirs) and ours.shape == theirs.shape and ours.size):
         return None

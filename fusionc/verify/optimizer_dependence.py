@@ -1,4 +1,6 @@
-"""NaN and infinities that the reference has in other elements when onnxruntime optimizes it."""
+"""Elements that are NaN or infinite in the reference only with, or only without, onnxruntime's
+optimizers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class OptimizerDependence:
 
     They fold constants, as fusionc does, and onnxruntime multiplies by a constant matrix in another
     way than by a computed one. On inputs that are not finite, one way may give NaN and the other
-    infinity. If that happens in the reference itself, such an input decides nothing.
+    infinity. If that happens in the reference itself, such an input proves nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,8 +33,8 @@ class OptimizerDependence:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> list[Reach | None]:
-        """The reaches of the outputs, with infinity for elements that are NaN or infinite in one
-        way and something else in the other.
+        """The reaches of the outputs: infinity for elements that are NaN or infinite in one way and
+        different in the other.
         """
         reference = ModelFile(self._path)
         try:

@@ -1,4 +1,4 @@
-"""Which of onnxruntime's own optimizers change the result of a model."""
+"""Find the optimizers of onnxruntime that change the result of a model."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 
 from fusionc.runtime.optimizers import OPTIMIZERS
 
-_MOST = 6  # optimizers to look for; if more are needed, it is not a fault but a way to compute
+_MOST = 6  # optimizers; if more are needed, this is not a fault but another way to compute
 
 
 def optimizers_at_fault(
     is_right: Callable[[Sequence[str]], bool], known: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The optimizers that have to be off so that the result is right. The `known` ones are tried
+    """The optimizers that must be off so that the result is right. The `known` optimizers are tried
     first; the others are found by bisection.
 
-    `is_right` says whether the result is right with given optimizers off. The answer is empty if
-    the result is wrong even with all off that have names, or if too many have to be off.
+    `is_right` says whether the result is right with the given optimizers off. The answer is empty
+    if the result is wrong even with all named optimizers off, or if too many must be off.
     """
     guilty = list(known)
     while not is_right(guilty):
         if len(guilty) == _MOST or (len(guilty) == len(known) and not is_right(OPTIMIZERS)):
             return ()
-        # bisect how many of the first optimizers have to be off
+        # bisection: how many of the first optimizers must be off
         wrong = 0
         right = len(OPTIMIZERS)
         while right - wrong > 1:

@@ -1,4 +1,4 @@
-"""Output elements that the model does not determine: they depend on the order of a reduction or a
+"""Output elements that the model does not determine. They depend on the order of a reduction or
 product, or on how a Cast treats numbers beyond the integers of its result, which ONNX does not
 define.
 """
@@ -34,21 +34,21 @@ from fusionc.verify.seeding import seeded_runner
 from fusionc.verify.taken_branches import take_branches
 
 _FLOATS = (np.float16, np.float32, np.float64)
-_WHERE_OPSET = 9  # the operator Where exists since then
-# Replacements for results that may be anything, as factors of about their magnitude: first one for
-# all results, then one for each.
+_WHERE_OPSET = 9  # the opset that introduced Where
+# Replacements for results that may have any value: factors for about their magnitude. First all
+# results get the same factor, and then each gets its own.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
 _NUMBERS = 3  # draws with finite replacements only, because results may be equal by chance
 _SUMS = names_with(Trait.WEIGHTED_SUMS)
-_HUGE = 2.0**-24  # of the largest number: such weights overflow in products with a few thousand
+_HUGE = 2.0**-24  # share of the largest number: a few thousand products with such weights overflow
 _MOST_FACTORS = 8  # of a product of products that is examined as a whole
 # integers for which onnxruntime has Where
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
-_OTHERS = 6  # integers of a result that are tried in place of one that may be any
+_OTHERS = 6  # replacements that are tried for an integer result that may have any value
 _MOST_KEPT = 8  # small samples whose reaches are kept
-_SMALL = 8 << 20  # most bytes of a small sample's inputs and reaches
-_LARGER = 4  # reaches are multiplied by this, because other orders go farther than the draws
+_SMALL = 8 << 20  # bytes; the largest size of a small sample's inputs and reaches
+_LARGER = 4  # factor for reaches, because other orders change more than the draws
 Reach = NDArray[np.float64]
 
 
@@ -81,8 +81,8 @@ class _Change:
 
 
 class OrderDependence:
-    """Runs the reference with the results of its reductions moved as far as another order moves
-    them.
+    """Runs the reference after changing the results of its reductions as much as another order
+    would change them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -90,13 +90,13 @@ class OrderDependence:
         self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=_MOST_KEPT)
 
     def reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
-        """For each output, how far other orders move its elements: infinity if they make NaN, an
-        infinity or another integer; None if nothing moves, or if the output is not a tensor.
+        """For each output, how much other orders change its elements: infinity if they give NaN, an
+        infinity or another integer. None if nothing changes, or if the output is not a tensor.
 
         `outputs` are the results of the reference on `feeds`. Reductions inside Loop and Scan, and
         in an If inside these, are not examined: on inputs that are not finite, outputs that depend
-        on them may be anything. Sums of products are not examined either: outputs that depend on
-        sums with weights near the largest number may be anything.
+        on them may have any value. Sums of products are not examined either: outputs that depend on
+        sums with weights near the largest number may have any value.
         """
         for known, reaches in self._last:
             # with onnxruntime's optimizers, the candidate runs on the same samples again
@@ -161,7 +161,7 @@ class OrderDependence:
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         has_open = any(np.isinf(change.spread).any() for change in changes)
-        # without open elements, only the signs of moves change
+        # if no element may have any value, the draws differ only in the signs of changes
         each = [(value,) for value in _ANYTHING] if has_open else []
         for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
@@ -181,7 +181,7 @@ def _let_inputs_decide(model: onnx.ModelProto, changed: Mapping[str, _Change]) -
     """Give the model inputs that replace elements of these results.
 
     In an opset without Where, an input replaces the whole result. Such a result then does not
-    follow changes of the results that it is computed from.
+    change with the results from which it is computed.
     """
     has_where = opsets_of(model).get("", 0) >= _WHERE_OPSET
     nodes = list(model.graph.node)
@@ -216,8 +216,8 @@ def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[
 
 
 def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change]:
-    """The results in the main graph that may change with these inputs: with another order, those of
-    reductions, dynamic quantizations and products; with another processor, those of Casts. Raises
+    """The results in the main graph that may change on these inputs: those of reductions, dynamic
+    quantizations and products with another order, and those of Casts on another processor. Raises
     RunError.
     """
     reductions = list(filter(_is_reduction, model.graph.node))
@@ -275,8 +275,8 @@ def _cast_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_
 
 
 def _quantization_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
-    """All results if there is a NaN. For the smallest and largest element, onnxruntime ignores
-    either the NaN or the elements before it, depending on its place.
+    """All results if there is a NaN. Depending on its place, onnxruntime ignores either the NaN or
+    the elements before it in the search for the smallest and the largest element.
     """
     if np.isnan(values[node.input[0]]).any():
         for name in filter(None, node.output):
@@ -284,14 +284,14 @@ def _quantization_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> It
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
-    """Both values, with elements made equal if other orders move them that far."""
+    """Both values. Elements are made equal if another order may explain their difference."""
     if reach is None:
         return reference, candidate
     is_alike = (reference.dtype, reference.ndim) == (
         getattr(candidate, "dtype", None),
         np.ndim(candidate),
     )
-    # values that move may decide how many elements there are
+    # the number of elements may depend on values that change
     if is_alike and np.isinf(reach).all():
         return reference, reference
     ours = np.array(reference)
@@ -377,7 +377,7 @@ def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
 
 
 def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
-    """A function that tells whether a node sums products with weights so large that a few products
+    """A function that says whether a node sums products with weights so large that a few products
     overflow. A huge bias alone does not count.
     """
     huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor, folder)}

@@ -1,4 +1,4 @@
-"""How far apart the outputs of two models are, output by output, over many samples."""
+"""The errors of the outputs of a model, compared with another one over many samples."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fusionc.verify.compare import as_float64, same_bits, scale_of
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """One output of the candidate at one level of onnxruntime's optimizers, compared with the
-    reference.
+    """The errors of one output of the candidate, at one level of onnxruntime's optimizers, compared
+    with the reference.
 
     `max_abs` is the largest |a - b|; `worst` is its sample and its place in the output. `max_rel`
     is the largest |a - b| / |b| of elements that are not tiny compared to the largest one. `cosine`
@@ -71,7 +71,7 @@ class ErrorTable:
 
 
 def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """The tensors in two values, each with its place there; nothing if their structures differ."""
+    """The tensors in two values, each with its place in them. Nothing if the structures differ."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         ours = list(ours.values())
         theirs = list(theirs.values())
@@ -87,7 +87,7 @@ def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[
 
 def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tuple[int, ...]] | None:
     """The largest absolute error, the largest relative error, the cosine, and the place of the
-    first; None if the values are equal.
+    largest absolute error. None if the values are equal.
     """
     if b.dtype.kind != "O" and same_bits(b, a):
         return None

@@ -1,8 +1,8 @@
 """Parts of an output that the model concatenates, such as boxes up to 640 and scores up to 1 in one
 tensor.
 
-Each part is judged as if it were an output of its own, because one tolerance for all would let any
-error pass in the small ones.
+Each part is judged like a separate output, because with a single tolerance any error in the parts
+with small values would pass.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fusionc.verify.interface import tensor_dims
 from fusionc.verify.joints import Dim, Joint
 
 _DEEPEST = 64  # nodes of a path from an output
-# Operators that compute each element from the one at its place, and perhaps from a number, and keep
-# about the same relative precision.
+# Operators that compute each element from the element at the same place, and perhaps a number, and
+# keep about the same relative precision.
 _ONE_BY_ONE = ("Abs", "Clip", "Div", "LeakyRelu", "Mul", "Neg", "Relu")
 _SAME = ("Identity", "Cast", *_ONE_BY_ONE)
 _MOVES = (*_SAME, *names_with(Trait.RESHAPES), "Transpose")
@@ -112,7 +112,7 @@ class _Ways:
         return read[0] if len(read) == 1 and self._dims.get(read[0]) == tuple(dims) else ""
 
     def _joined(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """The parts of a Concat: along its own axis, and along others if all its inputs are
+        """The parts of a Concat: along its own axis, and along other axes if all its inputs are
         concatenated in the same way along these.
         """
         axis = next(a.i for a in node.attribute if a.name == "axis") % len(dims)
@@ -128,8 +128,8 @@ class _Ways:
         return found
 
     def _sizes(self, name: str, axis: int, inner: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """The sizes of a value's parts along an axis if these are numbers; otherwise its whole size
-        as a number or a name.
+        """The sizes of a value's parts along an axis if they are numbers. Otherwise the size of the
+        whole axis, as a number or a name.
         """
         if inner and all(isinstance(size, int) for size in inner):
             return inner
@@ -146,8 +146,8 @@ def _order(node: onnx.NodeProto, rank: int) -> dict[int, int]:
 
 
 def _kept(before: Sequence[Dim], dims: Sequence[Dim]) -> dict[int, int]:
-    """The new places of axes that a Reshape keeps: the leading and the trailing ones, as far as
-    their sizes are equal.
+    """The new places of the axes that a Reshape keeps: leading and trailing axes, as far as their
+    sizes are equal.
     """
     places = dict[int, int]()
     for here, there in zip(range(len(before)), range(len(dims)), strict=False):

@@ -1,8 +1,8 @@
-"""The least precise float type on the way to an output.
+"""The least precise float type between the inputs and an output.
 
-An output of float32 after a product in float16 is no more precise than float16. If a rewrite
-removes a Cast, or if onnxruntime does or does not round between two nodes, the output moves by
-units in the last place of float16.
+A float32 output after a product in float16 is no more precise than float16. If a rewrite removes a
+Cast, or if onnxruntime does or does not round between two nodes, the output changes by units in the
+last place of float16.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NAMES: dict[int, str] = {
 
 
 def least_precise(model: onnx.ModelProto) -> dict[str, str]:
-    """The type for each output that depends on float computation. Constants, moves of elements,
-    Casts to a more precise type, and integers are exact, so they do not count.
+    """This type for each output that depends on floating-point computation. Constants, moves of
+    elements, Casts to a more precise type, and integers are exact, so they do not count.
     """
     if all(
         kind not in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
@@ -76,8 +76,8 @@ class _Ways:
             self._found[name] = _coarsest((read, inside, own))
 
     def _type(self, name: str, node: onnx.NodeProto) -> int | None:
-        """The type of a value; if onnx does not know it, that of the first input of the node. None
-        if both are unknown.
+        """The type of a value. If onnx does not know it, the type of the first input of the node.
+        None if both are unknown.
         """
         known = self._types.get(name, 0) or next(
             filter(None, (self._types.get(one, 0) for one in node.input)), 0
@@ -94,7 +94,7 @@ class _Ways:
         return read is not None and TOLERANCES[_NAMES[kind]].absolute <= TOLERANCES[read].absolute
 
     def _casts_in(self, graph: onnx.GraphProto) -> str:
-        """The least precise type to which something in a body is cast."""
+        """The least precise type to which a value in a body is cast."""
         casts = [
             a.i
             for node in graph.node
@@ -111,7 +111,7 @@ def _coarsest(names: Iterable[str]) -> str:
 
 
 def _kinds_of(model: onnx.ModelProto) -> set[int]:
-    """The types that a model names: those of inputs, outputs, constants, and results of Casts."""
+    """The types of inputs, outputs, constants and results of Casts in a model."""
     graph = model.graph
     kinds = {
         value.type.tensor_type.elem_type

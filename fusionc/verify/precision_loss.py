@@ -1,5 +1,5 @@
-"""The loss by a lower precision: the distance of outputs from those of the reference, as a share of
-their largest value, and the cosine between both.
+"""The loss from a lower precision: the distance of each output from the reference, as a share of
+its largest value, and the cosine between both.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from fusionc.verify.model_file import ModelFile
 from fusionc.verify.reference import Reference
 
 LEAST_COSINE = 0.999
-_DRAWN = 4  # samples, without inputs of the caller
+_DRAWN = 4  # samples, if the caller gives no inputs
 
 
 @dataclass(frozen=True)
 class PrecisionLoss:
-    """The worst of all samples, for one output."""
+    """The worst loss of one output over all samples."""
 
     output: str
-    distance: float = 0.0  # the largest, as a share of the largest value
+    distance: float = 0.0  # the largest distance, as a share of the largest value
     cosine: float = 1.0
 
     def worst(self, other: PrecisionLoss) -> PrecisionLoss:
-        """The worse numbers of both."""
+        """The worse numbers of two losses."""
         return PrecisionLoss(
             self.output, max(self.distance, other.distance), min(self.cosine, other.cosine)
         )
@@ -48,11 +48,11 @@ class PrecisionLoss:
 
 @dataclass(frozen=True)
 class PrecisionLosses:
-    """The losses of all outputs, and on how many samples they were measured."""
+    """The losses of all outputs, and the number of samples on which they were measured."""
 
     samples: int
     outputs: tuple[PrecisionLoss, ...]
-    bound: float | None  # of the distance
+    bound: float | None  # the limit for the distance
     fault: str = ""  # why the candidate does not run
 
     @property
@@ -61,7 +61,7 @@ class PrecisionLosses:
 
     @property
     def worst(self) -> PrecisionLoss | None:
-        """The output that is farthest off."""
+        """The output with the largest loss."""
         return max(self.outputs, key=lambda loss: (loss.distance, -loss.cosine), default=None)
 
     def __str__(self) -> str:
@@ -87,8 +87,8 @@ def precision_losses(
     elements: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PrecisionLosses:
-    """How far a candidate with kernels is from the reference, on the caller's inputs, or else on
-    drawn ones. Raises what Reference raises.
+    """The losses of a candidate with kernels, compared with the reference, on the caller's inputs,
+    or else on drawn ones. Raises the errors of Reference.
     """
     ours = Reference(reference, input_shape, inputs, elements=elements)
     losses = dict[str, PrecisionLoss]()
@@ -116,7 +116,9 @@ def _samples(ours: Reference) -> Iterator[Sample]:
 
 
 def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:
-    """The distance of two values. If an element is finite in only one of them, it is infinite."""
+    """The loss of one output. The distance is infinite if an element is finite in only one of the
+    values.
+    """
     ours = _numbers(right)
     theirs = _numbers(made)
     if ours is None or theirs is None:

@@ -1,10 +1,11 @@
 """How much the result of a reduction depends on the order of its elements.
 
-The order depends on the processor: one element after the other, or as many partial results as a
-vector has elements. A sum of large numbers of both signs may therefore be finite in one order and
-infinite in another, and a product that overflows or underflows on the way may be NaN in one order
-only. Verification and the tests of kernels read REDUCTIONS, the table of all operators that reduce.
-A product of several tensors has a bound, too, as rewrites change the order of its factors.
+The order depends on the processor: one element after the other, or several partial results at once,
+as many as a vector has elements. Therefore a sum of large numbers of both signs may be finite in
+one order and infinite in another. A product whose partial products overflow or underflow may be NaN
+in only one order. Verification and the tests of kernels read REDUCTIONS, the table of all operators
+that reduce. There is a bound for the product of several tensors, too, because rewrites change the
+order of its factors.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 Attributes = Mapping[str, Any]
 # numbers of partial results: the elements of a vector, or of several vectors at once
 _PARTS = (1, 2, 4, 8, 16, 32, 64)
-_MARGIN = 4  # powers of two by which an order that is not tried may exceed those that are
+_MARGIN = 4  # powers of two by which an untested order may exceed the tested ones
 _KEEP_WHOLE = names_with(Trait.KEEPS_WHOLE)
 _Finish = Callable[[Floats, int], Floats]  # computes a result from a sum and its number of terms
 
@@ -33,8 +34,9 @@ def spreads(
 ) -> list[Floats]:
     """For each of the first outputs, the largest difference of its elements between two orders.
 
-    It is 0 if all orders give the same, and infinity if the element may be anything: NaN, infinite,
-    or another number. The operator must be one of REDUCTIONS, and its first input must have floats.
+    It is 0 if all orders give the same element, and infinity if the element may have any value:
+    NaN, infinite, or another number. The operator must be in REDUCTIONS, and its first input must
+    have floats.
     """
     x = inputs[0]
     assert x is not None and x.dtype.kind == "f"
@@ -48,8 +50,8 @@ def spreads(
 
 
 def spread_of_product(factors: Sequence[Array]) -> Floats:
-    """Infinity if a product of floats, which broadcast, overflows or underflows on the way in some
-    orders only. Otherwise 0, as rounding is small.
+    """Infinity if partial products of these floats, which broadcast, overflow or underflow in only
+    some orders. Otherwise 0, because rounding is small.
     """
     info = np.finfo(factors[0].dtype)
     powers = [_powers(factor) for factor in factors]
@@ -98,8 +100,8 @@ def _axes(x: Array, attributes: Attributes, more: Sequence[Array | None]) -> tup
 
 
 class _Rows:
-    """The elements of a reduction, in the type of the computation. The last axis has the elements
-    that are reduced to one.
+    """The elements of a reduction, in the type of the computation. The elements along the last axis
+    are reduced to one.
     """
 
     def __init__(self, x: Array, axes: tuple[int, ...]) -> None:
@@ -121,7 +123,9 @@ class _Rows:
 
 
 def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
-    """The spread of a result of a sum; infinity if some orders overflow and others do not."""
+    """The spread of a result computed from a sum. Infinity if some orders overflow and others do
+    not.
+    """
     finite = np.isfinite(terms)
     wide = np.where(finite, terms, 0).astype(np.float64)
     unit = np.maximum(np.abs(wide).max(-1, keepdims=True, initial=0), np.finfo(np.float64).tiny)
@@ -139,7 +143,7 @@ def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
     same |= nan | (plus & minus)
     total = (up - down) * unit
     error = rows.noise * (up + down) * unit
-    # an exact sum, as of a mask, may be a count that determines a size
+    # an exact sum, for example of a mask, may be a count that determines a size
     if finish is _total:
         error = np.where(_is_exact(rows, wide, (up + down) * unit), 0, error)
     result = finish(total, rows.count)
@@ -168,8 +172,8 @@ def _mean(value: Floats, count: int) -> Floats:
 
 
 def _product(rows: _Rows) -> Floats:
-    """The spread of a product. It is infinite if some orders overflow or underflow on the way and
-    others do not.
+    """The spread of a product. Infinity if partial products overflow or underflow in some orders
+    and not in others.
     """
     x = rows.elements.astype(np.float64)
     powers = _powers(x)
@@ -195,11 +199,10 @@ def _is_decided(
 ) -> Array:
     """Whether a product is the same in all orders.
 
-    has         whether NaN, an infinity and 0 are among its factors
-    ways        whether some order underflows, and whether some order overflows
-    total       the exponent of the product
-    exponents   those of the smallest and the largest number of the type
-    margin      powers of two by which the total must be beyond them
+    has         whether NaN, an infinity and 0 are among its factors ways        whether some order
+    underflows, and whether some order overflows total       the exponent of the product exponents
+    the exponents of the smallest and the largest number of the type margin      powers of two by
+    which the total must be beyond these exponents
     """
     (nan, inf, zero) = has
     (underflows, overflows) = ways
@@ -211,9 +214,9 @@ def _is_decided(
 
 
 def _partial_extremes(powers: Floats) -> tuple[Floats, Floats]:
-    """The smallest and the largest partial sum of exponents in the orders that processors use: 1 to
-    64 parts, each of neighbouring elements or of elements at equal distances, and then the sum of
-    the parts.
+    """The smallest and the largest partial sum of exponents in the orders that processors use. They
+    form 1 to 64 parts, each with neighbouring elements or with elements at equal distances, and
+    then add the parts.
     """
     lowest = np.zeros(powers.shape[:-1])
     highest = np.zeros(powers.shape[:-1])
@@ -244,8 +247,8 @@ def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
 
 
 def _extreme(rows: _Rows) -> Floats:
-    """The spread of a minimum or maximum. Whether onnxruntime returns NaN for a row with a NaN
-    depends on its place; kernels always do.
+    """The spread of a minimum or maximum. Depending on the place of a NaN in a row, onnxruntime
+    returns NaN or not; kernels always return NaN.
     """
     return np.where(rows.has(np.isnan), np.inf, 0.0)
 
@@ -253,8 +256,8 @@ def _extreme(rows: _Rows) -> Floats:
 def _pooled(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same for the windows of an image. onnxruntime reads them in another order after its
-    optimizers have changed the layout of images.
+    """The same for the windows of an image. After its optimizers have changed the layout of images,
+    onnxruntime reads them in another order.
     """
     images = np.isnan(x).any(tuple(range(2, x.ndim)), keepdims=True)
     return [np.where(np.broadcast_to(images, outputs[0].shape), np.inf, 0.0)]
@@ -262,7 +265,7 @@ def _pooled(
 
 def _log_of_powers(rows: _Rows) -> Floats:
     """The spread of LogSumExp: the logarithm of a rounded sum plus the largest element, which may
-    cancel each other. Whether a NaN counts as the largest depends on its place.
+    cancel each other. The place of a NaN decides whether it counts as the largest element.
     """
     largest = rows.elements.max(-1, initial=-np.inf).astype(np.float64)
     rounded = np.where(np.isfinite(largest), rows.noise + rows.rounding * np.abs(largest), 0)
@@ -272,8 +275,9 @@ def _log_of_powers(rows: _Rows) -> Floats:
 def _softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The largest element of a row is subtracted before powers are summed: nothing overflows or
-    cancels. Subnormal results have few digits, and some processors make them 0.
+    """The spread of a softmax. The largest element of a row is subtracted before powers are summed,
+    so nothing overflows or cancels. Subnormal results have few digits, and some processors make
+    them 0.
     """
     info = np.finfo(np.float64 if x.dtype.itemsize > 4 else np.float32)
     tiny = np.abs(outputs[0].astype(np.float64)) < info.tiny
@@ -284,8 +288,8 @@ def _softmax(
 
 
 def _largest(x: Array, attributes: Attributes) -> Array:
-    """The largest element of each row of a softmax, for all versions of the operator: up to opset
-    12, a row has the named axis and all axes after it.
+    """The largest element of each row of a softmax, for all versions of the operator. Up to opset
+    12, a row contains the given axis and all later axes.
     """
     axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
     return np.asarray(x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf))
@@ -294,8 +298,8 @@ def _largest(x: Array, attributes: Attributes) -> Array:
 def _log_softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """Infinity for rows with a NaN or an infinity, whose place decides whether all of the row
-    becomes NaN. Elements that are NaN stay NaN.
+    """The spread of a LogSoftmax: infinity for rows with a NaN or an infinity, whose place decides
+    whether the whole row becomes NaN. Elements that are NaN stay NaN.
     """
     largest = _largest(x, attributes)
     return [np.where((largest < np.inf) | np.isnan(x), 0.0, np.inf)]
@@ -304,9 +308,9 @@ def _log_softmax(
 def _layer_normalized(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The variance is computed as the mean of squared distances, or as the mean of squares minus
-    the squared mean. The two differ if the latter cancels or overflows. The mean of a row with an
-    infinity is infinite or NaN.
+    """The spread of a normalization. The variance is computed as the mean of squared distances, or
+    as the mean of squares minus the squared mean. The two differ if the latter cancels or
+    overflows. The mean of a row with an infinity is infinite or NaN.
     """
     axis = int(attributes.get("axis", -1)) % x.ndim
     rows = _Rows(x, tuple(range(axis, x.ndim)))
@@ -341,14 +345,18 @@ def _layer_normalized(
 def _squares(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """Squares have one sign: their sum overflows in every order or in none."""
+    """The spread of a sum of squares. They have one sign, so their sum overflows in every order or
+    in none.
+    """
     return [np.zeros(output.shape) for output in outputs]
 
 
 def _fourier(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """If the length is not a power of two, onnxruntime's error is a few roundings per element."""
+    """The spread of a Fourier transform. If the length is not a power of two, onnxruntime's error
+    is a few roundings per element.
+    """
     bins = outputs[0].astype(np.float64)
     largest = np.abs(bins).max((-2, -1), keepdims=True, where=np.isfinite(bins), initial=0)
     return [np.broadcast_to(8 * np.finfo(x.dtype).eps * bins.shape[-2] * largest, bins.shape)]

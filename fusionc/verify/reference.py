@@ -1,4 +1,6 @@
-"""The model that another one is compared with: opened, and run on samples as they are drawn."""
+"""The reference: the model to which another one is compared. It is opened, and runs on samples as
+they are drawn.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ _SECONDS = 10.0
 
 class Reference:
     """Opens the model. If its samples are small and quickly computed, all of them run at once, and
-    the session is closed until it is needed again, so that only one session is in memory.
+    the session is closed until it is needed again. Then only one session is in memory.
 
     `input_shape` fixes the shapes of the inputs that it names, `inputs` is a file or folder with
-    the caller's values, and `elements` is the budget, as in budget_for. `level` is that of
-    onnxruntime's optimizers. Raises RunError if onnxruntime does not load the model, UsageError if
-    `input_shape` or `inputs` do not fit it.
+    the caller's values, and `elements` is the budget, as in budget_for. `level` is the level of
+    onnxruntime's optimizers. Raises RunError if onnxruntime does not load the model, and UsageError
+    if `input_shape` or `inputs` do not fit it.
     """
 
     def __init__(

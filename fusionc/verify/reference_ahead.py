@@ -15,7 +15,7 @@ from fusionc.verify.reference import Reference
 
 class ReferenceAhead:
     """A Reference that another thread opens and runs. If that fails, `take` returns None, and the
-    caller opens it again to see why. If it took too long, it is not tried again.
+    caller opens the model again to see the error. If it took too long, it is not tried again.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class ReferenceAhead:
         self._thread.start()
 
     def take(self, path: Path) -> Reference | None:
-        """The reference if it is this model, as soon as it has run. It can be taken again only if
-        all its outputs are kept. Raises Overdue if it took longer than the limit of a step.
+        """The reference if it belongs to this model, as soon as it has run. It can be taken again
+        only if all its outputs are kept. Raises Overdue if it took longer than the limit of a step.
         """
         if path != self._path:
             return None
@@ -53,7 +53,7 @@ class ReferenceAhead:
         return None if reference is None or (was_taken and not reference.is_done) else reference
 
     def close(self) -> None:
-        """Free what it holds; onnxruntime ends if it still runs."""
+        """Free the reference. If onnxruntime is still running, it is ended."""
         if self._thread.is_alive():
             self._process.kill()
             self._thread.join()
@@ -90,8 +90,8 @@ def reference_ahead(
     inputs: Path | None,
     elements: int | None = None,
 ) -> Iterator[ReferenceAhead]:
-    """Run a model in the background, as verification with these inputs does, while the caller does
-    something else.
+    """A context manager that runs a model in the background, as a verification with these inputs
+    does.
     """
     ahead = ReferenceAhead(path, input_shape, inputs, elements)
     try:

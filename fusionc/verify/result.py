@@ -14,11 +14,11 @@ IN_PART = "verified in part: "
 
 @dataclass(frozen=True)
 class Difference:
-    """One way in which the candidate does not compute what the reference computes."""
+    """One difference between the candidate and the reference."""
 
     subject: str  # the name of the output or input; "" for the model as a whole
     run: str  # the label of the sample; "" if no run was needed
-    reason: str  # what differs and by how much
+    reason: str  # the difference and its size
 
     def __str__(self) -> str:
         where = ", ".join(part for part in (self.subject, self.run) if part)
@@ -27,14 +27,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class OptimizerFault:
-    """A result that onnxruntime's own optimizers change at a level, compared to the result with all
-    of them off.
+    """A result that is right with all of onnxruntime's optimizers off, and that they change at a
+    level.
     """
 
     level: str
     difference: Difference
-    optimizers: tuple[str, ...]  # that have to be off so that the result is right, if known
-    is_in_reference: bool  # the reference has another result at that level too
+    optimizers: tuple[str, ...]  # those that must be off so that the result is right, if known
+    is_in_reference: bool  # whether the reference has another result at that level, too
 
     @property
     def setting(self) -> str:
@@ -45,7 +45,7 @@ class OptimizerFault:
 
     @property
     def runs(self) -> bool:
-        """Whether the candidate runs at the level, and gives something else."""
+        """Whether the candidate runs at the level, and gives another result."""
         return bool(self.difference.subject)
 
     @property
@@ -82,16 +82,14 @@ class Verification:
     summary: str
     differences: tuple[Difference, ...] = ()
     optimizer_faults: tuple[OptimizerFault, ...] = ()  # seen only with onnxruntime's optimizers on
-    # how far each output was off at each level, on all samples except edges that were equal
+    # the errors of each output at each level, on all samples except equal ones with extreme values
     outputs: tuple[OutputErrors, ...] = ()
-    is_loadable: bool = True  # onnxruntime loads the candidate
-    is_refused: bool = False  # the reference fails for other reasons than memory and time
+    is_loadable: bool = True  # whether onnxruntime loads the candidate
+    is_refused: bool = False  # whether the reference fails for other reasons than memory and time
     unchecked_levels: tuple[str, ...] = ()  # levels at which a sample was left out or did not run
     budget: Budget | None = None  # the cost of runs and judgements; None if there were none
 
     @property
     def is_in_part(self) -> bool:
-        """Whether the models are equal as far as they were compared, but less was compared than
-        usual.
-        """
+        """Whether the models are equal in all comparisons, but less was compared than usual."""
         return self.status == "equal" and self.budget is not None and bool(self.budget.left_out)

@@ -1,4 +1,4 @@
-"""The candidate on every sample on which the reference runs, both with onnxruntime's optimizers
+"""Run the candidate on every sample on which the reference runs, both with onnxruntime's optimizers
 off.
 """
 
@@ -26,8 +26,8 @@ from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, sta
 
 _PATIENCE = 300.0  # seconds after which no more samples run: the budget cannot predict loops
 _FAILS = "the reference runs, the candidate does not"
-_FEW_OFF = 1 / 50  # the share of an output that may be off at ties
-_MOST_JUDGED = 4  # how many of the worst of many samples are judged
+_FEW_OFF = 1 / 50  # the share of an output that may differ at ties
+_MOST_JUDGED = 4  # among many samples, the number of the worst ones that are judged
 _DECIDES_NOTHING = ("unstable", "undecided")
 
 
@@ -37,8 +37,8 @@ class SampleRuns:
     reference.
 
     `judge` belongs to the reference; `table` has the errors of the outputs. If the reference is
-    unstable on a sample, neither a difference nor equality counts: the sample is left out, and for
-    the sample of a seed, other values are drawn.
+    unstable on a sample, neither a difference nor equality counts. The sample is left out, and if
+    it belongs to a seed, other values are drawn instead.
     """
 
     path: Path
@@ -48,9 +48,11 @@ class SampleRuns:
     search: InputSearch
     judge: Judge
     progress: Callable[[str], None]
-    is_strict: bool = True  # no steps are allowed at ties of grids; kernels may be one step off
+    is_strict: bool = True  # whether steps at ties are forbidden; kernels may be one step off
     # whether ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
+    # outputs that differ on samples where rounding decides
+    _undecided: set[str] = field(init=False, default_factory=set)
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
     # samples on which the models are the same
     _same: list[Sample] = field(init=False, default_factory=list)
@@ -63,9 +65,7 @@ class SampleRuns:
         self._budget = self.search.budget.anew()  # all samples may have been drawn already
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
-        """How the models differ on the first given or drawn sample that shows it; empty if none
-        does.
-        """
+        """The differences on the first given or drawn sample that shows any. Empty if none does."""
         self._deadline = monotonic() + _PATIENCE
         for sample in chain(self.given.samples(), drawn):
             if isinstance(sample, DrawnSample) and self._is_late(sample.label):
@@ -76,8 +76,8 @@ class SampleRuns:
         return self._differences_on_many()
 
     def _differences_on_many(self) -> Sequence[Difference]:
-        """How the models differ on the many similar samples, which are compared together. Those
-        that differ most are judged.
+        """The differences on the many similar samples, which are compared together. Only the
+        samples that differ most are judged.
         """
         many = [*self.search.more, *self.search.ties]
         if not many or self._is_late("many inputs"):
@@ -133,9 +133,9 @@ class SampleRuns:
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
-        """The judge's differences on the samples whose outputs are off most. Among many samples,
-        rounding takes some numbers over a step without the judge noticing it, so the majority of
-        the judged samples decides.
+        """The judge's differences on the samples with the largest errors. Among many samples,
+        rounding takes some numbers to another step, and the judge does not notice it. Therefore the
+        majority of the judged samples decides.
         """
         errors = dict[int, float]()
         for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
@@ -156,13 +156,14 @@ class SampleRuns:
         self, sample: DrawnSample, ours: Outputs, theirs: Outputs
     ) -> list[Difference]:
         """The differences at ties, where the last bit of an input decides, if they form a region
-        and not single elements.
+        and are not single elements.
 
         Rounding would excuse all of them, because moving the inputs has the same effect. But
-        nothing between an input and a grid that reads it directly may round differently. So if the
-        models are equal, or nearly equal, bit by bit at other inputs, they must also be equal here.
-        A few steps of later grids are allowed, because there the last bit matters for any input.
-        Kernels may be a step off.
+        nothing between an input and a grid that reads it directly may be rounded differently.
+        Therefore, if the models are equal or nearly equal bit by bit on other inputs, they must
+        also be equal here. A few steps of later grids are allowed, because there the last bit
+        matters for any input. Kernels may be one step off. An output that rounding decides on
+        other inputs is not judged.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -178,12 +179,12 @@ class SampleRuns:
                 name, sample.label, f"{mismatch.reason}, where the last bit of an input decides"
             )
             for name, mismatch in mismatches.items()
-            if share_off(*values[name]) > _FEW_OFF
+            if name not in self._undecided and share_off(*values[name]) > _FEW_OFF
         ]
 
     def again(self) -> Iterator[Sample]:
-        """The samples on which the models were the same, with their values. While the caller uses
-        one, the reference has no session.
+        """The samples on which the models are equal, with their values. While the caller uses one,
+        the session of the reference is closed.
         """
         given = self.given.samples()
         for same in self._same:
@@ -196,7 +197,7 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of these samples, and others as long as the budget has room, because judging a
+        """The first of these samples, and further ones as long as the budget has room: judging a
         sample that differs takes many runs.
         """
         for number, sample in enumerate(self.again()):
@@ -210,7 +211,7 @@ class SampleRuns:
                 self._budget.spend_runs(sample.work, runs_so_far() - runs - 1)
 
     def notes(self) -> list[str]:
-        """The notes on runs that were all the same."""
+        """The notes on runs with equal results."""
         return [self.judge.tally.summary(self.search.left_out), *self.given.notes()]
 
     @property
@@ -220,7 +221,7 @@ class SampleRuns:
         return replace(self._budget, left_out=left_out)
 
     def _shown_by(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        """The outcome of a sample. If it decides nothing, a similar sample is drawn instead."""
+        """The outcome of a sample. If it proves nothing, a similar sample is drawn instead."""
         outcome, differences = self._compared(wanted)
         if not isinstance(wanted, DrawnSample):
             if outcome in _DECIDES_NOTHING:
@@ -242,8 +243,8 @@ class SampleRuns:
         return outcome, differences
 
     def _is_late(self, what: str) -> bool:
-        """Whether budget or time are used up, so that this sample and all later ones are left
-        out.
+        """Whether the budget or the time is used up, so that this sample and all later ones are
+        left out.
         """
         has_run = bool(self.judge.tally.runs or self.judge.tally.left_out)
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
@@ -265,31 +266,38 @@ class SampleRuns:
             raise too_large(self.path, error) from error
         except RunError as error:
             return "different", [Difference("", sample.label, f"{_FAILS}: {error}")]
-        runs = runs_so_far()
-        outcome, differences = self.judge.outcome(sample, outputs)
-        if isinstance(sample, DrawnSample):
-            self._budget.spend(sample.work, runs_so_far() - runs)
-            if outcome != "different" and self.search.has_ties:
-                at_ties = self._tie_differences(sample, sample.outputs, outputs)
-                if at_ties and not self.judge.are_steps(sample, outputs):
-                    outcome = "different"
-                    differences = at_ties
+        outcome, differences = self._judged(sample, outputs)
         if outcome == "same" and not sample.edge:
             self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":
             self.table.add(self.judge.names, sample.label, sample.outputs, outputs)
         return outcome, differences
 
+    def _judged(self, sample: Sample, outputs: Outputs) -> tuple[Outcome, Sequence[Difference]]:
+        """The judgement on a sample, also at ties."""
+        runs = runs_so_far()
+        outcome, differences = self.judge.outcome(sample, outputs)
+        if outcome in _DECIDES_NOTHING:
+            self._undecided.update(self.judge.mismatches(sample, sample.outputs, outputs))
+        if not isinstance(sample, DrawnSample):
+            return outcome, differences
+        self._budget.spend(sample.work, runs_so_far() - runs)
+        if outcome != "different" and self.search.has_ties:
+            at_ties = self._tie_differences(sample, sample.outputs, outputs)
+            if at_ties and not self.judge.are_steps(sample, outputs):
+                return "different", at_ties
+        return outcome, differences
+
 
 def _as_edge(sample: DrawnSample) -> DrawnSample:
-    """One of many samples of few elements, in the form in which it is judged: as an edge, with the
-    scale of the ordinary samples, because it may hold unusual numbers.
+    """One of many samples with few elements, in the form in which it is judged: like a sample with
+    extreme values, with the scale of the ordinary samples, because it may contain unusual numbers.
     """
     return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 
 
 def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
-    """The error for a candidate that does not fit into memory together with its reference."""
+    """The error if the candidate does not fit into memory together with its reference."""
     return FusioncError(
         (
             "there is not enough memory to run the model next to the one with which it is compared"

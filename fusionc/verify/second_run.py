@@ -1,5 +1,4 @@
-"""Elements in which the reference gives other values in a second run, and so cannot judge a
-candidate.
+"""Elements that change in a second run of the reference. They cannot judge a candidate.
 
 For example, if operands do not fit, onnxruntime's Concat leaves a part of its output unwritten,
 with old contents of memory.
@@ -40,13 +39,15 @@ class SecondRun:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], yardsticks: Sequence[Yardstick]
     ) -> list[Reach | None]:
-        """For each output, infinity in the elements that change in another run; None if none do."""
+        """For each output, infinity in the elements that change in another run. None if no element
+        changes.
+        """
         for known, reaches in self._last:
             if known is feeds:  # for another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
-        # In the first run the old contents of memory may be so large that they hide everything
-        # else; other runs have different ones.
+        # In the first run the old contents of memory may be so large that everything else vanishes
+        # next to them; other runs have other contents.
         for one, other in pairwise([outputs, *self._again(feeds)]):
             moved = map(_moved, one, other, yardsticks)
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
@@ -70,7 +71,9 @@ class SecondRun:
 
 @dataclass
 class Unsteady:
-    """The number of elements that were not judged for this reason, over all samples."""
+    """The number of elements that were not judged because they change in a second run, over all
+    samples.
+    """
 
     judged: set[str] = field(default_factory=set)
     _elements: Counter[str] = field(default_factory=Counter)
@@ -100,9 +103,7 @@ class Unsteady:
 def held_fast(
     outputs: Sequence[Any], candidate: Sequence[Any], reaches: Sequence[Reach | None]
 ) -> list[Any]:
-    """The candidate's outputs, in which elements that are not judged are replaced by those of the
-    reference.
-    """
+    """The candidate's outputs, with the reference's elements in place of those not judged."""
     return [
         other
         if reach is None or np.shape(other) != reach.shape

@@ -1,4 +1,4 @@
-"""Seeds for models that draw random numbers, so that they draw the same ones in every run."""
+"""Give seeds to models that draw random numbers, so that every run draws the same numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusionc.runtime.runner import Runner
 
 
 def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """The nodes that draw random numbers, in subgraphs and functions too."""
+    """The nodes that draw random numbers, including nodes in subgraphs and functions."""
     inference = {tensor.name for tensor in model.graph.initializer if _is_false(tensor)}
     nodes = []
     for node in nodes_of(model):
@@ -53,8 +53,8 @@ def seeded_runner(
 
 
 def set_seeds(model: onnx.ModelProto) -> None:
-    """Give every random node that lacks a seed one that stays when other parts of the model are
-    rewritten.
+    """Give each random node without a seed a seed that stays the same when other parts of the model
+    are rewritten.
 
     If all names are different, the seed is derived from the node's name, otherwise from its number
     among the nodes of its operator. onnxruntime would derive it from the node's position, which

@@ -1,4 +1,4 @@
-"""Outputs of many runs of a model, stacked into one value, so that they are compared at once, with
+"""Stack the outputs of many runs of a model into one value. They are then compared at once, with
 one scale.
 """
 
@@ -11,22 +11,23 @@ from typing import Any
 import numpy as np
 
 Outputs = Sequence[Any]
-# elements of an output to compare if that is cheap: eight drawn elements prove little
+# elements of an output to compare if that is cheap, because eight drawn elements prove little
 _ENOUGH = 4096
 _MOST_MORE = 512  # inputs that are drawn to reach this number
-A_FEW = 8  # inputs that suffice to see whether outputs depend on the contents of inputs
+A_FEW = 8  # inputs that are enough to see whether the outputs depend on the contents of inputs
 _MOST_DRAWN = 1 << 22  # elements of all drawn inputs and their outputs
 _MOST_READ = 1 << 31  # bytes of constants that all these runs read
 _A_THOUSANDTH = 1 / 1000
-_LAST_PLACES = 4  # an element of half precision may be off by so many
+_LAST_PLACES = 4  # units in the last place by which an element of half precision may differ
 
 
 def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
-    """How many inputs to draw, like the sample with the most elements, so that enough elements of
-    each output are compared.
+    """How many more inputs to draw, similar to the sample with the most elements, so that enough
+    elements of each output are compared.
 
-    `fewest` are the elements of the smallest output of each sample, `drawn` those of the inputs and
-    outputs of one sample, and `read` the bytes of constants that one run reads.
+    `fewest` are the numbers of elements of the smallest output of each sample, `drawn` is the
+    number of elements of the inputs and outputs of one sample, and `read` the number of bytes of
+    constants that one run reads.
     """
     missing = _ENOUGH - sum(fewest)
     if missing <= 0 or not max(fewest):
@@ -40,7 +41,7 @@ def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
 
 
 def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs, Outputs]]:
-    """The outputs of two models in several runs. Runs of one shape and type become one pair."""
+    """The outputs of two models in several runs. Runs of equal shapes and types become one pair."""
     groups = dict[Any, list[tuple[Outputs, Outputs]]]()
     for at, (ours, theirs) in enumerate(pairs):
         values = (*ours, *theirs)
@@ -52,7 +53,7 @@ def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs,
 
 
 def elements(value: Any) -> int:
-    """How many elements a value has; those of a sequence are counted together."""
+    """The number of elements of a value. Those of a sequence are counted together."""
     if isinstance(value, dict):
         value = list(value.values())
     return sum(map(elements, value)) if isinstance(value, list) else int(np.size(value))
@@ -96,7 +97,7 @@ def share_off(one: Any, other: Any) -> float:
 
 
 def fewest_elements(outputs: Outputs) -> int:
-    """The elements of the smallest output."""
+    """The number of elements of the smallest output."""
     return min(map(elements, outputs), default=0)
 
 

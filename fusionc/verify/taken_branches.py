@@ -1,5 +1,5 @@
-"""Replacing each If by the branch that it takes on one input, so that the branch's values are in
-the main graph and can be seen and replaced.
+"""Replace each If by the branch that it takes on one input. The branch's values are then in the
+main graph, where they can be read and replaced.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fusionc.runtime.runner import Feeds
 from fusionc.verify.inner_values import inner_values
 
 Conditions = Mapping[str, bool]
-_DEEPEST = 8  # levels of nested If that are replaced
+_DEEPEST = 8  # levels of nested Ifs that are replaced
 
 
 def take_branches(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Conditions:
@@ -71,6 +71,6 @@ def _taken(node: onnx.NodeProto, conditions: Conditions) -> onnx.GraphProto | No
 
 
 def _names_in(graph: onnx.GraphProto) -> set[str]:
-    """The names of initializers and results, without those of graphs inside."""
+    """The names of initializers and results of a graph, without those of its subgraphs."""
     names = {tensor.name for tensor in graph.initializer}
     return names.union(*(node.output for node in graph.node)) - {""}

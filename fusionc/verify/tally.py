@@ -1,4 +1,4 @@
-"""The counts of a judge over all samples, and their summary in words."""
+"""Counts of a judge over all samples, and their summary in words."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Tally:
     """Counts of compared, excused and omitted elements and samples."""
 
     names: Sequence[str]  # of the outputs
-    runs: int = 0  # samples on which the models are the same
-    left_out: int = 0  # samples on which the reference decides nothing
-    moves: float = 0.0  # how far rounding moves the reference, as a share of the largest value
-    is_undecided: bool = True  # until the models are the same on an ordinary sample
+    runs: int = 0  # samples on which the models are equal
+    left_out: int = 0  # samples on which the reference proves nothing
+    moves: float = 0.0  # how much rounding changes the reference, as a share of the largest value
+    is_undecided: bool = True  # until the models are equal on an ordinary sample
     excuses: Excuses = field(default_factory=Excuses)
     unsteady: Unsteady = field(default_factory=Unsteady)
-    never_finite: set[str] = field(init=False)  # outputs that only had NaN and infinities
-    # samples that are the same within the rounding that the reference amplifies
+    never_finite: set[str] = field(init=False)  # outputs that had only NaN and infinities
+    # samples that are equal up to the rounding that the reference amplifies
     _amplified: Excuses = field(default_factory=Excuses)
     _steps: Excuses = field(default_factory=lambda: Excuses(STEPS_ONE_IN, one_each=True))
     _inner_steps: int = 0  # samples whose steps are inside quantized operators
@@ -35,7 +35,7 @@ class Tally:
         self.never_finite = set(self.names)
 
     def include(self, other: Tally) -> None:
-        """Count what another tally has excused."""
+        """Add the excuses of another tally."""
         self.excuses.include(other.excuses)
         self._amplified.include(other._amplified)
         self._steps.include(other._steps)
@@ -48,8 +48,8 @@ class Tally:
         excused: Mapping[str, Excused],
         unsteady: Sequence[Reach | None],
     ) -> None:
-        """Count a sample on which the models are the same, except for mismatches by rounding that
-        the reference amplifies, and for excused elements.
+        """Count a sample on which the models are equal, except for mismatches by rounding that the
+        reference amplifies, and for excused elements.
         """
         outputs = dict(zip(self.names, sample.outputs, strict=True))
         if not sample.edge:
@@ -74,8 +74,8 @@ class Tally:
             self._steps.take(name, one)
 
     def summary(self, failures: Sequence[str]) -> str:
-        """A sentence on runs that were all the same. `failures` say why the reference did not run
-        on other inputs.
+        """A sentence about runs with equal results. `failures` say why the reference did not run on
+        other inputs.
         """
         parts = [f"equal in {self.runs} {'run' if self.runs == 1 else 'runs'}"]
         parts += self.exceptions()
@@ -96,7 +96,7 @@ class Tally:
         return "; ".join(parts)
 
     def exceptions(self) -> Iterator[str]:
-        """What was excused on samples on which the models are the same."""
+        """What was excused on samples with equal results."""
         if self._amplified.samples:
             within = "within the rounding that the reference itself amplifies"
             yield f"in {self._amplified.samples} of them {within} ({self._amplified})"
@@ -113,7 +113,7 @@ class Tally:
 
     @property
     def movement(self) -> str:
-        """How far the reference moves if rounding moves its inputs and weights, in words."""
+        """A description of how much the reference changes if its inputs and weights are rounded."""
         if not self.moves:
             return "everything depends on the order of reductions"
         return (

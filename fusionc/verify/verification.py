@@ -1,5 +1,5 @@
-"""The story of a verification: open both models, compare their interfaces, run them on the same
-inputs, compare every output.
+"""A verification from start to finish: open both models, compare their interfaces, run them on the
+same inputs, and compare every output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fusionc.verify.reference_ahead import ReferenceAhead
 from fusionc.verify.result import IN_PART, Difference, OptimizerFault, Verification
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
-# in onnxruntime's message for an unknown operator
+# a part of onnxruntime's message for an unknown operator
 _NOT_REGISTERED = "is not a registered function/op"
 
 
@@ -55,21 +55,22 @@ def verify(
 
     Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder,
     as GivenValues takes it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf.
-    The first seed has one size for every dynamic dimension, the second another, the third a batch
-    of one; `input_shape` fixes the shapes of the inputs that it names. The work stays within the
-    budget of a verification, or within `elements` (0: no limit): smaller sizes are chosen and fewer
-    inputs drawn, but no input of the caller is left out. `kernels` is a library with operators of
-    the candidate. `numerics` is the claim of the candidate's rewrites, as in tolerance_of.
-    `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run. `ahead` is set if
-    the reference already runs in the background with the same shapes, inputs and seeds. `level` is
-    that of the optimizers in all these runs. It is not "disabled" if kernels compute groups that
-    onnxruntime computes in integers, because only its optimizers find these groups.
+    With the first seed every dynamic dimension has the same size, with the second another size, and
+    with the third the batch is one. `input_shape` fixes the shapes of the inputs that it names. The
+    work stays within the budget of a verification, or within `elements` (0: no limit): smaller
+    sizes are chosen and fewer inputs drawn, but the caller's inputs are never left out. `kernels`
+    is a library with operators of the candidate. `numerics` is the claim of the candidate's
+    rewrites, as in tolerance_of. `nonfinite=False` leaves NaN and Inf out. `progress` gets a line
+    for each run. `ahead` is set if the reference already runs in the background with the same
+    shapes, inputs and seeds. `level` is the level of the optimizers in all these runs. It is not
+    "disabled" if kernels compute groups that onnxruntime computes in integers, because only its
+    optimizers find these groups.
 
-    If all outputs are the same, the candidate also runs at the other `levels` of onnxruntime's
-    optimizers, without the optimizers in `optimizers_off`. A difference there is the optimizers'
-    fault. It makes the models different, unless the reference with all optimizers has it too.
+    If all outputs are equal, the candidate also runs at the other `levels` of onnxruntime's
+    optimizers, without the optimizers in `optimizers_off`. A difference there is the fault of the
+    optimizers. It makes the models different, unless the reference with all optimizers has it, too.
 
-    Raises FusioncError if one of the files is not an ONNX model, UsageError if `input_shape` or
+    Raises FusioncError if one of the files is not an ONNX model, and UsageError if `input_shape` or
     `inputs` do not fit the inputs of the reference.
     """
     load(reference, maps=True)
@@ -116,10 +117,10 @@ def _verdict(
     same: Callable[[], str],
     levels: Collection[str],
 ) -> Verification | None:
-    """The verdict with the optimizers off, or None if the models are the same.
+    """The verdict with the optimizers off, or None if the models are equal.
 
-    Closes both models unless it finds a difference. `same` returns, in words, which inner values of
-    the models are equal.
+    Closes both models unless it finds a difference. `same` returns a sentence about the inner
+    values that are equal.
     """
     if differences := runs.differences(drawn):
         return _different_outputs(runs, differences)
@@ -141,13 +142,13 @@ def _unloadable_reference(reference: Path, error: RunError) -> Verification:
 
 
 def _different_outputs(runs: SampleRuns, differences: Sequence[Difference]) -> Verification:
-    does_run = bool(differences[0].subject)  # a difference without a subject: it did not run
+    does_run = bool(differences[0].subject)  # without a subject, the candidate did not run
     rows = runs.table.rows() if does_run else ()
     return replace(_different(runs.judge.tally.runs, *differences), outputs=rows)
 
 
 def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verification | None:
-    """The verdict if nothing was compared; None if something was compared."""
+    """The verdict if nothing was compared. None if something was."""
     if judge.tally.runs == 0:
         return _impossible(reference, search)
     if not judge.tally.unsteady.judged:
@@ -181,7 +182,7 @@ def _deployed(
     levels: Collection[str],
     off: Sequence[str],
 ) -> Verification:
-    """The verdict at these levels, for models that are the same with the optimizers off."""
+    """The verdict at these levels, for models that are equal with the optimizers off."""
     rows = list(runs.table.rows())
     faults = list[OptimizerFault]()
     notes = runs.notes()

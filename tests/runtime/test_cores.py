@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import onnx
 import pytest
 
 from fusionc.runtime import control_groups, sessions
@@ -85,5 +86,24 @@ def test_a_session_takes_no_more_threads(
 ) -> None:
     (groups / "own").write_text("0::/")
     of_second_version(groups, text)
-    session = sessions._session(str(MODEL), None, (), "disabled", {}, True)
-    assert session.get_session_options().intra_op_num_threads == threads
+    assert threads_of(model_of_bytes(1 << 17)) == threads
+
+
+def test_a_small_model_has_one_thread(groups: Path) -> None:
+    """Unless its weights are in another file."""
+    (groups / "own").write_text("0::/")
+    elsewhere = onnx.load(MODEL)
+    onnx.helper.set_model_props(elsewhere, {"location": "another file"})
+    assert threads_of(str(MODEL)) == threads_of(MODEL.read_bytes()) == 1
+    assert threads_of(elsewhere.SerializeToString()) == 2
+
+
+def threads_of(model: str | bytes) -> int:
+    session = sessions._session(model, None, (), "disabled", {}, True)
+    return int(session.get_session_options().intra_op_num_threads)
+
+
+def model_of_bytes(size: int) -> bytes:
+    model = onnx.load(MODEL)
+    model.doc_string = "x" * size
+    return model.SerializeToString()

@@ -34,6 +34,15 @@ def test_equal_nodes_are_asked_about_once(asked: list[Any]) -> None:
     assert asked == ["Relu"]
 
 
+def test_the_oldest_answer_makes_room(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that converts many models keeps the answers about the last one."""
+    monkeypatch.setattr(onnx_inference, "_MAX_ANSWERS", 1)
+    for op in ("Relu", "Neg", "Neg"):
+        model = parse(f"agraph (float[N,4] x) => (float[N,4] y) {{ y = {op} (x) }}")
+        assert typed_model(model, "").main.values["y"].shape == ("N", 4)
+    assert asked == ["Relu", "Neg"] and len(onnx_inference._ANSWERS) == 1
+
+
 def test_attributes_elements_and_types_tell_nodes_apart(asked: list[Any]) -> None:
     text = """
     agraph (float[2,3] x, float16[2,3] h) => (float[a,b] p, float[c,d] q, float16[e,f] r, float[k]

@@ -498,6 +498,24 @@ def test_a_product_in_half_precision_may_overflow_in_the_candidate_alone(
     assert found.status == status, found.summary
 
 
+CONSTANT = """agraph (float[2,8,5,5] x) => (float[1,2,4,5] y) <float e = {{0.00001}}, float k = {},
+    int64[2] last = {{2, 3}}, float[2] one = {{1, 1}}, float[2] none = {{0, 0}}> {{
+    q, s, z = DynamicQuantizeLinear (x) t = Neg (s)
+    shape = Constant <value_ints = [1, 2, 4, 5]> () w = Expand (t, shape) {} }}"""
+WRITTEN = """u = ReduceMean (w, last) d = Sub (w, u) p = Mul (d, d) v = ReduceMean (p, last)
+    a = Add (v, e) r = Sqrt (a) n = Div (d, r) y = Add (n, k)"""
+NORMALIZED = "n = InstanceNormalization (w, one, none) y = Add (n, k)"
+
+
+def test_an_output_that_rounding_decides_is_not_judged_at_ties(tmp_path: Path) -> None:
+    """The mean of equal numbers differs from them by a last place, or not. Large inputs show it."""
+    written = parse(CONSTANT.format("{0}", WRITTEN), opset=18)
+    fused = parse(CONSTANT.format("{0}", NORMALIZED), opset=18)
+    shifted = parse(CONSTANT.format("{0.01}", NORMALIZED), opset=18)
+    assert judge(tmp_path, written, fused).status == "equal"
+    assert judge(tmp_path, written, shifted).status == "different"
+
+
 @pytest.mark.parametrize(
     ("dtype", "step", "share"),
     [

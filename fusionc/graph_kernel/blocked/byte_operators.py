@@ -226,9 +226,13 @@ def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple
 
 
 def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels: int) -> str:
-    """The integers of a bias, one for each channel. Its scales must be those of the sums."""
+    """A bias, one number for each channel: float32, or integers in the scales of the sums."""
     if len(node.input) < 3 or not node.input[2]:
         return ""
+    if _has_float_bias(images, node):
+        if images.weights(node.input[2]) not in ((channels,), (1, channels)):
+            raise UnfitOperator("its bias is not one number for each channel")
+        return str(node.input[2])
     name, grid = _operand(images, node, 2)
     if grid.zero or grid.scale.size not in (1, scales.size):
         raise UnfitOperator("its bias has another scale")
@@ -240,6 +244,12 @@ def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels:
     if value.shape not in ((channels,), (1, channels)):
         raise UnfitOperator("its bias is not one number for each channel")
     return name
+
+
+def _has_float_bias(images: ImageArea, node: onnx.NodeProto) -> bool:
+    """Whether a convolution or product adds a bias that is not dequantized."""
+    is_biased = len(node.input) > 2 and node.input[2] != ""
+    return is_biased and not isinstance(images.parts.get(node.input[2]), Dequantized)
 
 
 def _sums(
@@ -265,6 +275,7 @@ def _sums(
         zero_in=of_image.zero,
         flip=flip,
         zero_weights=of_weights.zero - SIGN,
+        scale=float(of_result.step) if _has_float_bias(images, core) else 0.0,
     )
     return Operation(
         kind,

@@ -73,9 +73,9 @@ class ShapeReshapePass(Pass):
     after    Reshape(x, [0, 12, −1, 64]), with 0 for a dimension of x on the same axis, and −1 for
              at most one other; Expand(x, [1, 8]), with 1 for a dimension of x on the same axis
     refuses  only what every pass refuses
-    never    a shape with two dimensions that x does not have on the same axis, or with one of them
-             and allowzero. If the new shape has a −1, Reshape rejects an empty tensor;
-             onnxruntime's own optimizer has the same limit
+    never    a shape with two dimensions that x does not have on the same axis, or with one such
+             dimension if allowzero is set. If the new shape has a −1, Reshape rejects an empty
+             tensor; onnxruntime's own optimizer has the same limit
     algebra  the product of the dimensions is constant, so one of them follows from the others
     source   MindSpore's shape_reshape; onnxruntime's ReshapeFusion finds some of these
     """

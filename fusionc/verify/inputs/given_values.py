@@ -218,9 +218,7 @@ def _fitting(value: Any, port: Port, file: Path) -> Any:
 
 
 def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
-    wanted = (
-        numpy_type(port.element_type) or value.dtype
-    )  # an input without a type accepts any type
+    wanted = numpy_type(port.element_type) or value.dtype  # without a type, any type is accepted
     if value.dtype.kind == "V" and value.dtype.itemsize == wanted.itemsize:
         value = value.view(wanted)  # numpy's files cannot express bfloat16 and similar types
     if value.dtype.kind in "US" and wanted.kind == "O":

@@ -127,7 +127,7 @@ def _with_batch(
 
 
 def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
-    """Whether an input itself decides which nodes run: one that may be left out, or a switch."""
+    """Whether an input decides which nodes run: an input that may be left out, or a switch."""
     return any(port.optional or _is_switch(port, sizes) for port in ports)
 
 
@@ -212,7 +212,7 @@ def _demanded(
     style: Style,
     rng: np.random.Generator,
 ) -> NDArray[Any] | None:
-    """Integers that meet the requirements of an input's uses or of the style. None if there are no
+    """Integers that meet the requirements of an input's uses or of the style. None without
     requirements.
     """
     limit = allowed.limit(sizes)

@@ -48,9 +48,7 @@ _MOST_REFUSED = 1 << 27
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first of many samples
 _TIES = 2  # for this many additional samples, one more at ties is drawn
-_MORE_WORK = (
-    1 << 26
-)  # elements that the reference computes for additional samples: some hundredths of a second
+_MORE_WORK = 1 << 26  # elements to compute for more samples, in some hundredths of a second
 _PATIENCE = 6  # after failures with this total cost, no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
 _FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
@@ -66,7 +64,7 @@ _NARROWER: tuple[Style, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnSample(Sample):
-    """A sample of drawn values, with what is needed to draw similar samples."""
+    """A sample of drawn values, with the style and sizes for drawing similar samples."""
 
     sizes: Sizes
     style: Style
@@ -117,9 +115,7 @@ class InputSearch:
         self._growth = 1, 1  # the cost of the first sample, and the cost expected from its sizes
         self._defaults = _defaults(model, folder)
         self.first_error = ""
-        self.is_refused = (
-            False  # whether the last error is due to the model, and not to memory or time
-        )
+        self.is_refused = False  # whether that error is due to the model, not to memory or time
         self.left_out: list[str] = []  # why inputs that crash or block onnxruntime were left out
         self._cost = self._refused = 0
         self._is_limited = True  # whether the memory of a run is limited
@@ -144,7 +140,7 @@ class InputSearch:
     ) -> Iterator[DrawnSample]:
         """One sample for each seed, with different sizes, and then samples with extreme values,
         including NaN and Inf if `nonfinite`. One of the samples replaces initializers that a caller
-        may override. There are no samples if the reference never runs.
+        may override. Nothing is drawn if the reference never runs.
 
         If samples have few elements and runs are cheap, more samples are drawn when `has_more` is
         set: `more` are similar to the ordinary samples, and `ties` to the samples at ties.

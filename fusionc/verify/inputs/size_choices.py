@@ -66,9 +66,7 @@ class SizeChoices:
                 self._axes.setdefault(name, (self._ports[0], 0))
         self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
         self._refuses = refuses
-        self._forced: dict[str, int] | None = (
-            None  # the sizes of symbols for which only one size is possible
-        )
+        self._forced: dict[str, int] | None = None  # the sizes of symbols that have no choice
 
     def first(self) -> Iterator[Sizes]:
         """Proposals for the first run."""

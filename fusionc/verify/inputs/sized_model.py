@@ -115,9 +115,7 @@ class SizedModel:
                 if len(light.graph.node) > _MANY_NODES
                 else infer_types(light)
             )
-        except (
-            Exception
-        ):  # if onnx cannot infer shapes, the cost is computed from the inputs and outputs
+        except Exception:  # without shapes, the cost is computed from the inputs and outputs
             found = light
         known = _Inferred(frozenset(tensor.name for tensor in self._given.graph.initializer))
         _note(found.graph, known)

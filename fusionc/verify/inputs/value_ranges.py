@@ -31,9 +31,7 @@ _FLOATS = {
 class ValueRange:
     """The values that the uses of an input allow."""
 
-    limits: set[Dim] = field(
-        default_factory=set
-    )  # all values are below each of these: sizes or symbols
+    limits: set[Dim] = field(default_factory=set)  # values are below each: sizes or symbols
     least: int = 0  # all values are at least this
     whole: bool = False  # an index, a size or a count, whatever its type
     mask: bool = False  # a truth value, or a truth value that is cast to float: 0 and 1

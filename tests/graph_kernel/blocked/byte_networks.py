@@ -52,7 +52,11 @@ class ByteNetwork(Network):
             "DequantizeLinear", w, self.const(scales), self.const(zeros, dtype), **more
         ), scales
 
-    def bias(self, x: str, out: int, scales: Array) -> str:
+    def bias(self, x: str, out: int, scales: Array, *, is_float: bool = False) -> str:
+        """A bias of float32, or dequantized from integers with the scales of the sums."""
+        if is_float:
+            spread = 4000 * self.scales[x] * np.asarray(scales)
+            return str(self.const(F32(self.rng.uniform(-1, 1, out) * spread)))
         numbers = self.const(self.rng.integers(-4000, 4000, out), np.int32)
         own = np.asarray(F32(self.scales[x]) * np.asarray(scales), F32)
         zeros = self.const(np.zeros(own.shape, np.int32), np.int32)
@@ -69,6 +73,7 @@ class ByteNetwork(Network):
         *,
         group: int = 1,
         has_bias: bool = True,
+        has_float_bias: bool = False,
         axis: int | None = 0,
         dtype: Any = np.int8,
         activation: str = "",
@@ -80,16 +85,24 @@ class ByteNetwork(Network):
         w, scales = self.integers(
             out, channels // group, *kernel, axis=axis, dtype=dtype, zero=zero_weights
         )
-        bias = (self.bias(x, out, scales),) if has_bias else ()
+        bias = (self.bias(x, out, scales, is_float=has_float_bias),) if has_bias else ()
         y = self.op("Conv", x, w, *bias, group=group, kernel_shape=kernel, **attributes)
         y = self.op(activation, y) if activation else y
         spread = np.sqrt(channels // group * kernel[0] * kernel[1]) * 70 * 0.006
         return self.quantized(y, self.scales[x] * spread * 0.7 * shrink, zero)
 
-    def byte_product(self, x: str, channels: int, out: int, *, is_gemm: bool = False) -> str:
+    def byte_product(
+        self,
+        x: str,
+        channels: int,
+        out: int,
+        *,
+        is_gemm: bool = False,
+        has_float_bias: bool = False,
+    ) -> str:
         w, scales = self.integers(channels, out, axis=1)
         scale = self.scales[x] * np.sqrt(channels) * 70 * 0.006 * 0.7
-        bias = (self.bias(x, out, scales),) if is_gemm else ()
+        bias = (self.bias(x, out, scales, is_float=has_float_bias),) if is_gemm else ()
         y = self.op("Gemm" if is_gemm else "MatMul", x, w, *bias)
         return self.quantized(y, scale, 120)
 
@@ -226,8 +239,18 @@ def _quantized(value: Any, scale: Array, zero: Array) -> Array:
     return np.clip(steps, least, most).astype(zero.dtype)
 
 
-def _rescaled(sums: Array, factor: Array, zero: int) -> Array:
-    return np.rint(sums.astype(F32) * factor.astype(F32)).astype(np.int64) + zero
+def _rescaled(sums: Array, factor: Array, zero: int, addend: Array | float = 0.0) -> Array:
+    steps = np.rint(sums.astype(F32) * factor.astype(F32) + F32(addend))
+    return np.clip(np.nan_to_num(steps, nan=-1e9), -1e9, 1e9).astype(np.int64) + zero
+
+
+def _biases(read: Sequence[Any], scale: Array) -> tuple[Array, Array]:
+    """What a core adds to its sums of integers, and what it adds in steps of the result."""
+    none = np.zeros(1, np.int64)
+    if len(read) < 3:
+        return none, none
+    bias = read[2]
+    return (bias.numbers, none) if isinstance(bias, _Grid) else (none, bias / scale)
 
 
 def _convolved(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
@@ -255,17 +278,15 @@ def _convolved(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: 
                 j * apart[1] : j * apart[1] + (width - 1) * right + 1 : right,
             ]
             sums += np.einsum("ngihw,goi->ngohw", seen, w[..., i, j]).reshape(sums.shape)
-    if len(read) > 2:
-        sums += read[2].numbers[:, None, None]
+    integers, addend = (bias[:, None, None] for bias in _biases(read, scale))
     factor = read[0].scale * read[1].scale / scale
-    return _rescaled(sums, factor.reshape(-1, 1, 1), zero)
+    return _rescaled(sums + integers, factor.reshape(-1, 1, 1), zero, addend)
 
 
 def _multiplied(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:
-    sums = read[0].centred @ read[1].centred
-    if len(read) > 2:
-        sums = sums + read[2].numbers
-    return _rescaled(sums, read[0].scale * read[1].scale / scale, zero)
+    integers, addend = _biases(read, scale)
+    sums = read[0].centred @ read[1].centred + integers
+    return _rescaled(sums, read[0].scale * read[1].scale / scale, zero, addend)
 
 
 def _added(node: onnx.NodeProto, read: Sequence[_Grid], scale: Array, zero: int) -> Array:

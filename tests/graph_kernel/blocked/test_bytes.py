@@ -25,7 +25,6 @@ from standalone_programs import SANITIZERS, Standalone, widths
 
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
-from fusionc.graph_kernel.library.build_library import build
 from fusionc.graph_kernel.select.blocked_clusters import integer_locations
 from fusionc.integer_groups import kept_groups
 from fusionc.shapes.inference import typed_model
@@ -137,6 +136,39 @@ def pooled() -> ByteNetwork:
     return n
 
 
+def float_biased(**more: bool) -> ByteNetwork:
+    """Biases of float32 in all kinds of convolutions, and before a sum."""
+    n = ByteNetwork(seed=16, **more)
+    own = {"has_float_bias": True}
+    x = n.byte_conv(image(n, 3), 3, 40, (3, 3), strides=[2, 2], **own, **SAME)
+    y = n.byte_conv(x, 40, 70, (1, 1), **own)
+    y = n.byte_conv(y, 70, 70, (3, 3), group=70, **own, **SAME)
+    y = n.byte_conv(y, 70, 70, (3, 2), group=70, pads=[1, 0, 1, 1], **own)
+    y = n.byte_conv(y, 70, 40, (3, 3), **own, **SAME)
+    n.outputs = [n.byte_conv(n.total(y, x), 40, 33, (1, 1), **own)]
+    return n
+
+
+def float_biased_once(
+    channels: int,
+    out: int,
+    kernel: tuple[int, int],
+    dtype: type[np.generic] = np.uint8,
+    **more: object,
+) -> ByteNetwork:
+    n = ByteNetwork(seed=channels, dtype=dtype)
+    x = image(n, channels)
+    n.outputs = [n.byte_conv(x, channels, out, kernel, has_float_bias=True, **more)]
+    return n
+
+
+def float_biased_extremely(group: int) -> ByteNetwork:
+    n = float_biased_once(64, 64, (3, 3), group=group, **SAME)
+    (conv,) = (node for node in n.nodes if node.op_type == "Conv")
+    n.weights[conv.input[2]][:4] = np.nan, np.inf, -np.inf, 3e30
+    return n
+
+
 def rows(**more: bool) -> ByteNetwork:
     n = ByteNetwork(seed=6)
     x = n.quantized(n.input("H", 96) if more else n.input("N", "H", 96), 0.02, 130)
@@ -145,6 +177,21 @@ def rows(**more: bool) -> ByteNetwork:
     return n
 
 
+FLOAT_BIASED_ONCE: dict[str, Callable[[], ByteNetwork]] = {
+    "float bias of the first": partial(float_biased_once, 3, 40, (3, 3), **SAME),
+    "float bias of points": partial(float_biased_once, 72, 40, (1, 1)),
+    "float bias of many": partial(float_biased_once, 72, 97, (3, 3), np.int8, **SAME),
+    "float bias of channels": partial(float_biased_once, 72, 72, (3, 3), group=72, **SAME),
+    "float bias not finite": partial(float_biased_extremely, 1),
+    "float bias of channels not finite": partial(float_biased_extremely, 64),
+    "float bias of signed channels": partial(float_biased_once, 33, 33, (3, 2), np.int8, group=33),
+}
+FLOAT_BIASED: dict[str, Callable[[], ByteNetwork]] = {
+    **FLOAT_BIASED_ONCE,
+    "float bias": float_biased,
+    "float bias, signed": partial(float_biased, dtype=np.int8),
+    "float bias of a matrix": partial(rows, is_gemm=True, has_float_bias=True),
+}
 NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "points": partial(convolved, 64, 64, (1, 1)),
     "few": partial(convolved, 5, 7, (3, 3), **SAME),
@@ -182,10 +229,21 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
     "pooled": pooled,
     "rows": rows,
     "matrix": partial(rows, is_gemm=True),
+    **FLOAT_BIASED,
 }
 
 
-SANITIZED = ("first", "many", "apart", "depthwise apart", "depthwise uneven", "pooled", "rows")
+_WITH_SUMS = ("residual", "clipped", "float bias", "float bias, signed")
+SANITIZED = (
+    "float bias",
+    "first",
+    "many",
+    "apart",
+    "depthwise apart",
+    "depthwise uneven",
+    "pooled",
+    "rows",
+)
 ON_INTEGERS = ("first", "asymmetric", "residual", "without bias", "rows")
 
 
@@ -200,6 +258,23 @@ def feeds_of(network: ByteNetwork, sizes: tuple[int, int, int]) -> dict[str, np.
 @pytest.fixture(scope="module")
 def found() -> dict[str, Found]:
     return {name: only_area_of_integers(make().model()) for name, make in NETWORKS.items()}
+
+
+@pytest.fixture(scope="module")
+def found_on_integers() -> dict[str, Found]:
+    return {
+        name: only_area_of_integers(on_integers(NETWORKS[name]()).model()) for name in ON_INTEGERS
+    }
+
+
+@pytest.fixture(scope="module")
+def programs(
+    found: dict[str, Found],
+    found_on_integers: dict[str, Found],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Standalone:
+    areas = [one.area for one in (*found.values(), *found_on_integers.values())]
+    return Standalone(areas, tmp_path_factory.mktemp("programs"), ["-O0"])
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -222,9 +297,7 @@ def test_steps_compute_the_integers(
                     off = int((a != b).sum())
                     assert a.dtype == b.dtype
                     # without the instruction, a sum of two rounds once more
-                    assert off <= (
-                        b.size // 100 if width == 0 and name in ("residual", "clipped") else 0
-                    )
+                    assert off <= (b.size // 100 if width == 0 and name in _WITH_SUMS else 0)
                     assert b.size < 100 or len(np.unique(b)) > 20 or "saturated" in name
 
 
@@ -235,14 +308,9 @@ def _last_dequantizations(network: ByteNetwork) -> list[object]:
     return sorted(nodes, key=lambda node: places[id(node)])
 
 
-@pytest.fixture(scope="module")
-def library(found: dict[str, Found]) -> Path:
-    return build([one.area for one in found.values()]).library
-
-
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "signed"])
+@pytest.mark.parametrize("name", [n for n in NETWORKS if n not in ("signed", *FLOAT_BIASED)])
 def test_onnxruntime_computes_the_same_integers(
     name: str, threads: int, found: dict[str, Found], library: Path
 ) -> None:
@@ -265,13 +333,38 @@ def test_onnxruntime_computes_the_same_integers(
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", FLOAT_BIASED_ONCE)
+def test_a_float_bias_is_added_before_rounding(
+    name: str, found: dict[str, Found], library: Path
+) -> None:
+    """The operators of the file compute the same integers, up to one step at ties."""
+    network = NETWORKS[name]()
+    one = found[name]
+    with_kernel = session(call_of(one), library)
+    without = session(network.model())
+    (dequantize,) = _last_dequantizations(network)
+    scale, zero = (network.weights[place].astype(np.float32) for place in dequantize.input[1:])
+    for sizes in SIZES:
+        values = feeds_of(network, sizes)
+        (made,) = with_kernel.run(None, one.feeds(values))
+        (right,) = without.run(None, values)
+        off = np.abs(made.astype(np.float32) - zero - right / scale)
+        assert off.max() < 1.5
+        assert (off > 0.5).mean() < 0.001
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", ON_INTEGERS)
-def test_operators_on_integers(name: str, tmp_path: Path) -> None:
+def test_operators_on_integers(
+    name: str,
+    found: dict[str, Found],
+    found_on_integers: dict[str, Found],
+    programs: Standalone,
+) -> None:
     """They become the same steps as the groups that they stand for."""
-    groups = only_area_of_integers(NETWORKS[name]().model())
-    operators = only_area_of_integers(on_integers(NETWORKS[name]()).model())
+    groups = found[name]
+    operators = found_on_integers[name]
     assert len(operators.area.nodes) < len(groups.area.nodes) / 2
-    programs = Standalone([groups.area, operators.area], tmp_path, ["-O0"])
     values = feeds_of(NETWORKS[name](), SIZES[1])
     for a, b in zip(
         programs.run(groups.area, groups.tensors(values), widths()[-1]),

@@ -156,24 +156,39 @@ GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count
 #endif
 #undef GB_DOT
 
+/* Where the sum of a channel starts: at its bias if that is an integer. */
+GK_INLINE int32_t GB(integer_bias)(const gb_call *c, ptrdiff_t channel) {
+  return c->bias && c->step->scale == 0.0f ? ((const int32_t *)c->bias)[channel] : 0;
+}
+
+/* The addend of a channel, in quantization steps of the result: its bias if that is float32. NaN
+ * becomes the least byte, as in onnxruntime. */
+GK_INLINE float GB(float_bias)(const gb_call *c, ptrdiff_t channel) {
+  if (!c->bias || c->step->scale == 0.0f) return 0.0f;
+  const float bias = c->bias[channel] / c->step->scale;
+  return bias == bias ? bias : -__builtin_inff();
+}
+
 /* Turns the sums of `count` pixels by 32 channels into bytes: the sum times the factor of its
- * channel, rounded to the nearest integer (ties to even), plus the zero point, saturated. */
-GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zero, int low,
-                              int high, uint8_t *y, ptrdiff_t count) {
+ * channel plus its addend, rounded to the nearest integer (ties to even), plus the zero point,
+ * saturated. */
+GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, const float *addends,
+                              int zero, int low, int high, uint8_t *y, ptrdiff_t count) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
   const __m512 f0 = _mm512_loadu_ps(factors), f1 = _mm512_loadu_ps(factors + 16);
+  const __m512 a0 = _mm512_loadu_ps(addends), a1 = _mm512_loadu_ps(addends + 16);
   const __m512i z = _mm512_set1_epi16((short)zero), lows = _mm512_set1_epi8((char)low),
                 highs = _mm512_set1_epi8((char)high),
                 order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-#define GB_ROUNDED(k, f) \
-  GB_TO_INTEGERS(        \
-      _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f))
+#define GB_ROUNDED(k, f, a) \
+  GB_TO_INTEGERS(_mm512_add_ps(   \
+      _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)(sums + (k) * 16))), f), a))
   for (ptrdiff_t p = 0; p < count; p += 2, sums += 64, y += 2 * GB_BLOCK) {
     const int next = p + 1 < count ? 2 : 0;
     const __m512i a = _mm512_adds_epi16(
-                      _mm512_packs_epi32(GB_ROUNDED(0, f0), GB_ROUNDED(1, f1)), z),
+                      _mm512_packs_epi32(GB_ROUNDED(0, f0, a0), GB_ROUNDED(1, f1, a1)), z),
                   b = _mm512_adds_epi16(
-                      _mm512_packs_epi32(GB_ROUNDED(next, f0), GB_ROUNDED(next + 1, f1)), z);
+                      _mm512_packs_epi32(GB_ROUNDED(next, f0, a0), GB_ROUNDED(next + 1, f1, a1)), z);
     const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
                   made = _mm512_permutexvar_epi32(order, bytes);
     /* each lane has four bytes of a0, a1, b0, b1 in turn; now all of a0, then a1, b0, b1 */
@@ -187,7 +202,7 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, int zer
   for (ptrdiff_t p = 0; p < count; ++p, sums += 32, y += GB_BLOCK) {
     uint8_t made[32];
     for (int k = 0; k < 32; ++k) {
-      float v = (float)sums[k] * factors[k];
+      float v = (float)sums[k] * factors[k] + addends[k];
       v = v < least ? least : v;
       v = (v > most ? most : v) + magic;
       int32_t bits;
@@ -247,9 +262,9 @@ GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero,
 
 /* Turns positions into bytes, from number `first` on: the pixels of each row, without the gaps
  * between rows. `image` and `second` point to the channels of the pair. */
-static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, ptrdiff_t line,
-                             ptrdiff_t first, ptrdiff_t count, ptrdiff_t pair, uint8_t *image,
-                             const uint8_t *second) {
+static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const float *addends,
+                             ptrdiff_t line, ptrdiff_t first, ptrdiff_t count, ptrdiff_t pair,
+                             uint8_t *image, const uint8_t *second) {
   const gb_step *s = c->step;
   const ptrdiff_t pitch = GB(byte_pitch)(c);
   const float *factors = c->tensor + pair * 32, one = s->factor, other = s->factor2,
@@ -263,12 +278,12 @@ static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, ptrdiff_t li
       if (second) { /* it may lie where the result does */
         const uint8_t *x2 = second + 4 * (row * c->in2.row + column * c->in2.pixel);
         uint8_t made[GB_POSITIONS * GB_BLOCK];
-        GB(requantize)(sums + done * 32, factors, s->zero_product, 0, 255, made, run);
+        GB(requantize)(sums + done * 32, factors, addends, s->zero_product, 0, 255, made, run);
         for (ptrdiff_t k = 0; k < run * GB_BLOCK; k += GB_BLOCK)
           GB(add_bytes)(s->is_swapped ? x2 + k : made + k, s->is_swapped ? made + k : x2 + k,
                         y + k, one, other, addend, s);
       } else {
-        GB(requantize)(sums + done * 32, factors, s->zero, s->least, s->most, y, run);
+        GB(requantize)(sums + done * 32, factors, addends, s->zero, s->least, s->most, y, run);
       }
     }
     done += pitch - column < rest ? pitch - column : rest;
@@ -282,10 +297,11 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   const ptrdiff_t parts = (length + c->part - 1) / c->part; /* of a line */
   const ptrdiff_t panels =
       c->in.blocks * s->kernel[0] * (c->in.is_planar ? 1 : s->kernel[1]) * GB_PANEL;
-  const int32_t *starts = (const int32_t *)c->weights, *bias = (const int32_t *)c->bias;
+  const int32_t *starts = (const int32_t *)c->weights;
   const int8_t *weights = (const int8_t *)(starts + (c->out.channels + 31) / 32 * 32 + GB_OUTS);
   int32_t sums[2][GB_POSITIONS * 32] __attribute__((aligned(64)));
   int32_t start[GB_BLOCK] __attribute__((aligned(64)));
+  float addends[GB_BLOCK];
   /* sums of the bytes of each window, which correct for the zero point of weights */
   int32_t windows[GB_POSITIONS * 32] __attribute__((aligned(64)));
   const ptrdiff_t all = (c->out.channels + 31) / 32 * 32;
@@ -323,8 +339,14 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const ptrdiff_t y0 = c->is_flat ? 0 : line, left = c->out.channels - at.block * GB_BLOCK;
     const ptrdiff_t pairs = left > 32 ? 2 : 1,
                     items = (count + GB_POSITIONS - 1) / GB_POSITIONS * pairs;
-    for (int k = 0; k < 32 * pairs; ++k)
-      start[k] = starts[at.block * GB_BLOCK + k] + (bias ? bias[at.block * GB_BLOCK + k] : 0);
+    for (int k = 0; k < 32 * pairs; ++k) {
+      const ptrdiff_t channel = at.block * GB_BLOCK + k;
+      start[k] = starts[channel];
+      addends[k] = 0.0f;
+      if (channel >= c->out.channels) continue;
+      start[k] += GB(integer_bias)(c, channel);
+      addends[k] = GB(float_bias)(c, channel);
+    }
     uint8_t *image = (uint8_t *)(c->out.data + at.image * c->out.image + at.block * c->out.plane);
     const uint8_t *second = c->in2.data ? (const uint8_t *)(c->in2.data + at.image * c->in2.image +
                                                             at.block * c->in2.plane)
@@ -352,7 +374,7 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
       }
       if (item == 0) continue;
       const ptrdiff_t p = (item - 1) / pairs * GB_POSITIONS, pair = (item - 1) % pairs;
-      GB(finish_bytes)(c, sums[(item - 1) % 2], y0, first + p,
+      GB(finish_bytes)(c, sums[(item - 1) % 2], addends + pair * 32, y0, first + p,
                        count - p < GB_POSITIONS ? count - p : GB_POSITIONS, at.block * 2 + pair,
                        image + pair * 32, second ? second + pair * 32 : NULL);
     }

@@ -17,8 +17,8 @@ FAMILY = "bytes"
 
 @dataclass(frozen=True)
 class ByteConvolutionKind(StepKind):
-    """A convolution or product with weights of 8 bits and a bias of 32 bits. `tensor` has a factor
-    for each channel out, which scales its sum to quantization steps of the result.
+    """A convolution or product with weights of 8 bits and a bias of int32 or float32. `tensor` has
+    a factor for each channel out, which scales its sum to quantization steps of the result.
     """
 
     zero: int = 0  # the zero point of the result; its borders hold it too
@@ -33,6 +33,8 @@ class ByteConvolutionKind(StepKind):
     addend: float = 0.0
     zero_product: int = 0  # the zero point before the sum
     is_swapped: bool = False  # `second` is the first operand of the sum
+    # the scale of the result if the bias is float32; 0 if it is integers
+    scale: float = 0.0
     is_convolution = True
     family = FAMILY
     products = staticmethod(products_of_sums)

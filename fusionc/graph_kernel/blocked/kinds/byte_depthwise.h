@@ -21,7 +21,8 @@ GK_INLINE gb_quads gb_quads_of(__m512i a, __m512i b, __m512i c, __m512i d) {
 /* Computes R pixels side by side of a block of channels. */
 GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const uint8_t *x,
                                                        const int8_t *w, const __m512i *start,
-                                                       const __m512 *factors, uint8_t *y,
+                                                       const __m512 *factors,
+                                                       const __m512 *addends, uint8_t *y,
                                                        const int R, const int stride,
                                                        const int columns) {
   const gb_step *s = c->step;
@@ -55,7 +56,8 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
   _Pragma("GCC unroll 8") for (int r = 0; r < R; ++r) {
     __m512i v[4];
     _Pragma("GCC unroll 4") for (int g = 0; g < 4; ++g) v[g] =
-        GB_TO_INTEGERS(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][g]), factors[g]));
+        GB_TO_INTEGERS(
+            _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][g]), factors[g]), addends[g]));
     _mm512_storeu_si512(
         y + r * GB_BLOCK,
         _mm512_min_epu8(
@@ -69,13 +71,13 @@ GB_DEPTHWISE_TARGET GK_INLINE void gb_depthwise_pixels(const gb_call *c, const u
 
 #define GB_DEPTHWISE_ROW(name, stride, columns)                                                   \
   GB_DEPTHWISE_TARGET static void name(const gb_call *c, const uint8_t *x, const int8_t *w,       \
-                                       const __m512i *start, const __m512 *factors, uint8_t *y,   \
-                                       ptrdiff_t count) {                                         \
+                                       const __m512i *start, const __m512 *factors,               \
+                                       const __m512 *addends, uint8_t *y, ptrdiff_t count) {      \
     ptrdiff_t k = 0;                                                                              \
     for (; k + 4 <= count; k += 4, x += 16 * (stride) * c->in.pixel, y += 4 * GB_BLOCK)           \
-      gb_depthwise_pixels(c, x, w, start, factors, y, 4, stride, columns);                        \
+      gb_depthwise_pixels(c, x, w, start, factors, addends, y, 4, stride, columns);               \
     for (; k < count; ++k, x += 4 * (stride) * c->in.pixel, y += GB_BLOCK)                        \
-      gb_depthwise_pixels(c, x, w, start, factors, y, 1, stride, columns);                        \
+      gb_depthwise_pixels(c, x, w, start, factors, addends, y, 1, stride, columns);               \
   }
 GB_DEPTHWISE_ROW(gb_depthwise_1_3, 1, 3)
 GB_DEPTHWISE_ROW(gb_depthwise_2_3, 2, 3)
@@ -100,21 +102,24 @@ GB_DEPTHWISE_TARGET static void gb_byte_depthwise_by_quads(const gb_call *c, ptr
   const int8_t *weights = (const int8_t *)(starts + c->out.blocks * GB_BLOCK);
   ptrdiff_t block = -1;
   __m512i start[4];
-  __m512 factors[4];
+  __m512 factors[4], addends[4];
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
     if (at.block != block) {
       block = at.block;
       for (int g = 0; g < 4; ++g) {
         int32_t numbers[16];
-        float of[16];
+        float of[16], more[16];
         for (int k = 0; k < 16; ++k) {
           const ptrdiff_t channel = block * GB_BLOCK + gb_channel_of(g, k);
-          numbers[k] = starts[channel] + (c->bias ? ((const int32_t *)c->bias)[channel] : 0);
+          const int is_channel = channel < c->out.channels;
+          numbers[k] = starts[channel] + (is_channel ? GB(integer_bias)(c, channel) : 0);
+          more[k] = is_channel ? GB(float_bias)(c, channel) : 0.0f;
           of[k] = c->tensor[channel];
         }
         start[g] = _mm512_loadu_si512(numbers);
         factors[g] = _mm512_loadu_ps(of);
+        addends[g] = _mm512_loadu_ps(more);
       }
     }
     const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image +
@@ -125,10 +130,10 @@ GB_DEPTHWISE_TARGET static void gb_byte_depthwise_by_quads(const gb_call *c, ptr
     const int8_t *w = weights + block * size;
     if (s->stride[0] == 1)
       (s->kernel[1] == 3 ? gb_depthwise_1_3
-                         : gb_depthwise_1_5)(c, x, w, start, factors, y, at.count);
+                         : gb_depthwise_1_5)(c, x, w, start, factors, addends, y, at.count);
     else
       (s->kernel[1] == 3 ? gb_depthwise_2_3
-                         : gb_depthwise_2_5)(c, x, w, start, factors, y, at.count);
+                         : gb_depthwise_2_5)(c, x, w, start, factors, addends, y, at.count);
   }
 }
 #endif
@@ -150,9 +155,13 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     const float *factors = c->tensor + at.block * GB_BLOCK;
     int32_t start[GB_BLOCK];
-    for (int k = 0; k < GB_BLOCK; ++k)
-      start[k] = starts[at.block * GB_BLOCK + k] +
-                 (c->bias ? ((const int32_t *)c->bias)[at.block * GB_BLOCK + k] : 0);
+    float addends[GB_BLOCK];
+    for (int k = 0; k < GB_BLOCK; ++k) {
+      const ptrdiff_t channel = at.block * GB_BLOCK + k;
+      const int is_channel = channel < c->out.channels;
+      start[k] = starts[channel] + (is_channel ? GB(integer_bias)(c, channel) : 0);
+      addends[k] = is_channel ? GB(float_bias)(c, channel) : 0.0f;
+    }
     for (ptrdiff_t p = 0; p < at.count; ++p, y += GB_BLOCK) {
       int32_t sums[GB_BLOCK];
       memcpy(sums, start, sizeof sums);
@@ -168,7 +177,8 @@ void GB(byte_depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
           for (int k = 0; k < GB_BLOCK; ++k) sums[k] += tap[k] * w[k];
         }
       for (int half = 0; half < GB_BLOCK; half += 32)
-        GB(requantize)(sums + half, factors + half, s->zero, s->least, s->most, y + half, 1);
+        GB(requantize)(sums + half, factors + half, addends + half, s->zero, s->least, s->most,
+                       y + half, 1);
     }
   }
 }

@@ -55,6 +55,7 @@ void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
   const gb_step *s = c->step;
   const int pixels = (int)(c->in.height * c->in.width);
   float factors[GB_BLOCK];
+  const float addends[GB_BLOCK] = {0};
   (void)scratch;
   for (int v = 0; v < GB_BLOCK; ++v) factors[v] = s->factor / (s->factor2 * (float)pixels);
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
@@ -69,7 +70,7 @@ void GB(byte_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
         for (int v = 0; v < GB_BLOCK; ++v)
           sums[v] += x[4 * (i * c->in.row + j * c->in.pixel) + v];
     for (int half = 0; half < GB_BLOCK; half += 32)
-      GB(requantize)(sums + half, factors + half, s->zero, 0, 255, y + half, 1);
+      GB(requantize)(sums + half, factors + half, addends, s->zero, 0, 255, y + half, 1);
   }
 }
 #endif
