@@ -76,9 +76,13 @@ def _answer(node: Node, arrays: Mapping[str, Array], is_new: bool) -> list[Value
     )
     ends = (value for body in node.bodies for value in (*body.inputs, *body.outputs))
     # symbols that onnx invents are valid only in this call, and are removed
-    known = {dim for v in (*inputs.values(), *ends) for dim in v.known_type.shape or ()}
+    known = _dimensions((*inputs.values(), *ends))
     answers = (ValueType.of(types.get(name, TypeProto())) for name in proto.output)
     return [answer.with_symbols(known) for answer in answers]
+
+
+def _dimensions(values: Iterable[Edge]) -> set[int | str | None]:
+    return {dim for value in values for dim in value.known_type.shape or ()}
 
 
 def _lone_node(node: Node) -> NodeProto:

@@ -188,7 +188,8 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, const f
     const __m512i a = _mm512_adds_epi16(
                       _mm512_packs_epi32(GB_ROUNDED(0, f0, a0), GB_ROUNDED(1, f1, a1)), z),
                   b = _mm512_adds_epi16(
-                      _mm512_packs_epi32(GB_ROUNDED(next, f0, a0), GB_ROUNDED(next + 1, f1, a1)), z);
+                      _mm512_packs_epi32(GB_ROUNDED(next, f0, a0), GB_ROUNDED(next + 1, f1, a1)),
+                      z);
     const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
                   made = _mm512_permutexvar_epi32(order, bytes);
     /* each lane has four bytes of a0, a1, b0, b1 in turn; now all of a0, then a1, b0, b1 */
