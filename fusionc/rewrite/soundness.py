@@ -70,11 +70,14 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
         _check_type(old, new, match)
         _check_names(old, new, tape, is_made=new in added)
     _check_moved(match.graph, tape)
-    renamed = [new for old, new in pairs if old.is_output or new in added]
-    if len(set(renamed)) < len(renamed):
-        refuse("two outputs would become one value")
+    _check_distinct([new for old, new in pairs if old.is_output or new in added])
     positions = _positions(match, len(nodes), existing)
     return Replacement(tape, nodes, positions, constants, pairs, added)
+
+
+def _check_distinct(renamed: list[Edge]) -> None:
+    if len(set(renamed)) < len(renamed):
+        refuse("two outputs would become one value")
 
 
 def _require_values(match: Match, results: Sequence[object]) -> None:

@@ -95,9 +95,8 @@ class TypeInference:
         """
         for old, new in replaced:
             if new.producer in new_nodes and operators.is_foreign(new.producer):
-                new.known_type = new.known_type if old.known_type == UNKNOWN else old.known_type
-            is_alike = old.known_type.shape == new.known_type.shape
-            if old in self._stale or not (is_alike and _is_settled(new)):
+                _inherit_type(new, old)
+            if old in self._stale or not _is_as_settled(new, old):
                 self._stale.add(new)
         for node in new_nodes:
             outputs = (value for value in node.outputs if value is not None)
@@ -258,6 +257,15 @@ def _is_settled(value: Edge) -> bool:
     do not determine shapes.
     """
     return _is_complete(value.known_type.shape) and not _makes_shapes(value)
+
+
+def _inherit_type(new: Edge, old: Edge) -> None:
+    if old.known_type != UNKNOWN:
+        new.known_type = old.known_type
+
+
+def _is_as_settled(new: Edge, old: Edge) -> bool:
+    return _is_settled(new) and old.known_type.shape == new.known_type.shape
 
 
 def _makes_shapes(value: Edge) -> bool:
