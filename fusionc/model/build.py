@@ -81,12 +81,10 @@ def add_node(graph: Graph, node: Node, position: float) -> None:
     graph.nodes[node] = None
     if node.inputs or node.outputs:  # a node without both does nothing, whatever its operator
         graph.by_operator.setdefault(node.operator, {})[node] = None
-    for value in node.inputs:
-        if value is not None:
-            value._uses[node] = None
-    for output in node.outputs:
-        if output is not None:
-            add_value(graph, output)
+    for value in filter(None, node.inputs):
+        value._uses[node] = None
+    for output in filter(None, node.outputs):
+        add_value(graph, output)
 
 
 def _invalid(what: str, graph: Graph, place: str = "") -> FusioncError:
@@ -152,9 +150,8 @@ def _pin(graph: Graph) -> None:
 def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:
     graph.model.names[proto.name] = 1
     outputs = [Value(name, graph) if name else None for name in proto.output]
-    for value in outputs:
-        if value is not None:
-            _declare(graph, value)
+    for value in filter(None, outputs):
+        _declare(graph, value)
     return Node(proto, graph, outputs=outputs)
 
 

@@ -21,16 +21,6 @@ Shape = tuple["int | str | None", ...]
 OutputTypes = list[tuple[int, Shape | None]]
 
 
-class TypedLike(Protocol):
-    """An input of a call."""
-
-    @property
-    def elem_type(self) -> int: ...
-
-    @property
-    def shape(self) -> Shape | None: ...
-
-
 class CallLike(Protocol):
     """The part of a call that the rules read."""
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from fusionc.errors import UsageError, printable
@@ -70,12 +70,7 @@ class Plog:
     def __enter__(self) -> Plog:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -105,17 +105,12 @@ def find_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
 
     def find(graph: Graph) -> Iterator[Match | Miss]:
         for node in [node for name in operators for node in graph.of_operator(name)]:
-            if node.has_references:
-                yield Miss(node, "its attributes are parameters of the function that holds it")
-            elif node.is_in_graph:
-                yield match_or_miss(find_at, node)
+            if node.is_in_graph:
+                try:
+                    if node.has_references:
+                        refuse("its attributes are parameters of the function that holds it")
+                    yield find_at(node)
+                except Refused as refusal:
+                    yield Miss(node, refusal.reason)
 
     return find
-
-
-def match_or_miss(find_at: Callable[[Node], Match], node: Node) -> Match | Miss:
-    """The match at a node, or the reason why `find_at` refuses it."""
-    try:
-        return find_at(node)
-    except Refused as refusal:
-        return Miss(node, refusal.reason)

@@ -197,9 +197,8 @@ def is_dead(node: Node) -> bool:
 
 def _release(node: Node) -> None:
     """Remove `node` from the consumers of its inputs."""
-    for value in node.inputs:
-        if value is not None:
-            value._uses.pop(node, None)
+    for value in filter(None, node.inputs):
+        value._uses.pop(node, None)
 
 
 def _remove(node: Node) -> None:
