@@ -33,8 +33,8 @@ class Change:
     kind: Kind
     before: tuple[NodeName, ...]
     after: tuple[NodeName, ...]
-    passes: tuple[str, ...] = ()  # the passes that made the nodes, from their metadata
-    details: tuple[str, ...] = ()  # for a node that both models have: the differences
+    passes: tuple[str, ...] = ()  # the passes that made the new nodes, from the nodes' metadata
+    details: tuple[str, ...] = ()  # the differences of a node that both models have
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class NodeChanges:
     """All changes, in the order of the first model."""
 
     changes: list[Change]
-    kept: dict[str, int]  # the number of nodes that both models have, by the way of pairing
+    kept: dict[str, int]  # nodes that both models have, counted by the way they were paired
     # a sentence for each model output, and each function input or output, that differs
     ports: tuple[str, ...]
 
@@ -98,8 +98,9 @@ def _names(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
 
 
 def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
-    """Groups of nodes in which passes have replaced nodes of the first model by nodes of the second
-    one, according to the metadata. A node with the same metadata in both models is unchanged.
+    """Groups of nodes that passes replaced, with their replacements in the second model. The
+    metadata of a new node names the nodes that it replaces. A node with the same metadata in both
+    models is unchanged.
     """
     sources = _sources(old, new)
     sets = DisjointSets[Node]()
@@ -110,7 +111,7 @@ def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
 
 
 def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]:
-    """For each node of the second model that a pass made, its source nodes in the first model."""
+    """The nodes of the second model that a pass made, each with its sources in the first model."""
     known = {(node.label(), node.op, origin_of(node.proto)) for node in old}
     by_name: dict[str, list[Node]] = {}
     for node in old:
@@ -163,7 +164,9 @@ def _regions(old: Sequence[Node], new: Sequence[Node], pairs: Pairs) -> list[_Gr
 def _join_neighbours(
     sets: DisjointSets[Node], nodes: set[Node], partners: dict[Edge, Edge]
 ) -> None:
-    """Join each of these nodes with the producers of its inputs, except across a cut."""
+    """Join each of these nodes with those that produce its inputs, unless `_is_cut` separates
+    them.
+    """
     for node in nodes:
         for value in filter(None, node.inputs):
             if value.producer in nodes and not _is_cut(value, partners):
@@ -171,8 +174,8 @@ def _join_neighbours(
 
 
 def _merge_removed(groups: Sequence[_Group]) -> list[_Group]:
-    """Merge each group of removed nodes without replacement into the group that reads all their
-    results, if there is exactly one such group and it has new nodes.
+    """If nodes were removed without replacement, and exactly one group reads all their results,
+    merge the removed nodes into that group, provided that it has new nodes.
     """
     group_of = {node: group for group in groups for node in group.before}
     kept = []
@@ -200,8 +203,8 @@ def _only_reader(group: _Group, group_of: dict[Node, _Group]) -> _Group | None:
 
 
 def _is_cut(value: Edge, partners: dict[Edge, Edge]) -> bool:
-    """Whether a value separates its producer from its consumers: the other model has the value,
-    too, or it is a constant.
+    """Whether a value separates its producer from its consumers, because the value is a constant or
+    is also in the other model.
     """
     return value in partners or value.is_constant
 
@@ -223,7 +226,7 @@ def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator
     if names := ", ".join(name for name in every if before.get(name) != after.get(name)):
         yield f"attributes {names}"
     if len(one.outputs) != len(other.outputs):
-        yield f"{len(one.outputs)} outputs, {len(other.outputs)} after"
+        yield f"{len(one.outputs)} outputs before, {len(other.outputs)} after"
     yield from body_changes(one, other, pairs, digests)
     for at, (old, new) in enumerate(zip_longest(one.inputs, other.inputs)):
         if detail := _input_detail(old, new, pairs, digests):
@@ -231,13 +234,13 @@ def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator
 
 
 def _input_detail(old: Edge | None, new: Edge | None, pairs: Pairs, digests: Digests) -> str:
-    """The difference between an input of a node and that of its partner, with {} for the name of
-    the input. Empty if the inputs are the same.
+    """How an input of a node differs from that of its partner: a sentence with {} in place of the
+    name of the input. Empty if the inputs are the same.
     """
     if old is None or new is None:
-        return "" if old is new else f"{{}} is {'there now' if old is None else 'gone'}"
+        return "" if old is new else f"{{}} was {'added' if old is None else 'removed'}"
     if old.is_constant != new.is_constant:
-        return f"{{}} is {'computed now' if old.is_constant else 'a constant now'}"
+        return f"{{}} is now {'computed' if old.is_constant else 'a constant'}"
     if not is_other(old, new, pairs, digests):
         return ""
-    return "another constant as {}" if old.is_constant else "reads another value as {}"
+    return "{} is another constant" if old.is_constant else "{} is another value"

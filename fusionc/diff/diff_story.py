@@ -26,8 +26,8 @@ from fusionc.verify.interface import interface_differences, overridable
 class WeightChanges:
     """Changes of the initializers of the main graph, by name."""
 
-    equal: int  # the number with the same name and elements
-    renamed: int  # the number with the same elements and another name
+    equal: int  # initializers with the same name and elements
+    renamed: int  # initializers with the same elements and another name
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]

@@ -1,5 +1,5 @@
 """Measures of one model: the counts and sizes of its contents, and the cost of a run, computed from
-the shapes.
+the shapes. An area (a group of operators with one generated kernel) counts as one operator.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Measures:
     bytes: int  # the size of model and weights on disk
     parameters: int  # the number of elements of all tensors
     parameter_bytes: int
-    operations: int  # in one run with `sizes`, without nodes of unknown size
+    operations: int  # in one run with `sizes`; nodes of unknown size are left out
     bytes_moved: int  # in one run with `sizes`; an area moves only its inputs and outputs
     unknown: int  # the number of nodes of unknown size
     sizes: dict[str, tuple[int, ...]]  # the input sizes of the run, by input name
@@ -70,8 +70,8 @@ class Sized:
         self.model = typed_model(self.proto, folder)
 
     def learn(self, other: Sized) -> None:
-        """Copy types from another model for values of the same name whose shapes are unknown here.
-        These types matter for operators that onnx does not know.
+        """For values whose shapes are unknown here, copy the types of values with the same names in
+        the other model: onnx cannot infer types for operators that it does not know.
         """
         values = self.model.main.values
         known = other.model.main.values
@@ -88,7 +88,7 @@ class Sized:
 
 
 def _clear_inferable_types(graph: onnx.GraphProto) -> None:
-    """Remove the declared types of outputs of standard operators, because inference computes these
+    """Remove the declared types of outputs of standard operators, so that inference computes them
     for the requested sizes.
     """
     foreign = {
@@ -136,8 +136,8 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
 def _all_sizes(
     proto: onnx.ModelProto, requested: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The sizes of all input tensors with a declared rank: requested sizes, and `_DEFAULT_SIZE`
-    for other open dimensions. A dimension stays open if it is a formula of other dimensions.
+    """The sizes of all input tensors with a declared rank. An open dimension gets the requested
+    size or `_DEFAULT_SIZE`. It stays open if it is a formula of other dimensions.
     """
     known: dict[str, int] = {}
     for value in proto.graph.input:

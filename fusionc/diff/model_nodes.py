@@ -9,8 +9,8 @@ from fusionc.model.operators import KERNELS
 
 
 def nodes_of_graphs(model: Model) -> Iterator[Node]:
-    """All nodes in topological order, including nodes in subgraphs and functions. An area counts as
-    one node.
+    """All nodes in topological order, including nodes in subgraphs and functions. An area (a group
+    of operators with one generated kernel) counts as one node.
     """
     for graph in model.graphs:
         if not _is_of_area(graph):

@@ -18,7 +18,7 @@ _VIEWS = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Constant", "Identity"
 _MOVES = names_with(Trait.MOVES, Trait.CASTS) | {"ConstantOfShape", "OneHot"}
 # operators that read only the elements that they return
 _SELECTIONS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
-_CONTROL = names_with(Trait.CONTROL)  # the nodes of their subgraphs are counted once
+_CONTROL = names_with(Trait.CONTROL)  # only the nodes of their subgraphs count
 
 
 class UnknownSize(Exception):
@@ -26,9 +26,10 @@ class UnknownSize(Exception):
 
 
 def operations_of(node: Node) -> int:
-    """The number of arithmetic operations. A multiplication with its addition counts as two
-    operations in matrix products, convolutions, recurrences and attention. For other arithmetic
-    operators, it is the number of elements of the first input or of the outputs: the larger number.
+    """The number of arithmetic operations. In matrix products, convolutions, recurrences and
+    attention, a multiplication and its addition count as two operations. For other arithmetic
+    operators, the number is that of the elements of the first input or of the outputs, whichever is
+    larger.
 
     Raises UnknownSize.
     """
@@ -125,8 +126,8 @@ def _recurrence(node: Node) -> int:
 
 
 def _attention(node: Node) -> int:
-    """The operations of attention: queries times keys, and the same number for attention weights
-    times values.
+    """The operations of attention: the product of queries and keys, and the product of attention
+    weights and values, which takes equally many.
     """
     query = _shape(node.inputs[0])
     keys = _shape(node.inputs[1])

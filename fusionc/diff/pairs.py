@@ -1,4 +1,6 @@
-"""Pair the nodes of two models that are the same: by names, computations and neighbours."""
+"""Pair the nodes that two models have in common. They are found by name, by computation, and as
+neighbours of nodes that are already paired.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ class Pairs:
     def __init__(self) -> None:
         self.after: dict[Node, Node] = {}
         self.before: dict[Node, Node] = {}
-        self.how: Counter[str] = Counter()  # the number of pairs by the way of pairing
-        # Values of the first model with their partners. These are not only outputs of paired nodes.
+        self.how: Counter[str] = Counter()  # the number of pairs found in each way
+        # values of the first model with their partners; some are graph inputs, not outputs of nodes
         self.values: dict[Edge, Edge] = {}
         self.values_back: dict[Edge, Edge] = {}  # the inverse of `values`
-        # main graphs, functions, and subgraphs in the same attribute of paired nodes
+        # pairs of main graphs, of functions, and of subgraphs in an attribute of paired nodes
         self.graphs: dict[Graph, Graph] = {}
 
     def add(self, before: Node, after: Node, how: str) -> None:
@@ -187,8 +189,8 @@ def _pair_unique(
 def _pair_equal(
     pairs: Pairs, before: Sequence[Node], after: Sequence[Node], digests: Digests
 ) -> None:
-    """Pair nodes that compute the same from the same inputs. Their names may differ. Several such
-    nodes are paired in their order.
+    """Pair nodes that compute the same from the same inputs. Their names may differ. If several
+    nodes compute the same, they are paired in order.
     """
     keys: tuple[dict[Edge, Hashable], dict[Edge, Hashable]] = ({}, {})
     for at, (one, other) in enumerate(pairs.values.items()):
@@ -205,8 +207,8 @@ def _pair_equal(
 
 
 def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
-    """A key that identifies the computation of a node from the inputs of the model. Outputs of the
-    node without a key get a key that is derived from the key of the node.
+    """A key that identifies the computation of a node from the inputs of the model. `keys` has the
+    keys of values; outputs of the node that are missing in it are added.
     """
 
     def of(value: Edge | None) -> Hashable:
@@ -253,8 +255,9 @@ def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
 def _neighbours(
     old: Edge, new: Edge, pairs: Pairs, before: set[Node], after: set[Node]
 ) -> list[tuple[Node, Node]]:
-    """Candidates for partners around two paired values: their producers, and consumers that read
-    them in the same way. Consumers are candidates only if both values have equally many of them.
+    """Candidates for partners around two paired values: the producers of the values, and the
+    consumers that read the values in the same way. Consumers are candidates only if both values
+    have equally many of them.
     """
     partners = []
     if old.producer is not None and new.producer is not None:

@@ -1,5 +1,5 @@
 """Compare the inputs and outputs (ports) of the graphs of two models. Equal names do not prove that
-two values are the same.
+two values are the same, so the nodes that compute them are compared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 
 
 def is_other(old: Edge, new: Edge, pairs: Pairs, digests: Digests) -> bool:
-    """Whether two values differ. If a producer was replaced, they count as equal."""
+    """Whether two values differ. They count as equal if the producer of one was replaced."""
     if old.is_constant != new.is_constant:
         return True
     if old.is_constant:
@@ -45,7 +45,7 @@ def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) ->
 
 
 def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """A sentence for each port of the subgraphs of two paired nodes that differs."""
+    """A sentence for each port that differs in the subgraphs of two paired nodes."""
     if one.bodies and other.bodies:
         bodies = named_bodies(one)
         others = named_bodies(other)
@@ -65,10 +65,10 @@ def _graph_ports(before: Graph, after: Graph, pairs: Pairs, digests: Digests) ->
         ("outputs", before.outputs, after.outputs),
     ):
         if len(ports) != len(others):
-            yield f"{len(ports)} {what}, {len(others)} after"
+            yield f"{len(ports)} {what} before, {len(others)} after"
     for at, (old, new) in enumerate(zip(before.inputs, after.inputs, strict=False)):
         if pairs.values.get(old) is not new:
-            yield f"another value as input {at}"
+            yield f"input {at} is another value"
     for at, (old, new) in enumerate(zip(before.outputs, after.outputs, strict=False)):
         if is_other(old, new, pairs, digests):
-            yield f"another value as output {at}"
+            yield f"output {at} is another value"

@@ -22,31 +22,33 @@ class DryRun:
     """What a conversion would do with a model."""
 
     left: frozenset[str] = frozenset()  # labels of the nodes of the result
-    # by node: the passes that took part in replacing it
+    # for each replaced node, the passes that took part
     taken: Mapping[str, frozenset[str]] = field(default_factory=dict)
     effected: Counter[str] = field(default_factory=Counter)  # how often each pass takes effect
-    # by pass: its reasons to refuse
+    # for each pass, its reasons to refuse and their counts
     refused: Mapping[str, Counter[str]] = field(default_factory=dict)
     in_integers: int = 0  # operators of the result that onnxruntime computes in integers
 
     def keeps(self, label: str) -> bool:
-        """Whether no pass takes a node. This is not known of nodes in a function that is inlined,
-        because they get other names.
+        """Whether no pass replaces the node with this label. Nodes of an inlined function get other
+        labels, so for these the answer may be wrong.
         """
         return label in self.left or label not in self.taken
 
     def takes(self, pass_name: str, labels: Iterable[str]) -> int:
-        """How many of these nodes a pass takes."""
+        """How many of these nodes a pass replaces."""
         return sum(pass_name in self.taken.get(label, ()) for label in labels)
 
     def reason(self, pass_name: str) -> str:
-        """The most frequent reason of a pass to refuse; empty if it refuses nothing."""
+        """A pass's most frequent reason to refuse; empty if the pass refuses nothing."""
         reasons = self.refused.get(pass_name)
         return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def dry_run(path: Path) -> DryRun:
-    """Run the default passes of a conversion on a copy of the model. Empty if that fails."""
+    """Run the default passes of a conversion on a copy of the model. If that fails, the result is
+    empty.
+    """
     model = typed_model(load(path), os.fspath(path.parent))
     commits: list[Commit] = []
 

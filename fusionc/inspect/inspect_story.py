@@ -1,4 +1,4 @@
-"""The story: load a model, collect the findings of each file of this room, and return them."""
+"""Load a model, and collect the findings of each file of this package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Inspection:
     findings: tuple[Finding, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The facts and findings as plain data."""
         return {"model": str(self.path), "findings": [asdict(finding) for finding in self.findings]}
 
 

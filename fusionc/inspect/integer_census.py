@@ -1,5 +1,5 @@
-"""The operators of a model that read quantized integers: how they are written, and which of them
-onnxruntime computes in integers.
+"""The operators of a model that read quantized integers: the notation in which they are written,
+and which of them onnxruntime computes in integers.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class IntegerCensus:
 
 
 def _cast_weights(node: Node) -> Edge | None:
-    """The constant integers of 8 bits that are the weights of a product or convolution, after a
-    Cast, and perhaps after scaling by constants or moving.
+    """The constant 8-bit integers that become the weights of a product or convolution: by a Cast,
+    and perhaps by scaling with constants or rearranging. None if the weights are made otherwise.
     """
     weights = node.inputs[1] if node.op in WEIGHTED and len(node.inputs) > 1 else None
     for _ in range(FAR):

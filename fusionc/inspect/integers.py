@@ -22,13 +22,13 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "convolutions of integers",
             f"{counted(len(slow), 'ConvInteger')}: onnxruntime computes them image by image, "
             "often more slowly than "
-            "convolutions of float32, and such a model spends most of its time there",
+            "convolutions of float32; such a model spends most of its time in them",
             "quantize the model statically, with QuantizeLinear and DequantizeLinear around "
             "Conv, or leave its "
-            "convolutions in float32 and quantize the products of matrices only",
+            "convolutions in float32 and quantize only its matrix products",
             tuple(slow),
         )
-    # Passes replace such a node by a QuantizeLinear with the same name; those are left out.
+    # A pass may replace such a node by a QuantizeLinear with the same name: see `taken`.
     if signed := [
         node.label() for node in nodes if _makes_signed(node) and node.label() not in dry.taken
     ]:
@@ -44,8 +44,8 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
 
 
 def _stays_slow(node: Node, dry: DryRun) -> bool:
-    """Whether a node is still a ConvInteger after the passes. With one group, passes change only
-    its types.
+    """Whether a node is still a ConvInteger after the passes. If it has one group, it is: passes
+    then change only its types.
     """
     return node.is_op("ConvInteger") and (node.attr("group", 1) == 1 or dry.keeps(node.label()))
 

@@ -13,21 +13,21 @@ from fusionc.runtime.cpu_kernels import has_operator, way_to_run
 
 _BY_STEPS = ("Loop", "Scan")
 _OVER_TWO_AXES = "Conv1dToConv2dPass"
-# by the way in which onnxruntime runs operators: topic, text and advice of the finding
+# for each way in which onnxruntime runs an operator: topic, text and advice of the finding
 _OF_WAYS = {
     "float32": (
         "computed in float32",
-        "no kernel for float16: {}; onnxruntime puts Casts around them",
+        "onnxruntime has no float16 kernel for {}; it puts Casts around these operators",
         "on a CPU a float32 model is faster; keep the weights small by quantization instead",
     ),
     "none": (
         "no kernel",
-        "no kernel for their input types: {}; onnxruntime will not load the model",
+        "onnxruntime has no kernel for the input types of {}; it will not load the model",
         "export with other element types, or raise the model with --target_opset",
     ),
     "foreign": (
         "unknown operators",
-        "onnxruntime has no such operators: {}; it will not load the model by itself",
+        "onnxruntime does not know the operators {}; it will not load the model by itself",
         (
             "correct the names; for operators of your own, --custom_op_library takes the library "
             "that has them"
@@ -36,8 +36,8 @@ _OF_WAYS = {
     "parts": (
         "written out when the model is loaded",
         (
-            "no kernel of their own, and no pass takes them: {}; onnxruntime runs the operators "
-            "that they are made of"
+            "onnxruntime has no kernel for {}, and no pass replaces them; it runs the operators "
+            "that define them"
         ),
         "convert with --enable_graph_kernel, which generates one kernel for each",
     ),
@@ -45,7 +45,7 @@ _OF_WAYS = {
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """Findings on the nodes of all graphs: how onnxruntime runs each, and what passes do then."""
+    """Findings on how onnxruntime runs each node of all graphs, and whether passes change that."""
     nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
     found: dict[str, list[Node]] = {}
     probes = Probes()
@@ -63,10 +63,10 @@ def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
     if steps := [node for node in nodes if node.is_op(*_BY_STEPS)]:
         yield Finding(
             "computed step by step",
-            f"a subgraph is run anew for every step: {_counted(steps)}",
+            f"onnxruntime runs a subgraph once for every step of {_counted(steps)}",
             (
-                "export what they compute as one operator, such as LSTM, GRU or CumSum, or unroll "
-                "it if the steps are few"
+                "export the computation as one operator, such as LSTM, GRU or CumSum, or unroll "
+                "the loop if the steps are few"
             ),
             _labels(steps),
         )
@@ -75,14 +75,14 @@ def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
     ]:
         yield Finding(
             "convolutions over one axis",
-            f"not in onnxruntime's blocked layout, which is faster: {_counted(flat)}",
+            f"{_counted(flat)} cannot use onnxruntime's blocked layout, which is faster",
             _axes_advice(_labels(flat), dry),
             _labels(flat),
         )
 
 
 def _axes_advice(places: tuple[str, ...], dry: DryRun) -> str:
-    """What the pass would do that turns convolutions into ones over two axes."""
+    """What the pass does that turns convolutions over one axis into convolutions over two axes."""
     taken = dry.takes(_OVER_TWO_AXES, places)
     reason = dry.reason(_OVER_TWO_AXES)
     because = f" because {reason}" if reason else "; fusionc why gives the reason"
@@ -90,11 +90,13 @@ def _axes_advice(places: tuple[str, ...], dry: DryRun) -> str:
         return f"nothing needs to be done: {_OVER_TWO_AXES} leaves them as they are{because}"
     rest = "" if taken == len(places) else f", and leaves the others{because}"
     number = f"{taken:,} of {len(places):,} convolutions"
-    return f"convert: {_OVER_TWO_AXES} makes {number} over two axes{rest}"
+    return f"convert: {_OVER_TWO_AXES} turns {number} into convolutions over two axes{rest}"
 
 
 def _way(node: Node, probes: Probes) -> str:
-    """How onnxruntime runs a node: a Way, or "foreign" for an unknown operator, or "unknown"."""
+    """How onnxruntime runs a node: a Way, "foreign" if the operator is unknown, or "unknown" if the
+    types of its inputs are.
+    """
     version = node.graph.opset_of(node.domain) or 1
     types = [0 if v is None else v.elem_type for v in node.inputs]
     if not has_operator(node.op, node.domain, version):
@@ -111,7 +113,7 @@ def _has_known_types(node: Node) -> bool:
 
 
 def _is_alone(node: Node) -> bool:
-    """Whether a node needs only its inputs."""
+    """Whether a node needs only its inputs: no subgraphs, and no parameters of a function."""
     return not node.bodies and not node.has_references
 
 

@@ -20,21 +20,21 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.session_settings import SessionSettings
 
 _SEVERAL_READERS = (
-    "onnxruntime changes int8 to uint8 only if one operator reads the values, and several do"
+    "several operators read the values, and onnxruntime changes int8 to uint8 only for one reader"
 )
-_Key = tuple[str, str, str]  # of a node: name, domain, operator
+_Key = tuple[str, str, str]  # the name, domain and operator of a node
 
 
 def correct_by_onnxruntime(census: IntegerCensus, path: Path) -> None:
-    """Correct a census by the model that onnxruntime makes of the file. If onnxruntime does not
-    load the file, nothing changes.
+    """Correct a census with the optimized model that onnxruntime makes of the file. If onnxruntime
+    does not load the file, nothing changes.
     """
     kept = _kept_nodes(path)
     reads = {node: kept.get((node.name, *node.operator)) for node in census.nodes if node.name}
     for node in [node for node in census.in_integers if node.domain == "" and reads.get(node)]:
         del census.in_integers[node]
         census.in_float[node] = _reason(node)
-    # an operator that no longer reads a dequantized value only moves integers
+    # If an operator no longer reads a dequantized value, it moves integers without computing.
     for node in [node for node in census.in_float if reads.get(node) is False]:
         del census.in_float[node]
         census.in_integers[node] = None
@@ -61,4 +61,4 @@ def _kept_nodes(path: Path) -> Mapping[_Key, bool]:
 
 def _reason(node: Node) -> str:
     is_signed = any(value.elem_type == SIGNED for value in integers_around(node))
-    return _SEVERAL_READERS if is_signed else "onnxruntime does not find the whole group"
+    return _SEVERAL_READERS if is_signed else "onnxruntime does not recognize the quantized group"

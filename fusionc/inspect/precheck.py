@@ -1,8 +1,8 @@
 """ATC's mode 3: whether a model would run on the target, operator by operator. The model is neither
 run nor changed.
 
-For onnxruntime as the target, loading decides: a model that it loads would run, and one that it
-does not load fails, whatever is known of single operators.
+If the target is onnxruntime, loading decides: a model that onnxruntime loads passes, and a model
+that it does not load fails, whatever is known of single operators.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator, way_to_run
 from fusionc.runtime.runner import fault_of_loading
 from fusionc.shapes.inference import typed_model
 
-# ATC's codes for an unknown operator, and for one that cannot take its inputs
+# ATC's codes for an unknown operator, and for an operator that does not accept its inputs
 _UNSUPPORTED = 1
 _INVALID = 2
 _Cause = tuple[int, str]  # a code and a message
@@ -32,8 +32,8 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
     """The content of ATC's check_result.json: how many operators there are, how many pass and fail,
     and the causes of each failure.
 
-    The model's own `cause` is the error of onnxruntime for the whole model, or that of onnx.checker
-    if the target is any runtime. Raises FusioncError if the file is not a model.
+    If the target is any runtime, the model's own `cause` is the error of onnx.checker; otherwise it
+    is onnxruntime's error for the whole model. Raises FusioncError if the file is not a model.
     """
     model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
@@ -94,7 +94,7 @@ def _causes(node: Node) -> Iterator[_Cause]:
     is_for_onnxruntime = node.graph.model.is_for_onnxruntime
     version = node.graph.opset_of(node.domain)
     if is_for_onnxruntime and node.domain == operators.MICROSOFT:
-        version = version or 1  # its only version, whether the model imports it or not
+        version = version or 1  # the domain has only this version, even if the model imports none
     domain = node.domain or "the standard operators"
     if not version:
         yield _INVALID, f"the model does not say which version of {domain} it uses"

@@ -19,8 +19,8 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.session_settings import SessionSettings
 
 Way = Literal["kernel", "parts", "float32", "none"]
-_SMALL = 64  # elements of an input that may have to be a constant: axes, sizes, limits
-_MOST = 100  # operators that are probed
+_SMALL = 64  # an input of at most this many elements may have to be a constant: axes, sizes, limits
+_MOST = 100  # the largest number of operators that are probed
 
 
 class Probes:
@@ -30,7 +30,9 @@ class Probes:
         self._ways: dict[bytes, Way] = {}
 
     def way(self, node: Node) -> Way:
-        """How onnxruntime runs the node: as it is, between Casts, as its parts, or not at all."""
+        """How onnxruntime runs the node: as it is, between Casts, as the operators that define it,
+        or not at all.
+        """
         proto = _alone(node)
         key = proto.SerializeToString(deterministic=True)
         if key not in self._ways:
@@ -47,7 +49,7 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
         onnx.save(proto, file)
         try:
             request("optimized_by", str(file), [], SessionSettings().as_json(), False, str(target))
-        except RunError as error:  # for another reason; loading the whole model will show more
+        except RunError as error:  # another reason, which loading the whole model will show
             return "none" if "NOT_IMPLEMENTED" in str(error) else "kernel"
         made = {made.op_type for made in onnx.load(target, load_external_data=False).graph.node}
     if node.op not in made:
@@ -59,7 +61,7 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
 
 
 def _alone(node: Node) -> onnx.ModelProto:
-    """The node as a model. Sizes do not matter, ranks may; small constants stay constants."""
+    """The node as a model. Ranks may matter and are kept, sizes are not; small constants stay."""
     one = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
     inputs = list[onnx.ValueInfoProto]()
     outputs = list[onnx.ValueInfoProto]()

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from fusionc.inspect.dry_run import DryRun
 
 _OF_WEIGHTS = (WEIGHTS_ONLY, WEIGHTS_CAST)  # notations in which only weights are integers
-_MOST = 4  # operators named for a reason
+_MOST = 4  # the largest number of operators that a reason lists
 
 
 def findings(model: Model, dry: DryRun, path: Path) -> Iterator[Finding]:
-    """Findings on how the model in a file is quantized, and on what is computed in floating point
-    anyway.
+    """Findings on how the model in a file is quantized, and on quantized operators that are
+    computed in floating point nevertheless.
     """
     nodes = [node for graph in model.graphs for node in graph.ordered()]
     census = integer_census(nodes)
@@ -42,7 +42,7 @@ def findings(model: Model, dry: DryRun, path: Path) -> Iterator[Finding]:
     if census.in_float:
         yield Finding(
             "dequantized and computed in float32",
-            f"{counted(len(census.in_float), 'operator')} of integers; {_reasons(census.in_float)}",
+            f"{counted(len(census.in_float), 'quantized operator')}; {_reasons(census.in_float)}",
             "fusionc why DequantizeLinear explains why each DequantizeLinear stays",
             tuple(node.label() for node in census.in_float),
         )
@@ -59,7 +59,7 @@ def _style(census: IntegerCensus) -> str:
         said.append(", ".join([*types, *_scales(census.weights)]))
     if total:
         run = f"onnxruntime computes {len(census.in_integers):,} of {total:,} in integers"
-        vnni = "has VNNI" if has_vnni() else "lacks VNNI, without which these gain less"
+        vnni = "has VNNI" if has_vnni() else "lacks VNNI, without which integers gain less speed"
         said.append(f"{run}; this processor {vnni}")
     return "; ".join(said)
 
@@ -69,7 +69,7 @@ def _types(types: Iterable[int]) -> str:
 
 
 def _scales(weights: Iterable[Edge]) -> list[str]:
-    """How many scales weights have, as far as DequantizeLinear nodes show it."""
+    """Whether weights have one scale or one for each channel, as far as DequantizeLinear shows."""
     readers = [node for value in weights for node in value.outputs if node.operator in DEQUANTIZE]
     kinds = dict.fromkeys(_scales_of(node) for node in readers)
     return [f"one scale for each {' or '.join(kinds)}"] if kinds else []
@@ -90,12 +90,12 @@ def _gain(nodes: Iterable[Node], census: IntegerCensus, dry: DryRun) -> str:
         name for node in dict.fromkeys(concerned) for name in dry.taken.get(node.label(), ())
     )
     if not takers:
-        return "nothing: no pass of a conversion takes any of it"
+        return "nothing to do: no pass of a conversion replaces any of these operators"
     passes = ", ".join(f"{name} takes {times:,}" for name, times in takers.most_common())
     before = len(census.in_integers)
     text = f"convert: {passes}"
     return (
-        text if dry.in_integers <= before else f"{text}; {dry.in_integers:,} run in integers then"
+        text if dry.in_integers <= before else f"{text}; then {dry.in_integers:,} run in integers"
     )
 
 

@@ -11,12 +11,12 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 
 _PRODUCTS = ("MatMul", "Gemm", "FusedMatMul", "FusedGemm")
 _GATES = ("Sigmoid", "Tanh", "HardSigmoid")
-_LEAST = 4  # steps
-_MOST = 64  # weights that are looked at: unrolled networks have few
+_LEAST = 4  # steps; shorter chains are not reported
+_MOST = 64  # weights to examine: unrolled networks have few
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """Findings on products with one weight that follow one another."""
+    """A finding on products with the same weight, if each product depends on the preceding one."""
     chains = [chain for graph in model.graphs for chain in _chains(graph)]
     if not chains:
         return
@@ -30,12 +30,12 @@ def findings(model: Model) -> Iterator[Finding]:
     yield Finding(
         "an unrolled recurrence",
         (
-            f"{text} of few rows, and {counted(gates, 'activation')} of gates; onnxruntime runs "
-            "each as a node of its own"
+            f"{text} of few rows, and {counted(gates, 'gate activation')}; onnxruntime runs "
+            "each as a separate node"
         ),
         "export it as LSTM, GRU or RNN, which onnxruntime has kernels for; products that do not "
         "depend on other steps "
-        "can be one product before them",
+        "can be joined into one product before the recurrence",
         tuple(node.label() for node in nodes),
     )
 
@@ -65,7 +65,7 @@ def _is_product(node: Node, weight: Edge, graph: Graph) -> bool:
 
 
 def _longest(graph: Graph, products: set[Node]) -> list[Node]:
-    """The longest path along these products, from value to value."""
+    """The longest chain of these products in which each product depends on the preceding one."""
     depth: dict[Edge, int] = {}
     before: dict[Node, int] = {}
     for node in graph.ordered():

@@ -18,8 +18,8 @@ _ANY_RANK = "…"
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """A finding on the open dimensions of the inputs, and the nodes that compute shapes from
-    them.
+    """A finding on the open dimensions of the inputs, and on the nodes that compute shapes from
+    these dimensions.
     """
     shapes = {
         value.name: value.shape
@@ -32,11 +32,11 @@ def findings(model: Model) -> Iterator[Finding]:
     names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
     fixed = _advice(names)
     if count := sum(len(_shape_nodes(graph.ordered())) for graph in model.graphs):
-        cost = f"shapes are computed from them in {counted(count, 'node')}"
-        gain = "many of these nodes become constants then, and more fusions may fit"
+        cost = f"shapes are computed from these sizes in {counted(count, 'node')}"
+        gain = "many of these nodes then become constants, and more fusions may be possible"
         to_do = f"if sizes never change, {fixed}: {gain}"
     else:
-        cost = "no shape is computed from them"
+        cost = "no shape is computed from these sizes"
         to_do = f"nothing needs to be done; to fix them, {fixed}"
     text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
     yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
@@ -64,8 +64,8 @@ def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
 
 
 def _suggested_sizes(dims: Sequence[str]) -> list[str]:
-    """The sizes to suggest: 1 for the batch, H and W for images, otherwise the model's name of the
-    dimension, as the user knows its size.
+    """The sizes to suggest: 1 for the batch, H and W for images. Any other dimension keeps its
+    name, because only the user knows its size.
     """
     if dims == [_ANY_RANK]:
         return list(dims)
@@ -83,7 +83,7 @@ def _suggested_sizes(dims: Sequence[str]) -> list[str]:
 
 
 def _shape_nodes(nodes: list[Node]) -> list[Node]:
-    """Shape, and the nodes that compute integers only from its results."""
+    """The Shape nodes, and the nodes that compute integers only from the results of these."""
     shape_nodes: dict[Node, None] = {}
     for node in nodes:
         if node.is_op("Shape", "Size") or _continues(node, shape_nodes):
@@ -92,7 +92,7 @@ def _shape_nodes(nodes: list[Node]) -> list[Node]:
 
 
 def _continues(node: Node, shape_nodes: Container[Node | None]) -> bool:
-    """Whether a node computes integers from the results of such nodes and from constants."""
+    """Whether a node computes integers only from constants and results of `shape_nodes`."""
     producers = [
         value.producer for value in node.inputs if value is not None and not value.is_constant
     ]

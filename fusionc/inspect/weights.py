@@ -38,14 +38,14 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     if subnormal:
         elements = counted(sum(subnormal.values()), "element")
         count = f"{elements} of {counted(len(subnormal), 'constant')}"
-        effect = _pass_effect(dry, "SubnormalToZeroPass", "makes them 0 if that cannot be noticed")
+        effect = _pass_effect(dry, "SubnormalToZeroPass", "makes them 0 if no output shows it")
         yield Finding(
             "subnormal numbers",
             (
                 f"{count} below the smallest normal number; many processors take up to a hundred "
                 "times as long for these"
             ),
-            f"{effect}; for those that come up while the model runs, "
+            f"{effect}; for subnormal numbers that arise while the model runs, "
             "set session.set_denormal_as_zero to 1",
             tuple(subnormal),
         )
@@ -85,11 +85,11 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         yield Finding(
             "dead filters",
             f"{counted(lost, 'output')} of {counted(len(dead), 'operator')} with weights that "
-            f"are all zero, in {first} "
-            f"{dead[first]}: only the bias is left of these",
+            f"are all zero, for example {dead[first]} in {first}; "
+            "such an output consists only of its bias",
             (
-                "prune them before the export, with the weights that read them; fusionc changes no "
-                "shapes of weights"
+                "prune them before the export, with the weights that read them; fusionc does not "
+                "change shapes of weights"
             ),
             tuple(dead),
         )
@@ -122,14 +122,14 @@ def _equal_weights(copies: _Copies, dry: DryRun) -> Iterator[Finding]:
         wasted = sum(size for group in equal for _, size in group[1:])
         yield Finding(
             "weights stored twice",
-            f"{counted(len(equal), 'weight')} stored several times, {size_text(wasted)} of copies",
+            f"{counted(len(equal), 'weight')} stored repeatedly; copies take {size_text(wasted)}",
             _pass_effect(dry, "RemoveSameConstPass", "keeps one of each"),
             tuple(constant.name for group in equal for constant, _ in group),
         )
 
 
 def _transposed_weights(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
-    # with their bytes; one of several equal weights represents all
+    # pairs with their size in bytes; of several equal weights, one represents all
     pairs: dict[frozenset[Edge], int] = {}
     for content in turned.keys() & copies.keys():
         (one, size) = turned[content][0]
@@ -140,8 +140,8 @@ def _transposed_weights(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
         size_of_all = size_text(sum(pairs.values()))
         yield Finding(
             "weights stored transposed",
-            f"{counted(len(pairs), 'weight')} stored once more with the axes exchanged, "
-            f"{size_of_all} of copies, as of an embedding that is tied to the last layer",
+            f"{counted(len(pairs), 'weight')} stored again with the axes exchanged, like an "
+            f"embedding that is tied to the last layer; copies take {size_of_all}",
             "export the tied weights once, with a Gemm that has transB = 1",
             tuple(sorted({edge.name for pair in pairs for edge in pair})),
         )

@@ -1,10 +1,11 @@
 """fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, and passes
 that never matched are absent.
 
-fusionc adds three entries. A pass has the counter left_out_times if some of its rewrites were left
-out because the result was wrong with them. `verification` has the errors of each output by the
-level of onnxruntime's optimizers. `verification_budget` has the cost of the verification: "verified
-in part" means that inputs were left out to save cost.
+fusionc adds three entries. `left_out_times`, for a pass, counts its rewrites that were left out
+because the result was wrong with them. `verification` says how far each output of the result is
+from that of the original model, for each level of onnxruntime's optimizers. `verification_budget`
+says what the verification cost; "verified in part" means that some inputs did not run, to save
+cost.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ def write_fusion_result(
     budget: Budget | None = None,
 ) -> Path | None:
     """Write the counts of passes that matched, and return the path of the file. None if no pass
-    matched, or if `export_compile_stat` is 0. `left_out` are the rewrites that were left out,
-    `outputs` the errors of each output, and `budget` the cost of the verification.
+    matched, or if `export_compile_stat` is 0. `left_out` has the rewrites that were left out,
+    `outputs` the numerical differences of each output, `budget` the cost of the verification.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or
-    $ASCEND_WORK_PATH. An older file is removed. Errors are only added to `notices`, because missing
-    statistics should not fail a conversion.
+    $ASCEND_WORK_PATH. An older file is removed. If the file cannot be written, that only adds to
+    `notices`, because missing statistics should not fail a conversion.
     """
     if export_compile_stat == 0:
         return None

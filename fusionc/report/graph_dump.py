@@ -24,15 +24,15 @@ class GraphDump:
     """Writes <4 digits>_<pass>.onnx and .txt into a folder. An earlier dump in the folder is
     replaced; other files stay.
 
-    External weights are not copied. Raises UsageError if the dump might overwrite one of the `used`
-    files, which are the model and the result.
+    External weights are not copied. Raises UsageError if the dump might overwrite the model or the
+    result, which are the `used` files.
     """
 
     def __init__(self, folder: Path, used: Sequence[Path] = ()) -> None:
         for path in used:
             file = Path(os.path.realpath(path))
             if file.parent == Path(os.path.realpath(folder)) and _NAME.fullmatch(file.name):
-                what = "a dump of the graph would use such a file name"
+                what = "a dump of the graph might overwrite this file"
                 hint = "give another folder with --dump_graph"
                 raise UsageError(what, where=str(path), hint=hint, code="E10001")
         self.folder = folder

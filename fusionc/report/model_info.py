@@ -18,7 +18,7 @@ from fusionc.report.table import size_text
 
 # The JSON has the data of tensors up to this size: shapes, axes and scales.
 SMALL_TENSOR_BYTES = 1024
-_MAX_LENGTH = 40  # characters of a dimension
+_MAX_LENGTH = 40  # characters of a dimension's text
 
 _DATA_FIELDS = (
     "raw_data",
@@ -94,8 +94,8 @@ def drop_large_data(model: ModelProto) -> None:
 
 
 def operator_counts(model: ModelProto) -> dict[str, int]:
-    """The number of nodes by operator, including nodes in subgraphs and functions. An area counts
-    as one node.
+    """The number of nodes by operator, including nodes in subgraphs and functions. An area (a group
+    of operators with one generated kernel) counts as one node.
     """
     inside = Counter(
         node.op_type for f in model.functions if f.domain == KERNELS for node in f.node

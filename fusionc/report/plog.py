@@ -4,7 +4,7 @@
     RunOnePattern:GraphId[0], \
 GraphFusionPass[ConvBatchnormFusionPass]: pattern=conv_bn, matched_times=2, effected_times=1.
 
-The default level is info, in contrast to plog's, because the lines of patterns have this level.
+The default level is info, unlike plog's default, because the lines about patterns have level info.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _DEFAULT_FILES = 10
 
 
 class Plog:
-    """The log of one run. If the log cannot be written, that is only a notice.
+    """The log of one run. If the log cannot be written, a notice says so, and the run continues.
 
-    The order of precedence is: `level` (the --log option), FUSIONC_GLOBAL_LOG_LEVEL,
-    ASCEND_GLOBAL_LOG_LEVEL, the default info. Raises UsageError E10010 if `level` is not one of
-    LEVELS.
+    The level is the first of these that is given: `level` (the --log option),
+    FUSIONC_GLOBAL_LOG_LEVEL, ASCEND_GLOBAL_LOG_LEVEL, info. Raises UsageError E10010 if `level` is
+    not one of LEVELS.
 
     `file` is the current file, or None before the first line. `notices` are for the user.
     """
@@ -99,8 +99,8 @@ class Plog:
         """Log a line for each pattern that matched, in the given order. At level debug also log the
         reasons for refusals.
 
-        Returns the lines that are not on stdout already: a command prints them if its output is not
-        a terminal. If the argument `level` is above info, the result is empty. A level in the
+        Returns the lines that are not on stdout already. A command prints these if its output is
+        not a terminal. If the argument `level` is above info, the result is empty. A level in the
         environment does not have this effect, because it holds for all runs.
         """
         frame = sys._getframe(1)
@@ -176,7 +176,7 @@ class Plog:
             try:
                 stream = FileIO(folder / name, "xb")
             except FileExistsError:
-                time.sleep(0.001)  # the name has milliseconds
+                time.sleep(0.001)  # the name contains milliseconds, so the next name is free
                 continue
             self.file = folder / name
             break

@@ -17,8 +17,8 @@ _DELAY = 2.0  # seconds
 
 
 class Progress:
-    """The status line, a context manager. Callers call it with a few words about the current step.
-    When the context is left, the line disappears.
+    """A context manager that shows the status line. Call it with a few words about the current
+    step. When the context is left, the line disappears.
     """
 
     def __init__(self) -> None:

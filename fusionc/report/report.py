@@ -1,4 +1,6 @@
-"""The report of a conversion: an object that the Python API returns and that the terminal shows."""
+"""The report of a conversion: an object that the Python API returns and that the terminal shows.
+In it, an area (a group of operators with one generated kernel) counts as one node.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,12 @@ class Report:
     bytes_before: int = 0  # of the model and its weights on disk
     bytes_after: int = 0
     verification: str | None = None  # one sentence; None if the verification was skipped
-    outputs: Sequence[OutputErrors] = ()  # the errors of each output
+    outputs: Sequence[OutputErrors] = ()  # the numerical differences of each output
     budget: Budget | None = None  # the cost of the verification
     notices: list[str] = field(default_factory=list)
-    left_out: int = 0  # the number of rewrites that were left out to make the result right
-    # the products that stay in float32 because they would lose too much in bfloat16, by the names
-    # that --keep_dtype takes
+    left_out: int = 0  # rewrites that were left out because the result was wrong with them
+    # the products that stay in float32 because they would lose too much precision in bfloat16; they
+    # are named as --keep_dtype names them
     in_float32: list[str] = field(default_factory=list)
     log_file: Path | None = None
     # the lines of the log about patterns, unless the log already goes to stdout

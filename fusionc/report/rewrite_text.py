@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from fusionc.rewrite.log import Commit
 
 
-# The number of node names in a description. An attention of single operators has up to 24 nodes; an
-# area may have hundreds.
+# The largest number of node names in a description. An attention that is written as separate
+# operators has up to 24 nodes; a group of operators that becomes one kernel may have hundreds.
 _MAX_NODES = 24
 _MAX_NODES_IN_ERROR = 12
 
@@ -25,7 +25,7 @@ def described(commit: Commit) -> str:
 
 def where_of(commit: Commit, place: str | None, total: int | None = None) -> str:
     """The description of a rewrite for an error. `place` is where the user's own pass is defined,
-    and `total` the number of all rewrites.
+    if the pass is the user's. `total` is the number of all rewrites.
     """
     number = f"(rewrite {commit.number}{'' if total is None else f' of {total}'})"
     words = (
@@ -38,8 +38,8 @@ def where_of(commit: Commit, place: str | None, total: int | None = None) -> str
 
 
 def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
-    """A notice for each rewrite that was left out to make the result right, with the reason. The
-    log gets a line for each, too.
+    """Return a notice for each rewrite that was left out because the result was wrong with it. A
+    notice gives the reason. Log a line for each rewrite, too.
     """
     notices = []
     for commit, reason in left_out.items():

@@ -1,4 +1,4 @@
-"""Tables and facts as text: fitted to the width of a terminal, or otherwise in plain columns."""
+"""Tables and facts as text. In a terminal they fit its width; otherwise columns are plain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fusionc.report.report import PassTotal, Report
     from fusionc.verify.output_errors import OutputErrors
 
-_MIN_TEXT_WIDTH = 24  # characters; a last column of text with less space gets its own lines
+_MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column gets its own lines
 _INDENT = "    "
 _ANY_WIDTH = 10_000
 _MAX_OUTPUTS = 20
@@ -62,8 +62,8 @@ def _changed_counts(report: Report) -> Iterator[list[str]]:
 
 
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
-    """Show the errors of each output at each level of onnxruntime's optimizers. Of many outputs
-    only the worst are shown.
+    """Show how far each output is from the reference at each level of onnxruntime's optimizers. If
+    the outputs are many, only the worst are shown.
     """
     rows = output_rows(outputs)
     show_table(OUTPUT_HEADERS, rows, stream)
@@ -72,7 +72,7 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
-    """The cells under OUTPUT_HEADERS, for the outputs with the largest errors."""
+    """The cells under OUTPUT_HEADERS, for the outputs that are farthest from the reference."""
     worst = (
         sorted(outputs, key=lambda row: row.cosine)[:_MAX_OUTPUTS]
         if len(outputs) > _MAX_OUTPUTS
@@ -119,8 +119,8 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
 
 
 def show_text(text: str, stream: TextIO) -> None:
-    """Print lines. In a terminal long lines are wrapped and indented; if a line begins with a label
-    and blanks, it is indented below the text after the label.
+    """Print lines. In a terminal long lines are wrapped and indented. If a line begins with a label
+    and blanks, its further lines are indented to the text after the label.
     """
     for line in text.splitlines():
         label = re.match(r"\S*\s{2,}|", line)
@@ -166,7 +166,8 @@ def _show_in_terminal(
     headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO
 ) -> None:
     """Print a table if the terminal is wide enough, and otherwise a paragraph for each row. Lines
-    are broken only in the last column, and only if it is text: a broken name cannot be copied.
+    are broken only in the last column, and only if it is text: a name that is broken into two lines
+    cannot be copied.
     """
     from rich import box
     from rich.console import Console

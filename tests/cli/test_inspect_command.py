@@ -27,7 +27,7 @@ def test_what_was_found_is_shown_with_what_to_do(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["inspect", "--model", str(dead(tmp_path))])
     assert result.exit_code == 0
     assert (
-        "found  dead filters: 1 output of 1 operator with weights that are all zero, in Conv:y"
+        "found  dead filters: 1 output of 1 operator with weights that are all zero, "
         in result.output
     )
     assert "where  Conv:y" in result.output and '--input_shape "x:1,3,4,4"' in result.output

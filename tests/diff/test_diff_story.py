@@ -241,7 +241,7 @@ def test_another_weight() -> None:
         weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * 2, weight.name))
 
     found = edited(edit)
-    assert [change.details for change in found.nodes.changes] == [("another constant as input 1",)]
+    assert [change.details for change in found.nodes.changes] == [("input 1 is another constant",)]
     assert len(found.weights.changed) == 1 and found.weights.equal == 21
 
 
@@ -269,7 +269,7 @@ def test_two_values_that_change_places() -> None:
     nodes[0].input[:] = ["b", "a"]
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", ports[:2], ports[3:])), "two.onnx")
     (change,) = model_diff(Path("one.onnx"), Path("two.onnx")).nodes.changes
-    assert change.details == ("reads another value as input 0", "reads another value as input 1")
+    assert change.details == ("input 0 is another value", "input 1 is another value")
 
 
 BRANCHES = """agraph (float[N] x, bool c) => (float[N] y) {
@@ -291,19 +291,19 @@ CONNECTIONS = {
     "an output is another constant": (TWO, {"{1, 2}": "{1, 3}"}, "z: this output is another value"),
     "branches change places": (
         BRANCHES, {"then_": "_", "else_": "then_", "_branch = t ": "else_branch = t "},
-        "then_branch: another value as output 0",
+        "then_branch: output 0 is another value",
     ),
     "nodes of branches change places": (
         BRANCHES, {"a = Exp (x)": "a = Neg (x)", "b = Neg (x)": "b = Exp (x)"}, "is in another graph",
     ),
-    "inputs of a loop change places": (LOOP, {"s, float[N] t)": "t, float[N] s)"}, "body: another value as input 2"),
+    "inputs of a loop change places": (LOOP, {"s, float[N] t)": "t, float[N] s)"}, "body: input 2 is another value"),
     "outputs of a loop change places": (
-        LOOP, {"so, float[N] to)": "to, float[N] so)"}, "body: another value as output 1",
+        LOOP, {"so, float[N] to)": "to, float[N] so)"}, "body: output 1 is another value",
     ),
-    "inputs of a function change places": (CALL, {"(u, v)": "(v, u)"}, "function my.f: another value as input 0"),
+    "inputs of a function change places": (CALL, {"(u, v)": "(v, u)"}, "function my.f: input 0 is another value"),
     "an input in place of what is computed": (
         "agraph (float[N] x) => (float[N] y) { a = Exp (x) b = Neg (a) y = Add (b, a) }",
-        {"(b, a)": "(b, x)"}, "reads another value as input 1",
+        {"(b, a)": "(b, x)"}, "input 1 is another value",
     ),
     "what an input is that is not given": (
         GIVEN, {"{1, 2}": "{1, 3}"}, "w: this input has another default value"
@@ -403,7 +403,7 @@ def test_branches_are_told_in_their_order() -> None:
     onnx.save(parse(text), "two.onnx")
     found = model_diff(Path("one.onnx"), Path("two.onnx")).nodes.changes
     (change,) = [change for change in found if change.before and change.before[0].operator == "If"]
-    said = ("then_branch: another value as output 0", "else_branch: another value as output 0")
+    said = ("then_branch: output 0 is another value", "else_branch: output 0 is another value")
     assert change.details == said
 
 

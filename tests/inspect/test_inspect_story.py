@@ -174,7 +174,7 @@ def test_open_sizes_say_how_to_fix_them(tmp_path: Path) -> None:
     (found,) = inspected(model, tmp_path).findings
     assert (
         found.topic == "open sizes"
-        and found.text == "x[N,4], z[N,M]: shapes are computed from them in 3 nodes"
+        and found.text == "x[N,4], z[N,M]: shapes are computed from these sizes in 3 nodes"
     )
     assert '--input_shape "x:1,4;z:1,M" and numbers in place of M: many' in found.to_do
 
@@ -187,7 +187,7 @@ def test_sizes_of_images_are_left_to_the_user_and_named_as_the_model_names_them(
     model.graph.output[0].type.tensor_type.shape.dim[2].dim_param = "floor(h/2 - 1/2) + " * 9 + "h"
     found = inspected(model, tmp_path)
     (finding,) = found.findings
-    assert finding.text == "x[N,3,h,w], z[N,unk__6,4]: no shape is computed from them"
+    assert finding.text == "x[N,3,h,w], z[N,unk__6,4]: no shape is computed from these sizes"
     assert finding.to_do.startswith(
         'nothing needs to be done; to fix them, convert with --input_shape "x:1,3,h,w;z:1,unk'
     )
@@ -210,7 +210,7 @@ def test_what_else_is_read_is_no_shape(tmp_path: Path) -> None:
         """agraph (float[N,4] x, int64[2] more) => (int64[2] y) { s = Shape (x) y = Add (s, more) }"""
     )
     (found,) = inspected(model, tmp_path).findings
-    assert found.text == "x[N,4]: shapes are computed from them in 1 node"
+    assert found.text == "x[N,4]: shapes are computed from these sizes in 1 node"
 
 
 def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
@@ -280,7 +280,9 @@ def flat(channels: int, length: int, times: int = 1) -> onnx.ModelProto:
 
 def test_the_pass_says_of_convolutions_over_one_axis_how_many_it_takes(tmp_path: Path) -> None:
     (large,) = inspected(flat(64, 512, 3), tmp_path).findings
-    assert large.to_do == "convert: Conv1dToConv2dPass makes 3 of 3 convolutions over two axes"
+    assert large.to_do == (
+        "convert: Conv1dToConv2dPass turns 3 of 3 convolutions into convolutions over two axes"
+    )
     (small,) = inspected(flat(2, 5), tmp_path).findings
     assert small.to_do.startswith(
         "nothing needs to be done: Conv1dToConv2dPass leaves them as they are"

@@ -21,7 +21,7 @@ CONV = """agraph (float[1,8,6,6] x) => (float[1,8,6,6] y)
 QUANTIZED = "r = QuantizeLinear (c, s, z) y = DequantizeLinear (r, s, z)"
 RESIDUAL = """r = QuantizeLinear (c, s, z) e = DequantizeLinear (r, s, z) [sum] a = Add (e, d)
     t = QuantizeLinear (a, s, z) y = DequantizeLinear (t, s, z)"""
-NOTHING = "nothing: no pass of a conversion takes any of it"
+NOTHING = "nothing to do: no pass of a conversion replaces any of these operators"
 
 
 def conv(kind: str, tail: str) -> onnx.ModelProto:
@@ -72,9 +72,12 @@ def test_onnxruntime_leaves_signed_values_with_two_readers_in_float(tmp_path: Pa
     signed = found(conv("int8", RESIDUAL), tmp_path)
     unsigned = found(conv("uint8", RESIDUAL), tmp_path)
     assert "computes 2 of 2 in integers" in unsigned["quantized"].text
-    assert signed["quantized"].to_do.endswith("; 2 run in integers then")
+    assert signed["quantized"].to_do.endswith("; then 2 run in integers")
     text = signed["dequantized and computed in float32"].text
-    assert "only if one operator reads the values, and several do" in text
+    assert (
+        "several operators read the values, and onnxruntime changes int8 to uint8 only for one reader"
+        in text
+    )
 
 
 def test_weights_alone_are_dequantized(tmp_path: Path) -> None:
@@ -109,7 +112,7 @@ def test_products_of_integers_and_the_processor(
     text = found(model, tmp_path)["quantized"].text
     assert "1 operator on integers quantized while the model runs (dynamic)" in text
     assert "data in uint8, weights in int8" in text
-    assert text.endswith("this processor lacks VNNI, without which these gain less")
+    assert text.endswith("this processor lacks VNNI, without which integers gain less speed")
 
 
 def test_stored_floats_that_are_quantized_are_weights(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def svg(sketch: Sketch, label: str) -> tuple[str, float]:
 
 
 class _Box:
-    """An item with its size and its place. The layout sets its centre `xy`."""
+    """An item with its size and place. The layout sets `xy`, the centre of the box."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -181,7 +181,7 @@ def _line(path: _Path, start: _Box, end: _Box) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """The text, or its end if it is too long. Names of values begin with the names of modules and
-    differ at their ends.
+    """The text, or only its end if it is too long. Names of values begin with the names of modules,
+    so they differ at their ends.
     """
     return text if len(text) <= most else f"…{text[1 - most :]}"

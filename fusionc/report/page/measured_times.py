@@ -17,10 +17,10 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify.first_sample import first_sample
 
-# The models are profiled in turn. The faster round counts, because other programs only make a
-# round slower.
+# Each round profiles both models in turn. The faster round counts, because other programs only make
+# a round slower.
 _ROUNDS = 2
-_TIME_LIMIT = 15.0  # seconds; after that no further round begins
+_TIME_LIMIT = 15.0  # seconds after which no further round begins
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class MeasuredTimes:
     before: Profile | None = None
     after: Profile | None = None
     label: str = ""  # a description of the inputs
-    failure: str = ""  # the reason if profiles are missing
+    failure: str = ""  # why profiles are missing; empty if they exist
     # the relative difference between two rounds of the same model; 0 after a single round
     noise: float = 0.0
 
@@ -55,7 +55,7 @@ def measured_times(
         while len(rounds) < _ROUNDS and (not rounds or perf_counter() - began < _TIME_LIMIT):
             first = insist(lambda: profile(before, sample.feeds, sizes[0]))
             rounds.append((first, insist(lambda: profile(after, sample.feeds, sizes[1], kernels))))
-    # UsageError: inputs of the user do not fit; without verification this was not noticed before
+    # UsageError: the user's inputs do not fit. If a verification ran, it has noticed that before.
     except (RunError, UsageError) as error:
         return MeasuredTimes(failure=error.what if isinstance(error, UsageError) else str(error))
     old, new = (

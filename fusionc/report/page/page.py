@@ -25,8 +25,8 @@ from fusionc.version import __version__
 
 _MAX_DRAWINGS = 900_000  # characters of drawings; a larger page opens slowly
 _MAX_NAMES = 500_000  # characters of names of nodes
-_MAX_PLACES = 200  # places of a form
-_MARKUP_OF_PLACE = 48  # characters of markup of a place
+_MAX_PLACES = 200  # listed for each group of similar rewrites
+_MARKUP_OF_PLACE = 48  # characters of markup for each listed place
 _COLUMN_WIDTH = 430  # pixels; wider drawings span both columns
 _MIN_NOISE = 0.03  # smaller relative changes of a time count as noise
 
@@ -141,7 +141,7 @@ def _milliseconds(seconds: float) -> str:
 class _PassRow:
     total: PassTotal
     summary: str
-    form: int | None  # the number of its first form
+    form: int | None  # the number of its first group of similar rewrites
 
 
 def _pass_rows(
@@ -174,7 +174,9 @@ class _Form:
 
 
 def _forms(groups: Sequence[Alike]) -> Iterator[_Form]:
-    """The forms. They have drawings and places until the page has reached its limits."""
+    """The groups as the page shows them. When the page has reached its size limits, further groups
+    have no drawings and no places.
+    """
     drawn = named = 0
     for group in groups:
         before = _operators_of(group.before)

@@ -1,5 +1,5 @@
 """Notes about each rewrite for the page, grouped by similarity. A rewrite is noted before it takes
-effect.
+effect, while the graph still has the old nodes.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class Sketch:
 
 
 def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Sketch:
-    """The sketch of these nodes. `results` are their output values with the names to show. Shapes
-    are shown if they are already known: this function must not start shape inference.
+    """The sketch of these nodes. `results` are their output values with the names to show. A shape
+    is shown only if it is already known, because this function must not start shape inference.
     """
     sketcher = _Sketcher(nodes)
     for at, node in enumerate(sketcher.drawn):
