@@ -82,7 +82,7 @@ def epsilon_of_last(m: Match) -> float:
     if not is_wide:
         refuse("the normalization does not compute in float32")
     if axis != rank - 1:
-        refuse("more than the last axis is normalized")
+        refuse("the normalization covers more than the last axis")
     if not epsilon >= 0:
         refuse("epsilon is negative")
     return float(epsilon)

@@ -1,1 +1,3 @@
-"""Pass names of CANN's automatic fusion, which switch the kinds of areas of graph kernel fusion."""
+"""Passes that switch graph kernel fusion on or off, one for each kind of area. An area is a group
+of operators that one generated kernel computes. The names are those of CANN's automatic fusion.
+"""

@@ -1,14 +1,16 @@
-"""The base class of passes that graph kernel fusion carries out."""
+"""The base class of passes that graph kernel fusion carries out. Its areas are groups of operators
+that one generated kernel computes.
+"""
 
 from fusionc.rewrite import Pattern, UBFusionPass
 
 
 class AreaPass(UBFusionPass):
-    """Graph kernel fusion counts areas of one kind under the name of this pass, and makes them only
-    if the pass is on.
+    """A switch and a counter for one kind of area: graph kernel fusion makes such areas only if
+    this pass is on, and counts them under its name.
 
-    Graph kernel fusion runs after all other passes, and only if graph kernels are enabled. At its
-    place in the registry, the pass matches nothing.
+    Graph kernel fusion runs after all other passes, and only if graph kernels are enabled. When
+    this pass itself runs, it matches nothing.
     """
 
     numerics = "rounding"

@@ -12,19 +12,21 @@ class BlockedConvolutionFusionPass(AreaPass):
              a classifier or a gate. Also whole groups that onnxruntime computes in integers of 8
              bits: Conv, MatMul, Gemm, Add and GlobalAveragePool between DequantizeLinear and
              QuantizeLinear, or their integer forms such as QLinearConv; with MaxPool and Clip of
-             8-bit integers. Each image of such a group has one scale and one zero point
+             8-bit integers. Each image in such a group must have one scale and one zero point for
+             all its elements
     after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
              next to the model
-    refuses  areas that onnxruntime is estimated to compute as fast in its own blocked layout
-    never    without --enable_graph_kernel; computed weights; unknown numbers of channels; grouped
-             convolutions, unless a group has a multiple of 16 channels, or has 1, 2, 4 or 8 input
-             channels and a multiple of that number of output channels. In integers: a bias that is
-             not one number for each channel, and grouped convolutions other than depthwise ones
+    refuses  areas for which the estimate says that onnxruntime is as fast in its own blocked layout
+    never    anything without --enable_graph_kernel; computed weights; unknown numbers of channels;
+             grouped convolutions, unless each group has a multiple of 16 channels, or has 1, 2, 4
+             or 8 input channels and a multiple of that number of output channels. Among integer
+             operators also a bias that is not one number for each channel, and grouped convolutions
+             other than depthwise ones
     algebra  the kernel applies the same operators, but sums in another order. If a gate has values
-             from 0 to 1, the kernel may multiply the weights of the next convolution by the gate,
-             and leave the pixels unchanged. Groups in integers give the same bits as onnxruntime's
-             integer operators, except at rounding ties. With --precision_mode_v2=mixed_bfloat16 the
-             products read bfloat16 and add in float32
+             from 0 to 1, the kernel may multiply the weights of the next convolution by the gate
+             instead of the pixels. Groups in integers give the same bits as onnxruntime's integer
+             operators, except at rounding ties. With --precision_mode_v2=mixed_bfloat16, products
+             read bfloat16 operands and sum in float32
     source   measured: onnxruntime leaves its blocked layout for each operator that has no form in
              that layout, and returns to it afterwards
     """

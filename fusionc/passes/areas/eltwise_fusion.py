@@ -8,7 +8,7 @@ class TbeEltwiseFusionPass(AreaPass):
     after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
              next to the model
     refuses  the same as AutomaticUbFusion
-    never    without --enable_graph_kernel
+    never    anything without --enable_graph_kernel
     algebra  the kernel applies the same operators, one element after another
     source   CANN's TbeEltwiseFusionPass
     """

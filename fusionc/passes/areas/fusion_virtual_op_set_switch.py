@@ -7,9 +7,10 @@ class FusionVirtualOpSetSwitch(AreaPass):
     before   Concat, Split, Slice, Gather, Reshape, Transpose, Expand, Squeeze or Unsqueeze,
              connected to operators that compute
     after    one area with all of them, in which moving elements costs nothing
-    refuses  nothing itself: the areas are counted under the other passes
-    never    without --enable_graph_kernel. If this pass is off, areas do not contain such operators
-    algebra  the kernel reads each element at its original place; results may be rounded differently
-             because other operators share the kernel
+    refuses  nothing itself. The areas are counted under the other passes; if this pass is off, they
+             do not contain operators that move elements
+    never    anything without --enable_graph_kernel
+    algebra  the kernel reads each element at its original place; results may be rounded
+             differently, because the operators of one area are computed together
     source   CANN's FusionVirtualOpSetSwitch
     """

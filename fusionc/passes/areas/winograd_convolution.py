@@ -11,12 +11,13 @@ class WinogradConvolutionPass(AreaPass):
              of 36, and fewer weights to read. With a stride of 2 it transforms tiles of 5×5 pixels:
              25 products instead of 36
     refuses  areas that BlockedConvolutionFusionPass refuses
-    never    without --enable_graph_kernel; images of a few pixels, for which reading the weights
-             takes longer; with a stride of 2, fewer than about 100 channels, for which transforming
-             the pixels takes longer than the saved products
+    never    anything without --enable_graph_kernel; images of a few pixels, for which reading the
+             weights takes longer; with a stride of 2, fewer than about 100 channels, for which
+             transforming the pixels takes longer than the saved products
     algebra  Winograd's F(4×4, 3×3) and F(2×2, 3×3); with a stride of 2, F(2, 2) of every second
-             pixel. Rounding errors are larger than with plain sums of products, and relative to the
-             largest number of a tile: in a tile with large numbers, a 0 may not stay 0, and a very
-             small number loses its digits. If that matters, switch this pass off
+             pixel. Rounding errors are larger than those of plain sums of products, and grow with
+             the largest number in the tile: in a tile with large numbers, a result of 0 may become
+             a small number, and a very small number loses its digits. If that matters, switch this
+             pass off
     source   Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015
     """

@@ -86,8 +86,8 @@ def _multi_head_of_halves(
 
 
 def _adds_in_float16(m: Match) -> bool:
-    """Whether onnxruntime rounds sums to float16. Without a kernel for such sums, it adds in
-    float32 and passes that to Softmax.
+    """Whether onnxruntime rounds sums to float16. If it lacks a kernel for such sums, it adds in
+    float32 and gives the float32 sum to Softmax.
     """
     return has_cpu_kernel("Add", "", m.opset, TensorProto.FLOAT16, TensorProto.FLOAT16)
 

@@ -1,1 +1,3 @@
-"""Normalizations that exporters write out, and residual sums before them, become one operator."""
+"""Normalizations that exporters write as several operators become one operator, with or without the
+residual sum before them.
+"""

@@ -17,7 +17,7 @@ _WIDE = op.Cast(SUM, to=TensorProto.FLOAT)
 
 
 def _narrow(value: Edge, new: Tape) -> Edge:
-    """The value in float16. Refuses a value that would be rounded."""
+    """The scale `value` in float16. Refuses a scale that would be rounded."""
     array = value.constant()
     node = value.producer
     if value.elem_type == TensorProto.FLOAT16:
@@ -35,14 +35,15 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
     """A sum in float16 and its normalization in float32 become onnxruntime's
     SkipSimplifiedLayerNormalization.
 
-    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, with the scale before or
-             after the last Cast; below opset 23, with the normalization written out
-    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes
-             in float32. If the sum has other users, it is the fourth output
-    refuses  the same as AddRmsNormFusionPass, except for the element type; types other than
-             float16; a scale that float16 cannot represent
-    never    by default, for the same reason as AddRmsNormFusionPass
-    algebra  the definition of the operator, which normalizes the sum before it is rounded to
+    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, with the scale applied
+             before or after the last Cast; below opset 23, with the normalization written out as
+             several operators
+    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) in float16, which computes
+             in float32 inside. If the sum has other users, it is the fourth output
+    refuses  the same as AddRmsNormFusionPass, but here the elements must be float16; a scale that
+             float16 cannot represent
+    never    off by default, because the operator takes longer (AddRmsNormFusionPass)
+    algebra  the definition of the operator, which normalizes the sum before the sum is rounded to
              float16
     source   MindSpore's add_cast_rms_norm_cast_fusion
     """

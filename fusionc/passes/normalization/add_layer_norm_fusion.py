@@ -7,19 +7,20 @@ _BIASED = op.Add(op.Add(var("x"), var("skip")), const("bias"), _as="sum")
 class AddLayerNormFusionPass(UBFusionPass):
     """A sum and its layer normalization become onnxruntime's SkipLayerNormalization.
 
-    before   LayerNormalization(x + y, scale, offset?) over the last axis; also of x + y + bias with
-             a constant bias
+    before   LayerNormalization(x + y, scale, offset?) over the last axis; also LayerNormalization(x
+             + y + bias, …) with a constant bias
     after    com.microsoft.SkipLayerNormalization(x, y, scale, offset?, bias?). If the sum has other
              users, it is the fourth output
-    refuses  ranks other than 2 and 3; shapes that are not known to be equal (the batch of y may be
-             1 or missing); a scale, an offset or a bias that is not one number for each element of
-             the last axis; elements other than float32 and float16; a LayerNormalization whose mean
-             or deviation is used
-    never    by default: the operator takes 2.4 to 6.7 times as long as Add and LayerNormalization
+    refuses  ranks other than 2 and 3; shapes that are not known to be equal (but the batch axis of
+             y may have size 1 or be missing); a scale, an offset or a bias that is not one number
+             for each element of the last axis; elements other than float32 and float16; a
+             LayerNormalization whose other outputs, mean or deviation, are used
+    never    off by default, because the operator takes 2.4 to 6.7 times as long as Add and
+             LayerNormalization
     algebra  the definition of SkipLayerNormalization. It adds the bias last, so a bias that the
              model adds before y keeps its own Add: in another order the sum would be rounded
-             differently, and the normalization amplifies this if the mean is far larger than the
-             deviation (by up to 0.2 % of an element)
+             differently, and if the mean is far larger than the deviation, the normalization
+             amplifies this difference to up to 0.2 % of an element
     source   MindSpore's add_layer_norm_fusion and its two variants; onnxruntime's
              SkipLayerNormFusion, which requires a sum without other users
     """

@@ -10,11 +10,12 @@ class AddRmsNormFusionPass(UBFusionPass):
              written out in the forms of RmsNormFusionPass
     after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale). If the sum has other
              users, it is the fourth output
-    refuses  ranks other than 2 and 3; shapes that are not known to be equal (the batch of y may be
-             1 or missing); a scale that is not one number for each element of the last axis;
-             elements other than float32 and float16; a normalization in float16
-    never    by default: the operator takes 1.05 to 2.5 times as long as Add and the normalization,
-             or longer
+    refuses  ranks other than 2 and 3; shapes that are not known to be equal (but the batch axis of
+             y may have size 1 or be missing); a scale that is not one number for each element of
+             the last axis; elements other than float32 and float16; a written-out normalization
+             that computes in float16
+    never    off by default, because the operator takes at least 1.05 to 2.5 times as long as Add
+             and the normalization
     algebra  the definition of SkipSimplifiedLayerNormalization
     source   MindSpore's add_rms_norm_fusion; onnxruntime has the operator, but no pass that creates
              it

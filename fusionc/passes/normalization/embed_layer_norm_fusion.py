@@ -16,8 +16,8 @@ def _lookup(name: str) -> OpFormula:
     return op.Gather(const(f"{name}_table"), var(f"{name}_index"), axis=0, _as=f"{name}_look")
 
 
-_SHAPES_DIFFER = "the shapes of the row indices do not fit each other"
-_NOT_ROWS = "the constant is not one row for each position"
+_SHAPES_DIFFER = "the row indices of the tables have shapes that do not match"
+_NOT_ROWS = "the constant addend is not one row for each position"
 _FIRST = _lookup("a")
 _SECOND = _lookup("b")
 _THIRD = either(_lookup("c"), const("rows"))
@@ -30,19 +30,19 @@ class EmbedLayerNormFusionPass(UBFusionPass):
     EmbedLayerNormalization.
 
     before   LayerNormalization(Gather(W, ids) + Gather(P, positions) [+ Gather(T, segments)],
-             scale, offset?), with the sum in any order; instead of one Gather, a constant with
-             one row for each position
+             scale, offset?), with the sum in any order; a constant with one row for each position
+             may replace one Gather
     after    com.microsoft.EmbedLayerNormalization(ids, segments, W, P, T, scale, offset,
              positions), with the indices cast to int32. If the sum has other users, it is the third
              output
     refuses  elements other than float32; tables and indices whose shapes do not fit; a
              LayerNormalization over more than the last axis
-    never    by default: the operator takes 1.2 to 1.5 times as long as the written form. It
-             also rejects negative indices, which Gather counts from the end of the table
-    algebra  the definition of EmbedLayerNormalization. Time with onnxruntime 1.31.1 and three
-             tables of 768 columns, relative to the written form, [1, 1] / [1, 16] / [1, 128] / [4,
-             128] / [1, 384]: 0.97 / 1.22 / 1.50 / 1.28 / 1.05, with two threads 0.93 / 1.19 / 1.17
-             / 0.80 / 0.96
+    never    off by default, because the operator takes 1.2 to 1.5 times as long as the written
+             form. It also rejects negative indices, which Gather counts from the end of the table
+    algebra  the definition of EmbedLayerNormalization. Time relative to the written form, with
+             onnxruntime 1.31.1, three tables of 768 columns, and indices of the shapes [1, 1] / [1,
+             16] / [1, 128] / [4, 128] / [1, 384]: 0.97 / 1.22 / 1.50 / 1.28 / 1.05 with one thread,
+             0.93 / 1.19 / 1.17 / 0.80 / 0.96 with two
     source   onnxruntime's EmbedLayerNormFusion
     """
 
@@ -61,7 +61,7 @@ class EmbedLayerNormFusionPass(UBFusionPass):
         if size < 1:
             refuse("the last axis is empty")
         if m.norm.attr("axis") % 3 != 2 or m.norm.attr("stash_type") != TensorProto.FLOAT:
-            refuse("more than the last axis is normalized, or not in float32")
+            refuse("the normalization covers more than the last axis, or is not in float32")
         beta = m.beta or new.const(np.zeros(size, np.float32))
         if any(value.shape != (size,) for value in (m.gamma, beta)):
             refuse("the scale or the offset is not one number for each element of the last axis")
@@ -99,7 +99,9 @@ def _int32_indices(embedding: _Embedding | None, new: Tape) -> Edge | None:
 def _embeddings(
     m: Match, shape: Shape, new: Tape
 ) -> tuple[_Embedding, _Embedding, _Embedding | None]:
-    """Words, positions and segments. The items of a batch may share only their positions."""
+    """The embeddings of words, positions and segments. Only the indices of positions may be the
+    same for all items of a batch.
+    """
     embeddings = _lookups(m, shape)
     whole = [embedding for embedding in embeddings if _fits(embedding.index, shape[:2])]
     shared = [embedding for embedding in embeddings if embedding not in whole]
@@ -145,11 +147,11 @@ def _table_of_rows(rows: Edge, shape: Shape, new: Tape) -> _Embedding:
 
 
 def _narrow(index: Edge, new: Tape) -> Edge:
-    """The indices in int32. Refuses constant indices that are negative or too large."""
+    """The indices in int32. Refuses constant indices that are negative, or too large for int32."""
     array = index.constant()
     if array is not None:
         if array.size and (array.min() < 0 or array.max() > np.iinfo(np.int32).max):
-            refuse("an index is negative, or too large for int32")
+            refuse("a row index is negative, or too large for int32")
         return new.const(array.astype(np.int32), like=None)
     if index.elem_type == TensorProto.INT32:
         return index

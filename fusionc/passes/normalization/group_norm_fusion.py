@@ -10,17 +10,19 @@ _BACK = op.Reshape(_GROUPS, var("second"), _as="back")
 
 
 class GroupNormFusionPass(Pass):
-    """Group normalization that is written with InstanceNormalization becomes GroupNormalization.
+    """Group normalization that is written as an InstanceNormalization between Reshapes becomes
+    GroupNormalization.
 
     before   Reshape(InstanceNormalization(Reshape(x, [N, G, −1]), 1, 0), shape of x) · scale +
              offset
     after    GroupNormalization(x, scale, offset) with num_groups = G
     refuses  opset below 21, where scale and offset have one number for each group; scale and offset
              that are not one number for each channel; an InstanceNormalization with a scale or
-             offset of its own; unknown shapes; a target without a kernel: onnxruntime computes
-             GroupNormalization by onnx's definition
-    never    by default: onnx's definition subtracts two squares to compute the variance. The result
-             is off by 0.01 % if the mean is 100 times the deviation, by 8 % if it is 1000 times
+             offset of its own; unknown shapes; a target without a kernel for it (onnxruntime
+             replaces GroupNormalization by the operators of ONNX's definition)
+    never    off by default, because ONNX's definition computes the variance as a difference of two
+             squares. The result is off by 0.01 % if the mean is 100 times the deviation, and by 8 %
+             if it is 1000 times the deviation
     algebra  the definition of GroupNormalization
     source   CANN's GroupNormFusionPass; torch exports group_norm in this form
     """
@@ -31,7 +33,7 @@ class GroupNormFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.opset < 21:
-            refuse("before opset 21 GroupNormalization scales groups, not channels")
+            refuse("before opset 21, GroupNormalization scales each group, not each channel")
         if (m.ones.constant() != 1).any() or (m.zeros.constant() != 0).any():
             refuse("the InstanceNormalization has a scale or offset of its own")
         shape = m.x.require_shape(least=2)

@@ -9,8 +9,8 @@ class InstanceNormFusionPass(Pass):
     """Instance normalization that is written out becomes InstanceNormalization.
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes after
-             the channels, in the forms of LayerNormFusionPass, with constants scale and offset of
-             shape [C, 1, 1]; or without both, if no constant scales the result
+             the channels, in the forms of LayerNormFusionPass, with constant scale and offset of
+             shape [C, 1, 1]; or without scale and offset, if no constant multiplies the result
     after    InstanceNormalization(x, scale, offset)
     refuses  other axes; an unknown number of channels; an unknown image size, because onnxruntime's
              operator crashes on an empty image; constants that are not one number for each channel;

@@ -13,12 +13,12 @@ _NORM = either(
 class L2NormFusionPass(Pass):
     """Division by the Euclidean norm becomes LpNormalization.
 
-    before   x / ReduceL2(x), x / √(sum(x²)); also with a lower bound of the norm, x / Clip(norm,
+    before   x / ReduceL2(x), x / √(sum(x²)); also with a lower bound for the norm: x / Clip(norm,
              min) or x / Max(norm, min)
     after    LpNormalization(x) with p = 2
     refuses  several axes; a norm without keepdims
-    never    by default: a vector of zeros gives zeros instead of NaN, and a vector that is shorter
-             than the lower bound gets the length 1
+    never    off by default, because results change: a vector of zeros gives zeros instead of NaN,
+             and a vector whose norm is below the lower bound gets the norm 1
     algebra  the definition of LpNormalization
     source   CANN's L2NormFusionPass
     """

@@ -17,7 +17,8 @@ class LayerNormFusionPass(Pass):
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset, with 1 / √… as Div,
              Reciprocal or Pow, the square as Pow or Mul, and x − mean(x) written once or twice;
-             also without the offset, or without both if no constant scales the result
+             also without the offset, or without scale and offset if no constant multiplies the
+             result
     after    LayerNormalization(x, scale, offset?)
     refuses  opset below 17; axes other than the last ones; elements other than float32 and float16,
              because the operator computes in float32; a scale or an offset whose shape is not that

@@ -32,8 +32,8 @@ _inverse = either(
 
 
 def _is_unrecognized(m: Match) -> bool:
-    """Whether the formula is written in a form that onnxruntime does not recognize, or with more
-    operators than needed.
+    """Whether the formula has a form that onnxruntime does not recognize, or more operators than
+    needed.
     """
     return m.opset < _RMS_NORMALIZATION and any(
         node is not None for node in (m.product, m.inverse, m.scaled)
@@ -44,14 +44,14 @@ class RmsNormUbFusionPass(UBFusionPass):
     """Root mean square normalization below opset 23 is written in the form that onnxruntime
     recognizes.
 
-    before   x · scale / √(mean(x²) + epsilon) in an order or with operators that onnxruntime does
-             not recognize: · Reciprocal(√…), · (…)^−0.5, the scale applied to x first, the square
-             as a product; also · 1 / √…, which onnxruntime recognizes
+    before   x · scale / √(mean(x²) + epsilon) in a form that onnxruntime does not recognize: x ·
+             Reciprocal(√…), x · (…)^−0.5, with the scale applied to x first, or with the square as
+             a product; also x · (1 / √…), which onnxruntime recognizes
     after    x / √(mean(x²) + epsilon) · scale with Pow and Div, which onnxruntime turns into
              SimplifiedLayerNormalization when it loads the model
-    refuses  more than the last axis; a scale that is not one number for each element of the last
-             axis; elements other than float32; other targets
-    never    from opset 23 on, where RmsNormFusionPass makes an RMSNormalization
+    refuses  normalization over more than the last axis; a scale that is not one number for each
+             element of the last axis; elements other than float32; targets other than onnxruntime
+    never    models from opset 23 on, in which RmsNormFusionPass makes an RMSNormalization
     algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s. SimplifiedLayerNormalization takes
              0.28 to 0.52 of the time of the six operators
     source   measured: onnxruntime's SimplifiedLayerNormFusion recognizes Pow, ReduceMean, Add,
@@ -75,7 +75,7 @@ class RmsNormUbFusionPass(UBFusionPass):
         require_onnxruntime(m)
         m.x.require_type(np.float32)
         if trailing_axis(m.mean, m.x) != m.x.rank - 1:
-            refuse("more than the last axis is normalized")
+            refuse("the normalization covers more than the last axis")
         if not same_shape(m.scale.shape, m.x.shape[-1:]):
             refuse("the scale is not one number for each element of the last axis")
         squares = new.Pow(m.x, new.const(np.array(2, np.float32)))

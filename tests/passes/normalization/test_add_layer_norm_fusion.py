@@ -35,7 +35,7 @@ STAYS = [
     Stays("other batches", graph(k="float[C,S,4] k"), SHAPES),
     Stays("a vector is added", graph(k="float[4] k"), SHAPES),
     Stays("double", graph().replace("float[", "double["), "the elements are not all float32 or all float16"),
-    Stays("two axes", graph(norm="y = LayerNormalization <axis = 1> (s, g)", x="float[B,3,4] x", k="float[B,3,4] k", more="float[3,4] g"), "more than the last axis is normalized"),
+    Stays("two axes", graph(norm="y = LayerNormalization <axis = 1> (s, g)", x="float[B,3,4] x", k="float[B,3,4] k", more="float[3,4] g"), "the normalization covers more than the last axis"),
     Stays("one scale for all", graph(norm="y = LayerNormalization (s, g)", more="float[1] g"), VECTOR),
     Stays("one offset for all", graph(more="float[4] g, float o"), VECTOR),
     Stays("a length that is not known", graph(x="float[B,S,H] x", k="float[B,S,H] k", more="float g, float o"), "the length of the last axis is unknown"),

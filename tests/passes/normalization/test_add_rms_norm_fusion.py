@@ -51,7 +51,7 @@ STAYS = [
     Stays("float16, written out", re.sub(r"(float \w+) = {\S+}", r"\1", written(FORMS["divided by the root"], "p = Mul (s, s)")).replace("float", "float16"), "the normalization does not compute in float32"),
     Stays("bfloat16", graph().replace("float[", "bfloat16["), "the elements are not all float32 or all float16", opset=23),
     Stays("computed in double", graph(norm="y = RMSNormalization <stash_type = 11> (s, g)"), "the normalization does not compute in float32", opset=23),
-    Stays("two axes", graph(norm="y = RMSNormalization <axis = 1> (s, g)", x="float[B,3,4] x", k="float[B,3,4] k", g="float[3,4] g"), "more than the last axis is normalized", opset=23),
+    Stays("two axes", graph(norm="y = RMSNormalization <axis = 1> (s, g)", x="float[B,3,4] x", k="float[B,3,4] k", g="float[3,4] g"), "the normalization covers more than the last axis", opset=23),
     Stays("one scale for all", graph(g="float[1] g"), VECTOR, opset=23),
     Stays("a length that is not known", graph(x="float[B,S,H] x", k="float[B,S,H] k", g="float g"), "the length of the last axis is unknown", opset=23),
     Stays("a negative epsilon", graph(norm="y = RMSNormalization <epsilon = -0.1> (s, g)"), "epsilon is negative", opset=23),

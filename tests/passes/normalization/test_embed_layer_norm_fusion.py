@@ -23,7 +23,7 @@ def graph(
     return f"agraph ({inputs}) => ({y}) <{constants}> {{ {look} {add} {norm} }}"
 
 
-FIT = "the shapes of the row indices do not fit each other"
+FIT = "the row indices of the tables have shapes that do not match"
 VECTOR = "the scale or the offset is not one number for each element of the last axis"
 SLICED = {
     "look": "n = Shape <start = 1, end = 2> (i) p = Slice (all, zero, n, one, one) a = Gather (W, i) d = Gather (P, p)",
@@ -35,8 +35,8 @@ NUMBERS = ", int64[1,9] all = {0, 1, 2, 3, 4, 5, 6, 7, 8}, int64[1] zero = {0}, 
 STAYS = [
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("rank 2", graph(inputs="int64[N] i, int64[N] s, int64[N] p", y="float[a,b] y"), "the rank is not 3"),
-    Stays("no positions", graph(look="a = Gather (W, i)", add="h = Add (a, r)", inputs="int64[B,0] i", constants=TABLES + ", float[0,8] r"), "the constant is not one row for each position"),
-    Stays("two axes", graph(norm="y = LayerNormalization <axis = 1> (h, g)", inputs="int64[B,2] i, int64[B,2] s, int64[1,2] p", constants=TABLES.replace("float[8] g", "float[2,8] g")), "more than the last axis is normalized, or not in float32"),
+    Stays("no positions", graph(look="a = Gather (W, i)", add="h = Add (a, r)", inputs="int64[B,0] i", constants=TABLES + ", float[0,8] r"), "the constant addend is not one row for each position"),
+    Stays("two axes", graph(norm="y = LayerNormalization <axis = 1> (h, g)", inputs="int64[B,2] i, int64[B,2] s, int64[1,2] p", constants=TABLES.replace("float[8] g", "float[2,8] g")), "the normalization covers more than the last axis, or is not in float32"),
     Stays("one scale for all", graph(norm="y = LayerNormalization (h, g)", constants=TABLES.replace("float[8] g", "float g")), VECTOR),
     Stays("other batches", graph(inputs="int64[B,S] i, int64[C,S] s, int64[1,S] p"), FIT),
     Stays("two rows for all of a batch", graph(inputs="int64[B,S] i, int64[1,S] s, int64[1,S] p"), FIT),
@@ -44,9 +44,9 @@ STAYS = [
     Stays("another length of positions", graph(inputs="int64[B,S] i, int64[B,S] s, int64[1,L] p", y="float[?,?,?] y"), FIT),
     Stays("a table of three axes", graph(**TWO, constants=TABLES.replace("float[9,8] P", "float[9,1,8] P"), y="float[?,?,?,?] y"), "the rank is not 3"),
     Stays("a table of one column", graph(constants=TABLES.replace("float[3,8] T", "float[3,1] T")), "the columns of a table do not fit the normalized axis"),
-    Stays("numbers below zero", graph(**(TWO | {"inputs": "int64[B,3] i"}), constants=f"{TABLES}, int64[1,3] p = {{0, 1, -1}}"), "an index is negative, or too large for int32"),
-    Stays("a constant for all positions", graph(look="a = Gather (W, i)", add="h = Add (a, o)", inputs="int64[B,3] i"), "the constant is not one row for each position"),
-    Stays("a constant for each of a batch", graph(look="a = Gather (W, i)", add="h = Add (a, R)", inputs="int64[4,4] i", constants=TABLES + ", float[4,1,8] R"), "the constant is not one row for each position"),
+    Stays("numbers below zero", graph(**(TWO | {"inputs": "int64[B,3] i"}), constants=f"{TABLES}, int64[1,3] p = {{0, 1, -1}}"), "a row index is negative, or too large for int32"),
+    Stays("a constant for all positions", graph(look="a = Gather (W, i)", add="h = Add (a, o)", inputs="int64[B,3] i"), "the constant addend is not one row for each position"),
+    Stays("a constant for each of a batch", graph(look="a = Gather (W, i)", add="h = Add (a, R)", inputs="int64[4,4] i", constants=TABLES + ", float[4,1,8] R"), "the constant addend is not one row for each position"),
     Stays("columns are looked up", graph(look="a = Gather <axis = 1> (W, i) d = Gather <axis = 1> (P, p)", add="h = Add (a, d)", inputs="int64[8] i, int64[8] p", constants="float[2,8] W, float[2,8] P, float[8] g, float[8] o", y="float[a,b] y"), None),
     Stays("a look-up is used elsewhere", graph(norm=f"{NORM} z = Neg (a)", y="float[a,b,c] y, float[?,?,?] z"), "an interior value is used elsewhere"),
     Stays("the table is an input", graph(inputs=f"{IN}, float[11,8] W", constants=TABLES.replace("float[11,8] W, ", "")), None),

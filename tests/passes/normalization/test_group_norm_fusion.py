@@ -48,7 +48,7 @@ STAYS = [
     Stays(
         "opset 20",
         graph(),
-        "before opset 21 GroupNormalization scales groups, not channels",
+        "before opset 21, GroupNormalization scales each group, not each channel",
         opset=20,
         target="onnx",
     ),

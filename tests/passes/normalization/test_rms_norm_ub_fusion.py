@@ -43,7 +43,7 @@ STAYS = [
         graph(x="float[N,3,4]", g="float[3,4]").replace(
             "int64[1] ax = {-1}", "int64[2] ax = {-1, 1}"
         ),
-        "more than the last axis is normalized",
+        "the normalization covers more than the last axis",
     ),
     Stays(
         "without a scale",

@@ -23,7 +23,7 @@ DIFFERENT = "int8[4] z = {3, 3, 2, 3}"
 STAYS = [
     Stays("used elsewhere", graph(quantize="y = QuantizeLinear (n, w, z) m = Neg (n)", y="int8[a,b,c] y, float[d,e,f] m"), "an interior value is used elsewhere", opset=23),
     Stays("other shapes", graph(inputs="float[B,S,4] x, float[C,S,4] k"), "the shapes are not known to be equal", opset=23),
-    Stays("two axes", graph(norm="n = RMSNormalization <axis = 1> (s, g)", inputs="float[B,3,4] x, float[B,3,4] k").replace("float[4] g", "float[3,4] g"), "more than the last axis is normalized", opset=23),
+    Stays("two axes", graph(norm="n = RMSNormalization <axis = 1> (s, g)", inputs="float[B,3,4] x, float[B,3,4] k").replace("float[4] g", "float[3,4] g"), "the normalization covers more than the last axis", opset=23),
     Stays("the normalization is a graph output", graph(y="int8[a,b,c] y, float[d,e,f] n"), "an interior value is a graph output", opset=23),
     Stays("double", graph().replace("float[", "double[").replace("n, w, z", "c, w, z").replace("y = Q", "c = Cast <to = 1> (n) y = Q"), None, opset=23),
     Stays("no sum", graph(norm="t = Neg (s) n = RMSNormalization (t, g)"), None, opset=23),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from harness import Fires, Stays, tables
 
 DFT = "agraph (float[{}] x) => (float[{}] y) <int64 n = {{8}}, int64 six = {{6}}, int64 a = {{{}}}> {{ {} }}"
-SLOWER = "the transform is faster than a product with so large a matrix"
+SLOWER = "the transform is faster than a product with a matrix of this size"
 
 
 def dft(node: str, signal: str = "B,8,1", result: str = "B,K,2", axis: int = 1) -> str:

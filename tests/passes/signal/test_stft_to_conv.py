@@ -89,12 +89,12 @@ STAYS = [
     Stays(
         "a power of two, and long",
         "agraph (float[B,2000,1] x) => (float[B,F,K,2] y) <int64 s = {99}, float[512] w> { y = STFT (x, s, w) }",
-        "the transform is faster than a product with so large a matrix",
+        "the transform is faster than a product with a matrix of this size",
     ),
     Stays(
         "a large matrix",
         "agraph (float[B,2000,1] x) => (float[B,F,K,2] y) <int64 s = {99}, float[1200] w> { y = STFT (x, s, w) }",
-        "the transform is faster than a product with so large a matrix",
+        "the transform is faster than a product with a matrix of this size",
     ),
     *[
         Stays(f"{decider} behind it", PHASE.format(body), f"{decider} {SIGN}", 17)
