@@ -19,6 +19,7 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
+from fusionc.graph_kernel.blocked.dequantized_weights import with_dequantized_weights
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,
@@ -65,7 +66,10 @@ class Operations:
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
         area, places = in_groups(area)
-        self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
+        area, kept, dequantized = with_dequantized_weights(area)
+        places = [places[number] for number in kept]
+        has_rows = has_rows or is_of_rows(area.nodes)
+        self.images = ImageArea(area, is_fragment, has_rows, dequantized)
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}

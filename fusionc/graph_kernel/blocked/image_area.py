@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, TypeVar
@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.blocked.dequantized_weights import DequantizedWeights
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
 from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
@@ -171,6 +172,8 @@ class ImageArea:
     area: Area
     is_fragment: bool = False
     has_rows: bool = False  # values of four axes are rows as well, not images
+    # weights that the area computes from integers, by name
+    dequantized: Mapping[str, DequantizedWeights] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)  # those that are known so far
     channels_last: set[str] = field(default_factory=set)  # images whose last axis is the channels
     parts: dict[str, Part] = field(default_factory=dict)  # by the names of the values
@@ -394,6 +397,8 @@ class ImageArea:
             if array.dtype.kind != "f" or array.itemsize != 4:
                 raise UnfitOperator("its weights are not float32")
             return array.shape
+        if name in self.dequantized:
+            return self.dequantized[name].shape
         value = self.area.values[name]
         sizes = tuple(dim for dim in value.shape if isinstance(dim, int))
         if (

@@ -158,7 +158,9 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
   state->bias = calloc((size_t)p->steps_count, sizeof *state->bias);
   state->derived = calloc((size_t)p->steps_count, sizeof *state->derived);
   float *to = state->constants = gb_allocate(all * (ptrdiff_t)sizeof *to);
-  if (!state->weights || !state->bias || !state->derived || !to) {
+  float *memory = gb_allocate(gb_floats_to_unpack(p) * (ptrdiff_t)sizeof *memory);
+  if (!state->weights || !state->bias || !state->derived || !to || !memory) {
+    free(memory);
     gb_free(state);
     return NULL;
   }
@@ -166,17 +168,19 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
   for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
     if (s->weights >= 0) {
-      state->width->packs[s->op](constants[s->weights], to, s, p->buffers[s->in].channels,
-                                 p->buffers[s->out].channels);
+      state->width->packs[s->op](gb_as_floats(p, constants, s->weights, memory), to, s,
+                                 p->buffers[s->in].channels, p->buffers[s->out].channels);
       state->weights[k] = to;
       to += gb_rounded(gb_packed_size(state->width, p, s), GB_ALIGN);
     }
     if (s->bias >= 0) {
-      memcpy(to, constants[s->bias], (size_t)p->buffers[s->out].channels * sizeof *to);
+      memcpy(to, gb_as_floats(p, constants, s->bias, memory),
+             (size_t)p->buffers[s->out].channels * sizeof *to);
       state->bias[k] = to;
       to += gb_rounded(p->buffers[s->out].channels + v, GB_ALIGN);
     }
   }
+  free(memory);
   return state;
 }
 
