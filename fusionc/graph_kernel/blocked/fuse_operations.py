@@ -19,7 +19,7 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
-from fusionc.graph_kernel.blocked.dequantized_weights import with_dequantized_weights
+from fusionc.graph_kernel.blocked.weight_dequantization import with_dequantized_weights
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area, AreaValue
-from fusionc.graph_kernel.blocked.dequantized_weights import DequantizedWeights
+from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
 from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,

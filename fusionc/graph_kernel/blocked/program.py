@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fusionc.graph_kernel.blocked.dequantized_weights import DequantizedWeights
+from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     PLAIN_WINDOW,

@@ -137,7 +137,7 @@ class _WeightReader:
             return None
         sizes = self._sizes(name)
         shape = tuple(size for size in sizes if isinstance(size, int))
-        is_fit = shape == sizes and len(shape) <= MOST_PARTS and prod(shape)
+        is_fit = shape == sizes and len(shape) <= MOST_PARTS and 0 not in shape
         return DequantizedWeights(name, self._dtype(name), shape, shape) if is_fit else None
 
     def _dequantized(
@@ -179,7 +179,7 @@ class _WeightReader:
 
     def _constant(self, node: onnx.NodeProto) -> str:
         """The operand of a sum or product that no operator computes."""
-        return next(name for name in node.input if not self.is_computed(name))
+        return next(str(name) for name in node.input if not self.is_computed(name))
 
     def _reshaped(
         self, node: onnx.NodeProto, weights: DequantizedWeights
