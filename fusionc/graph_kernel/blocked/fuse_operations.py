@@ -19,7 +19,6 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
-from fusionc.graph_kernel.blocked.weight_dequantization import with_dequantized_weights
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,
@@ -48,6 +47,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     Activation,
     StepKind,
 )
+from fusionc.graph_kernel.blocked.weight_dequantization import with_dequantized_weights
 
 _Item = Operation | ImageJoin | ImageCut
 _GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # their results are from 0 to 1

@@ -12,7 +12,6 @@ import onnx
 from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area, AreaValue
-from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
 from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
@@ -21,6 +20,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     KernelWindow,
     StepKind,
 )
+from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.operators.integer_operators import BYTES

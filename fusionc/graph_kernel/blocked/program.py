@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     PLAIN_WINDOW,
@@ -16,6 +15,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     KernelWindow,
     StepKind,
 )
+from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 
 NOTHING = -1  # the number of an operand, of weights or of a bias that a step lacks
 
