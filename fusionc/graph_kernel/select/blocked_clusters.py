@@ -27,6 +27,8 @@ from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load
 from fusionc.graph_kernel.select.make_area import area_of
 from fusionc.graph_kernel.select.weight_makers import constants_of_makers, weight_makers
 from fusionc.integer_groups.kept_groups import integer_groups
+from fusionc.integer_groups.packed_weights import takes_packed
+from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
 
 NOT_FASTER = "onnxruntime is estimated to be as fast"
@@ -34,6 +36,7 @@ _ORIGIN = "blocked"
 _IMAGE_RANK = 4
 _MATRIX = 1  # the operand of a product that is a constant matrix
 _FEW_ROWS = 128  # rows for which reading a matrix takes about as long as multiplying by it
+_MANY_ROWS = 64  # rows for which a kernel of unpacked weights takes less time
 _MOST_ROUNDS = 8  # of removing operators that do not fit, before clusters are given up
 
 
@@ -175,7 +178,9 @@ def _may_be_inside(node: Node) -> bool:
     is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
     if not is_known or node.bodies or None in node.outputs:
         return False
-    if not _has_own_weights(node) or (is_product(node.op) and _shares_weights_by_few_rows(node)):
+    if not _has_own_weights(node):
+        return False
+    if is_product(node.op) and (_shares_weights_by_few_rows(node) or _packs_for_few_rows(node)):
         return False
     area = _area_of([*_makers([node]), node], KernelKind.BLOCKED)
     return area is not None and (_is_fit(area, False) or _is_fit(area, True))
@@ -210,6 +215,17 @@ def _shares_weights_by_few_rows(node: Node) -> bool:
     sizes = [size for size in rows.shape or () if isinstance(size, int)]
     are_many = rows.rank == len(sizes) and math.prod(sizes[:-1]) > _FEW_ROWS
     return not are_many
+
+
+def _packs_for_few_rows(product: Node) -> bool:
+    """Whether onnxruntime multiplies by dequantized weights without unpacking them (MatMulNBits),
+    and the rows may be few. It then reads a quarter of the bytes or less: a kernel takes two or
+    three times as long for one row, the same time for 32 rows, and less for more.
+    """
+    rows = product.inputs[0]
+    sizes = () if rows is None or rows.shape is None else rows.shape[:-1]
+    known = math.prod(size for size in sizes if isinstance(size, int))
+    return known < _MANY_ROWS and takes_packed(product, Wiring())
 
 
 def _is_fit(fragment: Area, has_rows: bool) -> bool:

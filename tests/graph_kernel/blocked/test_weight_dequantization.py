@@ -153,7 +153,7 @@ def images(n: Weights) -> None:
 
 def rows(n: Weights) -> None:
     """Products: of matrices in both orders, with a bias, and with Strassen's algorithm."""
-    x = n.op("MatMul", n.input("N", 32), n.dequantized((32, 40), 1))
+    x = n.op("MatMul", n.input(70, 32), n.dequantized((32, 40), 1))
     x = n.op("Gemm", n.op("Relu", x), n.dequantized((36, 40)), n.random(36), transB=1)
     n.outputs = [n.op("Gemm", x, n.dequantized((36, 21), 1), n.random(21))]
 
@@ -383,3 +383,17 @@ def from_half(n: Weights) -> str:
 def test_other_weights_stay_outside(weights: Callable[[Weights], str]) -> None:
     assert stays(weights)
     assert not stays(lambda n: quantized(n, (24, 24, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_inside"),
+    [((1,), False), ((32,), False), (("N",), False), ((64,), True), (("N", 128), True)],
+)
+def test_few_rows_stay_with_packed_weights(rows: tuple[int | str, ...], is_inside: bool) -> None:
+    """onnxruntime multiplies few rows by the integers."""
+    for dtype, is_packed in ((np.int8, True), (ml_dtypes.float8_e4m3fn, False)):
+        n = Weights(Form(np.dtype(dtype)))
+        numbers = n.const(n.rng.integers(-9, 9, (64, 64)), dtype)
+        w = n.op("DequantizeLinear", numbers, n.const(np.full(64, 0.01)), axis=1)
+        n.outputs = [n.op("MatMul", n.input(*rows, 64), w)]
+        assert bool(areas_of(n.model())) is (is_inside or not is_packed)
