@@ -105,7 +105,8 @@ def _runs_as_parts(op: str, domain: str, version: int) -> bool:
 def lack_of_kernel(
     op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool
 ) -> str:
-    """Why onnxruntime cannot run an operator that a pass makes. "" if it can run the operator.
+    """Why onnxruntime cannot run an operator that a pass makes. "" if it can run the operator. It
+    computes operators of float16 that lack a kernel in float32, between two Casts.
 
     `elem_types` are the types of the inputs: None for an input that is left out, and 0 for an
     unknown type. `is_new` says that the operator replaces other operators. If the replaced node has
@@ -122,7 +123,9 @@ def lack_of_kernel(
 
 
 def _lack_of_known(op: str, domain: str, version: int, elem_types: Sequence[int]) -> str:
-    if has_cpu_kernel(op, domain, version, *elem_types):
+    is_half = domain == MICROSOFT and TensorProto.FLOAT16 in elem_types
+    ways = ("kernel", "float32") if is_half else ("kernel",)
+    if way_to_run(op, domain, version, elem_types) in ways:
         return ""
     names = dict.fromkeys(map(type_name, filter(None, elem_types)))
     return f"no CPU kernel for {op} of {', '.join(names)}"

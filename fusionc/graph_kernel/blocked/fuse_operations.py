@@ -19,6 +19,7 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
+from fusionc.graph_kernel.blocked.float16_values import in_float32
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,
@@ -67,6 +68,8 @@ class Operations:
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
         area, places = in_groups(area)
         area, kept, dequantized = with_dequantized_weights(area)
+        places = [places[number] for number in kept]
+        area, kept = in_float32(area)
         places = [places[number] for number in kept]
         has_rows = has_rows or is_of_rows(area.nodes)
         self.images = ImageArea(area, is_fragment, has_rows, dequantized)

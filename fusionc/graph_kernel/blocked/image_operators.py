@@ -11,6 +11,7 @@ import onnx
 from fusionc.graph_kernel.blocked import heads
 from fusionc.graph_kernel.blocked.byte_operators import byte_operation, is_of_bytes
 from fusionc.graph_kernel.blocked.convolution_operators import convolution
+from fusionc.graph_kernel.blocked.float16_values import FLOATS
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import (
     ImageArea,
@@ -194,6 +195,13 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     return _cut(images, node.input[0], [(node.output[0], first, end - first)])
 
 
+def _between_floats(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
+    """A Cast between float32 and float16 whose operand and result are both needed outside."""
+    if attribute(node, "to") not in FLOATS:
+        raise UnfitOperator("it converts to a type that is not of images")
+    return _cut(images, node.input[0], [(node.output[0], 0, images.image(node.input[0]).channels)])
+
+
 def _cut(images: ImageArea, source: str, parts: list[tuple[str, int, int]]) -> ImageCut:
     image = images.image(source)
     for name, first, channels in parts:
@@ -255,6 +263,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
         )
         for operator, weights in INTEGER_FORMS.items()
     },
+    ("", "Cast"): OperatorReading(_between_floats, of_rows=True),
     ("", "Max"): OperatorReading(byte_operation, of_rows=True),
     ("", "Min"): OperatorReading(byte_operation, of_rows=True),
     **operator_readings(),

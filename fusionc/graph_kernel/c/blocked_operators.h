@@ -4,25 +4,42 @@ static const float *gb_table(const gk_kernel *kernel, int tensor) {
   return kernel->program->tables[tensor - kernel->inputs];
 }
 
-/* The elements of a constant input. */
-static OrtStatus *gb_constant(OrtApi *api, const OrtKernelInfo *info, int tensor,
-                              const float **data) {
+/* Gets the number of elements of a value. */
+static OrtStatus *gb_count(OrtApi *api, const OrtValue *value, ptrdiff_t *count) {
+  OrtShape *shape;
+  size_t rank = 0;
+  OrtStatus *status = GK_ORT_GetShape(api)(value, &shape);
+  if (status) return status;
+  status = GK_ORT_GetRank(api)(shape, &rank);
+  int64_t sizes[rank + 1];
+  if (!status) status = GK_ORT_GetDimensions(api)(shape, sizes, rank);
+  GK_ORT_ReleaseShape(api)(shape);
+  *count = 1;
+  for (size_t k = 0; k < rank && !status; ++k) *count *= (ptrdiff_t)sizes[k];
+  return status;
+}
+
+/* Gets a constant input. */
+static OrtStatus *gb_constant_of(OrtApi *api, const OrtKernelInfo *info, int tensor,
+                                 gb_constant *constant) {
   const OrtValue *value = NULL;
   int is_constant = 0;
   OrtStatus *status = GK_ORT_GetConstant(api)(info, (size_t)tensor, &is_constant, &value);
   if (!status && (!is_constant || !value))
     status = GK_ORT_CreateStatus(api)(GK_INVALID_ARGUMENT,
                                       "the weights of a convolution are not constant");
+  if (!status) status = gb_count(api, value, &constant->count);
   return status ? status
-                : GK_ORT_GetData(api)((OrtValue *)(uintptr_t)value, (void **)(uintptr_t)data);
+                : GK_ORT_GetData(api)((OrtValue *)(uintptr_t)value,
+                                      (void **)(uintptr_t)&constant->data);
 }
 
 /* Looks up a tensor of constants, if there is one and it is not known yet. */
 static OrtStatus *gb_take(const gk_kernel *kernel, OrtApi *api, const OrtKernelInfo *info,
-                          int tensor, const float **constants) {
-  if (tensor < 0 || constants[tensor]) return NULL;
-  if (tensor < kernel->inputs) return gb_constant(api, info, tensor, &constants[tensor]);
-  constants[tensor] = gb_table(kernel, tensor);
+                          int tensor, gb_constant *constants) {
+  if (tensor < 0 || constants[tensor].data) return NULL;
+  if (tensor < kernel->inputs) return gb_constant_of(api, info, tensor, &constants[tensor]);
+  constants[tensor].data = gb_table(kernel, tensor);
   return NULL;
 }
 
@@ -33,7 +50,7 @@ static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelI
   const int inputs = kernel->inputs;
   int tensors = inputs;
   while (p->tables[tensors - inputs]) ++tensors;
-  const float *constants[tensors + 1];
+  gb_constant constants[tensors + 1];
   OrtStatus *status = NULL;
   memset(constants, 0, sizeof constants);
   for (int k = 0; k < 2 * p->steps_count && !status; ++k)

@@ -71,6 +71,14 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
   }
 }
 
+/* The element type of the tensor that a step loads, stores, or reads in addition to images; 0 if
+ * there is none. */
+static int gb_tensor_type(const gk_kernel *kernel, const gb_step *s) {
+  if (s->op == GB_STORE) return kernel->types[kernel->inputs + s->out];
+  const int tensor = s->op == GB_LOAD ? s->in : s->tensor;
+  return tensor >= 0 && tensor < kernel->inputs ? kernel->types[tensor] : 0;
+}
+
 /* A step with its operands and its result. */
 static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
   const gb_step *s = &state->kernel->program->steps[k];
@@ -81,6 +89,7 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
                .has_tiles = (gb_instructions() & GB_HAS_TILES) != 0,
                .weights = state->weights[k],
                .bias = state->bias[k]};
+  c.is_float16 = gb_tensor_type(state->kernel, s) == GB_FLOAT16;
   if (s->op != GB_LOAD) c.in = gb_image_of(state, s->in, sizes, slots);
   if (s->op != GB_STORE) c.out = gb_image_of(state, s->out, sizes, slots);
   else c.out = c.in;

@@ -40,6 +40,8 @@ typedef struct {
  * quarters, and of blocks of channels out in a group. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
+enum { GB_FLOAT16 = 10 }; /* the type of a tensor, as in onnx.TensorProto */
+
 /* How weights are computed: (integer - zero point) * scale. Types are those of onnx.TensorProto.
  * Strides count elements of scales and zero points along each part. */
 enum { GB_PARTS = 6 };
@@ -51,6 +53,12 @@ typedef struct {
   short parts_count; /* axes of the weights; an axis of blocks is two */
   int parts[GB_PARTS], scale_strides[GB_PARTS], zero_strides[GB_PARTS];
 } gb_unpacking;
+
+/* A tensor of weights. `count` is the number of its elements, known for inputs only. */
+typedef struct {
+  const float *data;
+  ptrdiff_t count;
+} gb_constant;
 
 typedef struct gb_program {
   const gb_storage *storages;
@@ -82,6 +90,7 @@ typedef struct gb_call {
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
   /* the tensor that a load reads or a store writes, or that is read as it is */
   float *tensor;
+  int is_float16; /* the elements of `tensor` are float16 */
   const float *weights, *bias;
   ptrdiff_t units; /* parts of blocks of channels, or of pairs of them */
   /* parts of a block; pixels of a part; parts that are computed for all blocks before the next
@@ -147,6 +156,7 @@ typedef struct {
   gb_pack_weights *packs[GB_KINDS];       /* put weights in the order in which tasks read them */
   gb_derive_weights *derives[GB_KINDS];   /* make what is kept of packed weights */
   gb_scratch_floats *scratches[GB_KINDS]; /* the memory that a thread needs for itself */
+  void (*widen)(const uint16_t *from, float *to, ptrdiff_t n); /* float16 to float */
   gb_task *strassen;
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);

@@ -26,8 +26,8 @@ static int gb_whole_rows(const gb_program *p, int buffer) {
 }
 
 /* Lets a product write its rows directly to the tensors of stores. That needs rows that only
- * stores read, with each channel stored once, and tensors whose channels are whole vectors and
- * begin with a pair of blocks. */
+ * stores read, with each channel stored once, and tensors of float32 whose channels are whole
+ * vectors and begin with a pair of blocks. */
 static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const gb_step *maker = &p->steps[k];
@@ -41,6 +41,7 @@ static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
     const gb_buffer *part = &p->buffers[s->in];
     if (s->op != GB_STORE || part->first != channels || channels % (2 * v) || part->channels % v)
       return;
+    if (plan->calls[j].is_float16) return;
     channels += part->channels;
   }
   if (channels != p->storages[storage].channels) return;
@@ -59,16 +60,16 @@ static void gb_point_to_tensor(gb_image *image, int vector) {
   image->plane = vector;
 }
 
-/* Lets steps read rows directly from their tensor, if their channels are whole vectors. The readers
- * may be products without a window, or rotary embeddings, whose tables may have many more rows than
- * are needed. Rows that are whole pages apart would share the same few sets of the first-level
- * cache, so these are read directly only as addends, or by Strassen's algorithm, which reads them
- * once. */
+/* Lets steps read rows directly from a tensor of float32, if its channels are whole vectors. The
+ * readers may be products without a window, or rotary embeddings, whose tables may have many more
+ * rows than are needed. Rows that are whole pages apart would share the same few sets of the
+ * first-level cache, so these are read directly only as addends, or by Strassen's algorithm, which
+ * reads them once. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1,
             v = state->width->vector;
-  if (storage < 0 || p->storages[storage].channels % v) return;
+  if (storage < 0 || p->storages[storage].channels % v || plan->calls[k].is_float16) return;
   const int is_apart = p->storages[storage].channels % GB_PAGE_FLOATS == 0;
   int last = k;
   while (++last < p->steps_count) {

@@ -138,10 +138,30 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
       width, s, p->buffers[s->in].channels, p->buffers[s->out].channels);
 }
 
+/* The elements of a constant as floats. `room` takes those that are of another type. */
+static const float *gb_as_floats(const gk_kernel *kernel, const gb_width *width,
+                                 const gb_constant *constants, int tensor, float *room) {
+  const gb_unpacking *unpacking = gb_unpacking_of(kernel->program, tensor);
+  if (unpacking) return gb_unpacked(unpacking, constants, room);
+  const gb_constant *constant = &constants[tensor];
+  if (tensor >= kernel->inputs || kernel->types[tensor] != GB_FLOAT16) return constant->data;
+  width->widen((const uint16_t *)(const void *)constant->data, room, constant->count);
+  return room;
+}
+
+/* The number of elements of the largest constant of float16. */
+static ptrdiff_t gb_largest_float16(const gk_kernel *kernel, const gb_constant *constants) {
+  ptrdiff_t largest = 0;
+  for (int k = 0; k < kernel->inputs; ++k)
+    if (kernel->types[k] == GB_FLOAT16 && constants[k].count > largest)
+      largest = constants[k].count;
+  return largest;
+}
+
 /* Makes the state of a program for a session; NULL if there is no memory. `constants` are the
  * tensors that are weights. All packed weights share one allocation, so that small ones are in
  * large pages too. */
-static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) {
+static gb_state *gb_new(const gk_kernel *kernel, const gb_constant *constants) {
   const gb_program *p = kernel->program;
   gb_state *state = calloc(1, sizeof *state);
   if (!state) return NULL;
@@ -158,9 +178,10 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
   state->bias = calloc((size_t)p->steps_count, sizeof *state->bias);
   state->derived = calloc((size_t)p->steps_count, sizeof *state->derived);
   float *to = state->constants = gb_allocate(all * (ptrdiff_t)sizeof *to);
-  float *memory = gb_allocate(gb_floats_to_unpack(p) * (ptrdiff_t)sizeof *memory);
-  if (!state->weights || !state->bias || !state->derived || !to || !memory) {
-    free(memory);
+  const ptrdiff_t halves = gb_largest_float16(kernel, constants), unpacked = gb_floats_to_unpack(p);
+  float *room = malloc((size_t)((halves > unpacked ? halves : unpacked) + 1) * sizeof *room);
+  if (!state->weights || !state->bias || !state->derived || !to || !room) {
+    free(room);
     gb_free(state);
     return NULL;
   }
@@ -168,19 +189,19 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
   for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
     if (s->weights >= 0) {
-      state->width->packs[s->op](gb_as_floats(p, constants, s->weights, memory), to, s,
-                                 p->buffers[s->in].channels, p->buffers[s->out].channels);
+      state->width->packs[s->op](gb_as_floats(kernel, state->width, constants, s->weights, room),
+                                 to, s, p->buffers[s->in].channels, p->buffers[s->out].channels);
       state->weights[k] = to;
       to += gb_rounded(gb_packed_size(state->width, p, s), GB_ALIGN);
     }
     if (s->bias >= 0) {
-      memcpy(to, gb_as_floats(p, constants, s->bias, memory),
+      memcpy(to, gb_as_floats(kernel, state->width, constants, s->bias, room),
              (size_t)p->buffers[s->out].channels * sizeof *to);
       state->bias[k] = to;
       to += gb_rounded(p->buffers[s->out].channels + v, GB_ALIGN);
     }
   }
-  free(memory);
+  free(room);
   return state;
 }
 

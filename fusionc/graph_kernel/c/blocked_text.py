@@ -25,7 +25,7 @@ from fusionc.graph_kernel.c.headers import header
 STRASSEN = "strassen"  # the family of products by this algorithm
 # families that are compiled for vectors of 16 floats alone
 _OF_WIDEST = frozenset(kind.family for kind in step_kinds() if kind.is_of_widest_vectors)
-_SHARED = ("blocked_tiles.h", "blocked_narrow.h")
+_SHARED = ("blocked_tiles.h", "blocked_float16.h", "blocked_narrow.h")
 _RUNNING = (
     "blocked_instructions.h",
     "blocked_unpack.h",

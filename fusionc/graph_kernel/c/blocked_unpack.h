@@ -107,17 +107,15 @@ static ptrdiff_t gb_floats_to_unpack(const gb_program *p) {
   return most;
 }
 
-/* The weights with the number of this tensor. They are in `memory` if they are computed. */
-static const float *gb_as_floats(const gb_program *p, const float *const *constants, int tensor,
-                                 float *memory) {
-  const gb_unpacking *u = gb_unpacking_of(p, tensor);
-  if (!u) return constants[tensor];
+/* Weights that are computed in `memory`. */
+static const float *gb_unpacked(const gb_unpacking *u, const gb_constant *constants,
+                                float *memory) {
   const ptrdiff_t count = gb_unpacked_floats(u), zero_points = gb_zero_points(u);
   float *zeros = memory + count;
-  gb_decode(constants[tensor], u->packed_type, count, memory);
+  gb_decode(constants[u->packed].data, u->packed_type, count, memory);
   *zeros = 0;
-  if (u->zero >= 0) gb_decode(constants[u->zero], u->zero_type, zero_points, zeros);
+  if (u->zero >= 0) gb_decode(constants[u->zero].data, u->zero_type, zero_points, zeros);
   for (ptrdiff_t k = 0; k < zero_points; ++k) zeros[k] *= (float)u->zero_sign;
-  gb_scale(u, constants[u->scale], zeros, memory);
+  gb_scale(u, constants[u->scale].data, zeros, memory);
   return memory;
 }

@@ -7,9 +7,14 @@ ptrdiff_t GB(strassen_floats)(ptrdiff_t channels);
 int GB(add_quarters)(const float *packed, float *to, ptrdiff_t in);
 #endif
 
+static void GB(widen)(const uint16_t *from, float *to, ptrdiff_t n) {
+  GB(widen_float16)(from, to, n);
+}
+
 static const gb_width GB(width_of) = {
     .vector = GB_V,
     .tile = GB_TILE,
+    .widen = GB(widen),
     .tasks = {GB_TASKS_BY_KIND GB_IF_WIDEST(GB_WIDEST_TASKS_BY_KIND)},
     .packs = {GB_PACKS_BY_KIND GB_IF_WIDEST(GB_WIDEST_PACKS_BY_KIND)},
     .derives = {GB_DERIVES_BY_KIND GB_IF_WIDEST(GB_WIDEST_DERIVES_BY_KIND)},

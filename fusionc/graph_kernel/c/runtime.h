@@ -17,7 +17,7 @@ static int gk_best_body(void) {
   unsigned a, b, c, d, enabled;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1))
     return 0; /* the operating system does not save wide registers */
-  int fused = c >> 12 & 1;
+  int fused = (c >> 12 & 1) && (c >> 29 & 1); /* and float16, which all these processors have */
   __asm__ volatile("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
   int avx2 = b >> 5 & 1;

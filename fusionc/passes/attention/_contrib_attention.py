@@ -247,9 +247,9 @@ def _zeroed(m: Match, new: Tape) -> Edge:
     # With keepdims, onnxruntime does not reduce an empty tensor.
     axes = [axis for axis in (rank - 3, rank - 1) if axis >= 0]
     highest = new_reduce(new, "ReduceMax", m.mask, axes, keepdims=False)
-    is_lowest = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
+    is_lowest = new.Equal(highest, new.const(-np.inf, like=m.mask))
     hidden = new_unsqueeze(new, is_lowest, [rank - len(axes)])
-    zeroed = new.Where(hidden, new.const(np.array(0, np.float32)), merged_result)
+    zeroed = new.Where(hidden, new.const(0.0, like=m.v), merged_result)
     return zeroed if merges else reshaped(m, zeroed, new)
 
 

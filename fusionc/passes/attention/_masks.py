@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.operators.facts import Trait, names_with
@@ -124,21 +125,31 @@ def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | N
     """The sum of all masks, and its shape: `m.mask`, `m.bias`, and the numbers far below zero that
     a Where fills in.
     """
-    mask: Edge | None = m.mask
-    shape = None if mask is None else mask.shape
+    mask: Edge | None = _widened(m.mask, new)
+    shape = None if m.mask is None else m.mask.shape
     condition = m.shown or m.hidden
     if condition is not None:
         filled, shown = _filled_mask(m, condition, query, key, new)
         shape = shown if mask is None else broadcast_known(shown, shape)
         mask = filled if mask is None else new.Add(filled, mask)
     if m.bias is not None and mask is not None:
-        mask = new.Add(m.bias, mask)
+        mask = new.Add(_widened(m.bias, new), mask)
         shape = broadcast_known(m.bias.shape, shape)
     if m.floor is not None and mask is not None:
         if not is_one_number(m.floor) or m.floor.constant().item() != LOWEST:
             refuse("the lower bound of the scores may change visible scores")
         mask = new.Max(mask, new.const(np.array(LOWEST, np.float32)))
     return mask, shape
+
+
+def _widened(mask: Edge | None, new: Tape) -> Edge | None:
+    """A mask in float32."""
+    if mask is None or mask.elem_type != TensorProto.FLOAT16:
+        return mask
+    array = mask.constant()
+    if array is None:
+        return new.Cast(mask, to=TensorProto.FLOAT)
+    return new.const(array.astype(np.float32))
 
 
 def _filled_mask(

@@ -26,6 +26,7 @@ from fusionc.passes.attention._heads import (
 from fusionc.passes.attention._masks import added_mask
 from fusionc.passes.attention._written_attention import is_half, operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
+from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 
 def _multi_head(m: Match, new: Tape) -> AttentionResult:
@@ -71,7 +72,8 @@ def _multi_head_of_halves(
     hides = any(edge is not None for edge in (m.mask, m.shown, m.hidden, m.bias))
     if m.keys is not None:
         refuse("keys and values of the past are float16")
-    if hides and m.widened is None and m.widened_late is None:
+    is_widened = m.widened is not None or m.widened_late is not None
+    if hides and not is_widened and _adds_in_float16(m):
         refuse("a mask is added in float16, where it may round the scores of a row away")
     heads = number_of_heads(m)
     if heads_of(key) != heads_of(query):
@@ -81,6 +83,13 @@ def _multi_head_of_halves(
     inputs = [*wide, None, None, added_mask(m, query, key, new)]
     result = new.node("MultiHeadAttention", inputs, domain=MICROSOFT, num_heads=heads, scale=scale)
     return new.Cast(result, to=TensorProto.FLOAT16), None, None
+
+
+def _adds_in_float16(m: Match) -> bool:
+    """Whether onnxruntime rounds sums to float16. Without a kernel for them, it adds in float32 and
+    passes that to Softmax.
+    """
+    return has_cpu_kernel("Add", "", m.opset, TensorProto.FLOAT16, TensorProto.FLOAT16)
 
 
 def _whole_keys(
@@ -129,8 +138,9 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
              output. For float16, Casts surround the operator; onnxruntime would insert Casts around
              each of the original operators
     refuses  elements other than float32 and float16; in float16, keys and values of the past, and a
-             mask that is added in float16; heads or batches that are not known to be the same; a
-             single head; one key for all heads; a scale that is not positive; a mask that is not
+             mask if onnxruntime has a kernel that adds in float16 (as on Arm), where it may round
+             the scores of a row away; heads or batches that are not known to be the same; a single
+             head; one key for all heads; a scale that is not positive; a mask that is not
              known to broadcast to the scores; a guard Where(IsNaN(…), 0, …) with a mask that may
              contain NaN or +∞ because of its constants, or with one mask for each head that may
              hide a whole row by −∞; heads that are merged in an unknown way; one query and repeated

@@ -17,8 +17,8 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
     before   f(Gemm(a, b, c?)) or f(MatMul(a, b)) of rank 2, with f one of Relu, LeakyRelu, Sigmoid,
              Tanh, HardSigmoid, Elu, Softplus, Softsign
     after    com.microsoft.FusedGemm(a, b, c?) with activation f
-    refuses  ranks other than 2; elements other than float32, for which no kernel exists; opset
-             below 7, which has another form of Gemm
+    refuses  ranks other than 2; element types for which onnxruntime lacks a kernel (it computes
+             float16 in float32); opset below 7, which has another form of Gemm
     algebra  the kernel applies f to each result while it is still in the cache
     source   CANN's ATbeMatMulElemwiseFusionPass; MindSpore's matmul_elemwise_fusion; onnxruntime's
              GemmActivationFusion creates the same node when it loads a model

@@ -95,7 +95,7 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
              Transpose(a)·b, a·Transpose(b) that exchange the last two axes
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
     refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or that may enlarge
-             the scaled value; a float64 factor that float32 cannot represent; integers and float16,
+             the scaled value; a float64 factor that float32 cannot represent; integers,
              which lack a kernel; quantized operands, and products next to a Softmax, because
              onnxruntime looks for larger structures there; a transposition if the other operand is
              a vector (the kernel ignores the transposition), if the summed axis may be empty (the

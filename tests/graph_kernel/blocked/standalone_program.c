@@ -35,8 +35,9 @@ static size_t count_of(int rank, const int64_t *sizes) {
   return count;
 }
 
-/* Bytes of an element of an ONNX type: uint8, int8, bool and floats of 8 bits have one, all others of programs four. */
+/* Bytes of an element of an ONNX type: uint8, int8, bool and floats of 8 bits have one, float16 two, others four. */
 static size_t size_of(int type) {
+  if (type == GB_FLOAT16) return 2;
   return type == 2 || type == 3 || type == 9 || (type >= 17 && type <= 20) ? 1 : sizeof(float);
 }
 
@@ -71,17 +72,20 @@ int main(int count, char **arguments) {
     int tables = 0, failed = 0;
     while (p->tables[tables]) ++tables;
     const float *tensors[inputs + tables + 1];
+    gb_constant constants[inputs + tables + 1];
     float *out[outputs + 1], *again[outputs + 1];
     gb_size sizes[p->storages_count + 1];
     for (int k = 0; k < inputs; ++k) {
       take(dims[k], (size_t)kernel->ranks[k] * sizeof(int64_t));
-      const size_t bytes = bytes_of(kernel->types[k], count_of(kernel->ranks[k], input_sizes[k] = dims[k]));
+      const size_t length = count_of(kernel->ranks[k], input_sizes[k] = dims[k]);
+      const size_t bytes = bytes_of(kernel->types[k], length);
       float *elements = malloc(bytes);
       take(elements, bytes);
       tensors[k] = elements;
+      constants[k] = (gb_constant){elements, (ptrdiff_t)length};
     }
-    for (int k = 0; k < tables; ++k) tensors[inputs + k] = p->tables[k];
-    gb_state *state = gb_new(kernel, tensors);
+    for (int k = 0; k < tables; ++k) tensors[inputs + k] = constants[inputs + k].data = p->tables[k];
+    gb_state *state = gb_new(kernel, constants);
     if (!state) exit(4);
     if (gb_sizes(kernel, input_sizes, sizes)) exit(2);
     int64_t made[outputs + 1][4];

@@ -47,6 +47,7 @@ _EMULATED = {
     "((GB(vec))gb_max_16(a, b))": _MADE_OF_16 % ("a", "b", "p[i] > q[i] ? p[i] : q[i]"),
     "((GB(vec))gb_min_16(a, b))": _MADE_OF_16 % ("a", "b", "p[i] < q[i] ? p[i] : q[i]"),
     "((GB(vec))gb_permute_16(x, k))": _MADE_OF_16 % ("x", "x", "p[(k)[i] & 15]"),
+    "#if GB_V > 4 && defined(__x86_64__)": "#if GB_V == 8 && defined(__x86_64__)",
 }
 # the same for steps of bytes, which only some programs have
 _EMULATED_OF_BYTES = {

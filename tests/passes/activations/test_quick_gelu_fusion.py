@@ -26,11 +26,6 @@ STAYS = [
         graph().replace("float", "double"),
         "no CPU kernel for QuickGelu of double",
     ),
-    Stays(
-        "no kernel for float16",
-        graph(alpha="float alpha").replace("float", "float16"),
-        "no CPU kernel for QuickGelu of float16",
-    ),
     Stays("of something else", graph("s = Sigmoid (x) y = Mul (w, s)"), None),
     Stays("HardSigmoid", graph("s = HardSigmoid (x) y = Mul (x, s)"), None),
     Stays(
@@ -52,6 +47,11 @@ STAYS = [
 
 FIRES = [
     Fires("SiLU", graph(), ["QuickGelu"]),
+    Fires(
+        "float16, between Casts of onnxruntime",
+        graph(alpha="float alpha").replace("float", "float16"),
+        ["QuickGelu"],
+    ),
     Fires("commuted", graph("s = Sigmoid (x) y = Mul (s, x)"), ["QuickGelu"]),
     Fires("alpha", graph(ALPHA), ["QuickGelu"]),
     Fires(

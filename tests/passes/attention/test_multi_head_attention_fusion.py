@@ -131,6 +131,7 @@ CAST = "s = MatMul (a, b) n = Cast <to = 1> (s) z = Mul (n, wide)"
 CAST_BEHIND = "s = MatMul (a, b) n = Mul (s, c) z = Cast <to = 1> (n)"
 CAST_BACK = "x = Softmax <axis = -1> (z) p = Cast <to = 10> (x)"
 TO_HALF = ["Cast", "Cast", "Cast", "MultiHeadAttention", "Cast"]
+EXPANDED = ["Shape", "Shape", "Concat", "Expand"]  # a mask for all queries, or for all keys
 TURNED_QUERY = SPLIT.replace("a = Transpose", "j = Transpose") + " a = Neg (j)"
 
 STAYS = [
@@ -139,7 +140,6 @@ STAYS = [
     Stays("the heads are merged into two axes, of which the product takes one", MERGED_IN_TWO, "the number of heads is unknown"),
     Stays("an unknown number of heads", graph(split=TORCH + SPLIT, heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}", inputs=", float[B,S] i0", q="float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,?]"), "the number of heads is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
-    Stays("a mask in float16", half(masked("", ", float[B,1,1,L] m")), "a mask is added in float16, where it may round the scores of a row away"),
     Stays("a Cast of float32", graph(scores="s = MatMul (a, b) z = Cast <to = 1> (s)").replace("p = Softmax <axis = -1> (z)", "n = Softmax <axis = -1> (z) p = Cast <to = 1> (n)"), "the elements are not float32"),
     Stays("a Cast to double", half(graph(scores=CAST.replace("= 1>", "= 11>"), softmax=CAST_BACK, constants=WIDE.replace("float", "double"))), "the elements are not float32"),
     Stays("Softmax over the queries", graph(softmax="p = Softmax <axis = 2> (z)", **FIXED), "Softmax is not over the keys"),
@@ -202,6 +202,8 @@ FIRES = [
         half(graph(scores=CAST.replace("z =", "t =") + " z = Add (t, m)", softmax=CAST_BACK, constants=WIDE)).replace("float16[B,L,8] v", "float16[B,L,8] v, float[B,1,1,L] m"),
         [*TO_HALF[:3], "Shape", "Shape", "Concat", "Expand", *TO_HALF[3:]],
     ),
+    Fires("a mask in float16", half(masked("", ", float[B,1,1,L] m")), ["Cast", *TO_HALF[:3], *EXPANDED, *TO_HALF[3:]]),
+    Fires("a constant mask in float16", half(masked("", "", ", float[1,1,1,1] m = {50432}")), [*TO_HALF[:3], *EXPANDED, *TO_HALF[3:]]),
     Fires("float16, a query that is computed of heads", half(graph(split=TURNED_QUERY)), ["Reshape", "Transpose", "Reshape", "Reshape", "Transpose", "Neg", "Transpose", "Transpose", "Reshape", *TO_HALF]),
     Fires("a scale", graph(), ONE),
     Fires("opset 23", graph(), ONE, opset=23),

@@ -21,11 +21,6 @@ STAYS = [
         "an interior value is used elsewhere",
     ),
     Stays(
-        "no kernel for float16",
-        graph().replace("float[", "float16["),
-        "no CPU kernel for FusedConv of float16",
-    ),
-    Stays(
         "bounds from outside",
         graph("Clip (c, lo)", more=", float lo"),
         "the bound is not constant",
@@ -80,6 +75,11 @@ FIRES = [
         for f in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
     ],
     Fires("parameters", graph("HardSigmoid <alpha = 0.3, beta = 0.4> (c)"), ["FusedConv"]),
+    Fires(
+        "float16, between Casts of onnxruntime",
+        graph().replace("float[", "float16["),
+        ["FusedConv"],
+    ),
     Fires("without bias", graph(conv="Conv (x, W)"), ["FusedConv"]),
     Fires("1-D", graph(W="float[4,3,3] W", x="float[N,3,6] x"), ["FusedConv"]),
     Fires(

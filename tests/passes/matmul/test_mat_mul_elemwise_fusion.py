@@ -34,11 +34,6 @@ STAYS = [
         "the rank is unknown",
     ),
     Stays(
-        "no kernel for float16",
-        graph().replace("float[", "float16["),
-        "no CPU kernel for FusedGemm of float16",
-    ),
-    Stays(
         "a subgraph uses the product",
         seen_by_subgraph(graph(), "p", "float[M,5]"),
         "an interior value is used elsewhere",
@@ -81,6 +76,11 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "float16, between Casts of onnxruntime",
+        graph().replace("float[", "float16["),
+        ["FusedGemm"],
+    ),
     *[
         Fires(f, graph(f"{f} (p)"), ["FusedGemm"])
         for f in (

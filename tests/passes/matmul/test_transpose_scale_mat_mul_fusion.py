@@ -42,11 +42,6 @@ STAYS = [
         "double, inexact", graph().replace("float", "double"), "alpha is stored in single precision"
     ),
     Stays(
-        "no kernel for float16",
-        graph(c="float c").replace("float", "float16"),
-        "no CPU kernel for FusedMatMul of float16",
-    ),
-    Stays(
         "integers",
         graph(c="int32 c = {3}").replace("float", "int32"),
         "no CPU kernel for FusedMatMul of int32",
@@ -107,6 +102,11 @@ STAYS = [
 
 FUSED = ["FusedMatMul"]
 FIRES = [
+    Fires(
+        "float16, between Casts of onnxruntime",
+        graph(c="float c = {14336}").replace("float", "float16"),  # the bits of 0.5
+        ["FusedMatMul"],
+    ),
     Fires("scaled", graph(), FUSED),
     Fires("scaled, commuted", graph("p = MatMul (a, b) y = Mul (c, p)"), FUSED),
     Fires("divided", graph("p = MatMul (a, b) y = Div (p, c)"), FUSED),

@@ -112,6 +112,14 @@ static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count
   }
 }
 
+/* The numbers of the tensor that are added to the scores of a query, as floats; NULL if there are
+ * none. `weigh` may overwrite them with its sums. */
+GK_INLINE const float *GB(bias_of)(const gb_call *c, const GB(head) *h, ptrdiff_t number) {
+  if (!c->tensor || !c->is_float16) return c->tensor ? c->tensor + number : NULL;
+  GB(widen_float16)((const uint16_t *)(const void *)c->tensor + number, h->row, c->keys);
+  return h->row;
+}
+
 /* Computes attention for some queries of one head of one batch. */
 static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch, ptrdiff_t head,
                             ptrdiff_t first, ptrdiff_t count) {
@@ -121,12 +129,11 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
   const ptrdiff_t at = batch * c->queries + first;
   float *y = c->out.data + head * made * c->out.plane + at * GB_V;
   const float *x = c->in.data + head * taken * c->in.plane + at * GB_V;
-  const float *bias =
-      c->tensor ? c->tensor + batch * c->tensor_batch + head * c->tensor_part + first * c->keys
-                : NULL;
+  const ptrdiff_t bias = batch * c->tensor_batch + head * c->tensor_part + first * c->keys;
   GB(multiply)(x, c->in.plane, 0, taken, taken, GB_V, h->keys, count, h->scores, step, h->blocks);
   for (ptrdiff_t q = 0; q < count; ++q)
-    GB(weigh)(h, h->scores + q * GB_V, step, c->keys, s->scale, bias ? bias + q * c->keys : NULL);
+    GB(weigh)(h, h->scores + q * GB_V, step, c->keys, s->scale,
+              GB(bias_of)(c, h, bias + q * c->keys));
   GB(take_shares)(c, h, count, y, made);
   for (ptrdiff_t b = 0; b < made; ++b) GB(activate)(y + b * c->out.plane, count * GB_V, s);
 }

@@ -91,12 +91,95 @@ static void GB(store_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
   }
 }
 
+/* The number of pixels of a block that are converted before they are transposed. */
+enum { GB(IN_LINE) = 16 };
+
+static void GB(load_float16)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
+  const gb_image *to = &c->out;
+  const uint16_t *tensor = (const uint16_t *)(const void *)c->tensor;
+  const ptrdiff_t own = to->is_planar ? 1 : GB_V, plane = to->height * to->width;
+  float lines[GB_V * GB(IN_LINE)];
+  for (GB(place) p = GB(place_of)(c, unit, to->blocks); unit < end;
+       ++unit, GB(advance)(c, &p, to->blocks)) {
+    const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
+    float *y = GB(at)(to, &p);
+    if (c->step->is_channels_last) {
+      const uint16_t *row =
+          tensor + ((p.image * to->height + p.row) * to->width + p.first) * to->channels +
+          p.block * own;
+      for (ptrdiff_t x = 0; x < p.count; ++x, row += to->channels, y += GB_V) {
+        GB(widen_float16)(row, y, channels);
+        for (ptrdiff_t v = channels; v < GB_V; ++v) y[v] = 0.0f;
+      }
+      continue;
+    }
+    const uint16_t *from =
+        tensor + ((p.image * to->channels + p.block * own) * to->height + p.row) * to->width +
+        p.first;
+    if (to->is_planar) {
+      GB(widen_float16)(from, y, p.count);
+      continue;
+    }
+    if (channels < GB_V) memset(lines, 0, sizeof lines);
+    for (ptrdiff_t x = 0; x < p.count; x += GB(IN_LINE)) {
+      const ptrdiff_t count = p.count - x < GB(IN_LINE) ? p.count - x : GB(IN_LINE);
+      for (ptrdiff_t v = 0; v < channels; ++v)
+        GB(widen_float16)(from + v * plane + x, lines + v * GB(IN_LINE), count);
+      ptrdiff_t k = 0;
+      for (; k + 4 <= count; k += 4)
+        for (ptrdiff_t v = 0; v < GB_V; v += 4)
+          gb_transpose(lines + v * GB(IN_LINE) + k, GB(IN_LINE), y + (x + k) * GB_V + v, GB_V);
+      for (; k < count; ++k)
+        for (ptrdiff_t v = 0; v < GB_V; ++v) y[(x + k) * GB_V + v] = lines[v * GB(IN_LINE) + k];
+    }
+  }
+}
+
+static void GB(store_float16)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
+  const gb_image *in = &c->in;
+  uint16_t *tensor = (uint16_t *)(void *)c->tensor;
+  const ptrdiff_t plane = in->height * in->width;
+  float lines[GB_V * GB(IN_LINE)];
+  for (GB(place) p = GB(place_of)(c, unit, in->blocks); unit < end;
+       ++unit, GB(advance)(c, &p, in->blocks)) {
+    const ptrdiff_t left = in->channels - p.block * GB_V, channels = left < GB_V ? left : GB_V;
+    const float *x = GB(at)(in, &p);
+    if (c->step->is_channels_last) {
+      uint16_t *row = tensor +
+                      ((p.image * in->height + p.row) * in->width + p.first) * in->channels +
+                      p.block * GB_V;
+      for (ptrdiff_t k = 0; k < p.count; ++k, row += in->channels)
+        GB(round_to_float16)(x + k * GB_V, row, channels);
+      continue;
+    }
+    uint16_t *to = tensor +
+                   ((p.image * in->channels + p.block * GB_V) * in->height + p.row) * in->width +
+                   p.first;
+    for (ptrdiff_t first = 0; first < p.count; first += GB(IN_LINE)) {
+      const ptrdiff_t count = p.count - first < GB(IN_LINE) ? p.count - first : GB(IN_LINE);
+      const float *pixels = x + first * GB_V;
+      ptrdiff_t k = 0;
+      for (; k + 4 <= count; k += 4)
+        for (ptrdiff_t v = 0; v < GB_V; v += 4)
+          gb_transpose(pixels + k * GB_V + v, GB_V, lines + v * GB(IN_LINE) + k, GB(IN_LINE));
+      for (; k < count; ++k)
+        for (ptrdiff_t v = 0; v < GB_V; ++v) lines[v * GB(IN_LINE) + k] = pixels[k * GB_V + v];
+      for (ptrdiff_t v = 0; v < channels; ++v)
+        GB(round_to_float16)(lines + v * GB(IN_LINE), to + v * plane + first, count);
+    }
+  }
+}
+
 void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_image *to = &c->out;
   const ptrdiff_t own = to->is_planar ? 1 : GB_V, plane = to->height * to->width;
   (void)scratch;
   if (to->bytes == 1) {
     GB(load_bytes)(c, unit, end);
+    return;
+  }
+  if (c->is_float16) {
+    GB(load_float16)(c, unit, end);
     return;
   }
   for (GB(place) p = GB(place_of)(c, unit, to->blocks); unit < end;
@@ -133,6 +216,10 @@ void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
   (void)scratch;
   if (in->bytes == 1) {
     GB(store_bytes)(c, unit, end);
+    return;
+  }
+  if (c->is_float16) {
+    GB(store_float16)(c, unit, end);
     return;
   }
   for (GB(place) p = GB(place_of)(c, unit, in->blocks); unit < end;

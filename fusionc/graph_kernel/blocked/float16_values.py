@@ -1,0 +1,84 @@
+"""Areas with float16 values as areas of float32 alone: kernels widen float16 where they read a
+tensor, compute in float32, and round where they write a tensor.
+
+onnxruntime has few kernels for float16 on processors. It computes the other operators in float32
+as well, and rounds where a model has a Cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.lower.area_info import attribute
+
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
+_OF_INTEGERS = ("DequantizeLinear", "QuantizeLinear")
+
+
+def in_float32(area: Area) -> tuple[Area, list[int]]:
+    """The area with float32 in place of float16 and without Casts between the two, and for each of
+    its operators the place that it had.
+
+    A Cast stays if its operand is needed outside, or comes from there, and so is its result. Areas
+    of integers stay as they are: the type of a scale says how they are rounded.
+    """
+    is_of_integers = any(node.op_type in _OF_INTEGERS for node in area.nodes)
+    if is_of_integers or not any(v.dtype == TensorProto.FLOAT16 for v in area.values.values()):
+        return area, list(range(len(area.nodes)))
+    nodes = _without_casts(area)
+    values = {
+        name: replace(value, dtype=TensorProto.FLOAT)
+        if value.dtype == TensorProto.FLOAT16
+        else value
+        for name, value in area.values.items()
+    }
+    constants = {
+        name: array.astype(np.float32) if array.dtype == np.float16 else array
+        for name, array in area.constants.items()
+    }
+    widened = replace(area, nodes=tuple(nodes.values()), values=values, constants=constants)
+    return widened, list(nodes)
+
+
+def _without_casts(area: Area) -> Mapping[int, onnx.NodeProto]:
+    """The operators by their places, without Casts between float32 and float16."""
+    nodes = dict(enumerate(area.nodes))
+    names = dict[str, str]()  # of results of Casts, or of their operands → the name that both have
+    ends = {*area.inputs, *area.outputs}
+    for place, node in enumerate(area.nodes):
+        if not _is_between_floats(area, node):
+            continue
+        operand = names.get(node.input[0], node.input[0])
+        result = node.output[0]
+        if result not in area.outputs:
+            names[result] = operand
+        elif operand not in ends:
+            names = {name: result if kept == operand else kept for name, kept in names.items()}
+            names[operand] = result
+        else:
+            continue
+        del nodes[place]
+    return {place: _renamed(node, names) for place, node in nodes.items()}
+
+
+def _is_between_floats(area: Area, node: onnx.NodeProto) -> bool:
+    if node.op_type != "Cast" or node.domain or node.input[0] not in area.values:
+        return False
+    dtype = area.values[node.input[0]].dtype
+    return dtype in FLOATS and attribute(node, "to") in FLOATS and dtype != attribute(node, "to")
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    if not any(name in names for name in (*node.input, *node.output)):
+        return node
+    renamed = onnx.NodeProto()
+    renamed.CopyFrom(node)
+    renamed.input[:] = [names.get(name, name) for name in node.input]
+    renamed.output[:] = [names.get(name, name) for name in node.output]
+    return renamed
