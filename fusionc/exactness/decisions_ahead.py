@@ -51,6 +51,14 @@ _PATH_OPERATORS = {
     TINY: KEEPS_TINY,
     TURN: CONTINUOUS,
 }
+# the operators that make a decision of each kind
+_DECIDING = {
+    JUMP: JUMPS,
+    ZERO: SIGN_DECIDES,
+    TINY: SIGN_DECIDES,
+    SIGN: ZERO_DECIDES,
+    TURN: TURNS,
+}
 
 
 @dataclass
@@ -134,11 +142,9 @@ def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
     for graph in model.graphs:
         for operator, nodes in graph.by_operator.items():
             is_cast = operator in (("", "Cast"), ("", "CastLike"))
-            yield from ((JUMP, node) for node in nodes if is_cast or operator in JUMPS)
-            yield from ((ZERO, node) for node in nodes if operator in SIGN_DECIDES)
-            yield from ((TINY, node) for node in nodes if operator in SIGN_DECIDES)
-            yield from ((SIGN, node) for node in nodes if operator in ZERO_DECIDES)
-            yield from ((TURN, node) for node in nodes if operator in TURNS)
+            kinds = [kind for kind, deciding in _DECIDING.items() if operator in deciding]
+            kinds += [JUMP] if is_cast else []
+            yield from ((kind, node) for kind in kinds for node in nodes)
 
 
 def _decides(node: Node, value: Edge, kind: str) -> bool:

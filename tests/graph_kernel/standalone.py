@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.source import source
@@ -35,7 +35,7 @@ def call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:
     for name in area.inputs:
         parts += [
             np.array(feeds[name].shape, np.int64).tobytes(),
-            np.ascontiguousarray(feeds[name]).tobytes(),
+            numpy_helper.from_array(np.ascontiguousarray(feeds[name])).raw_data,
         ]
     return b"".join(parts)
 

@@ -52,6 +52,10 @@ from fusionc.graph_kernel.blocked.step_kind import (
     Activation,
     StepKind,
 )
+from fusionc.graph_kernel.blocked.weight_dequantization import (
+    DequantizedWeights,
+    with_dequantized_weights,
+)
 
 _Item = Operation | ImageJoin | ImageCut
 _GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # their results are from 0 to 1
@@ -63,14 +67,16 @@ _ABOUT_FIRST = 224
 _PIXELS = 4
 
 
-def _read_as_groups(area: Area) -> tuple[Area, list[int]]:
-    """The area with groups in place of what passes and onnxruntime make of them, and with float32
-    in place of float16; and for each operator of the result the index of the original operator.
+def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, DequantizedWeights]]:
+    """The area with groups in place of what passes and onnxruntime make of them, without the
+    operators that compute weights, and with float32 in place of float16. Also the index of the
+    original operator for each operator of the result, and the computed weights by name.
     """
-    area, first = with_plain_groups(area)
-    area, then = in_groups(area)
-    area, kept = in_float32(area)
-    return area, [first[then[place]] for place in kept]
+    area, places = with_plain_groups(area)
+    area, grouped = in_groups(area)
+    area, kept, dequantized = with_dequantized_weights(area)
+    area, in_float = in_float32(area)
+    return area, [places[grouped[kept[place]]] for place in in_float], dequantized
 
 
 class Operations:
@@ -79,8 +85,9 @@ class Operations:
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
-        area, places = _read_as_groups(area)
-        self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
+        area, places, dequantized = _read_as_groups(area)
+        has_rows = has_rows or is_of_rows(area.nodes)
+        self.images = ImageArea(area, is_fragment, has_rows, dequantized)
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}

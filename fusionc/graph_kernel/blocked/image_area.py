@@ -21,6 +21,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     KernelWindow,
     StepKind,
 )
+from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.operators.integer_operators import BYTES
@@ -172,6 +173,8 @@ class ImageArea:
     area: Area
     is_fragment: bool = False
     has_rows: bool = False  # values of four axes are rows as well, not images
+    # weights that the area computes from integers, by name
+    computed_weights: Mapping[str, DequantizedWeights] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)  # those that are known so far
     channels_last: set[str] = field(default_factory=set)  # images whose last axis is the channels
     parts: dict[str, Part] = field(default_factory=dict)  # by the names of the values
@@ -408,6 +411,8 @@ class ImageArea:
             if array.dtype.kind != "f" or array.itemsize != 4:
                 raise UnfitOperator("its weights are not float32")
             return array.shape
+        if name in self.computed_weights:
+            return self.computed_weights[name].shape
         value = self.area.values[name]
         sizes = tuple(dim for dim in value.shape if isinstance(dim, int))
         if (

@@ -17,7 +17,14 @@ from fusionc.graph_kernel.blocked.made_program import MadeProgram
 from fusionc.graph_kernel.blocked.narrow_images import is_narrow_product, with_narrow_images
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
-from fusionc.graph_kernel.blocked.program import NOTHING, Buffer, Program, ProgramStep, Storage
+from fusionc.graph_kernel.blocked.program import (
+    NOTHING,
+    Buffer,
+    Program,
+    ProgramStep,
+    Storage,
+    Unpacking,
+)
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind, block_of
 
 
@@ -57,6 +64,7 @@ class _Maker:
         self._images = operations.images
         self._unknown = operations.unknown
         self._tables: dict[object, np.ndarray] = {}
+        self._unpackings: dict[int, Unpacking] = {}  # by the numbers of their integers
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 
@@ -86,6 +94,7 @@ class _Maker:
             tuple(steps),
             tuple(self._tables.values()),
             max(slots) + 1,
+            tuple(self._unpackings.values()),
         )
         images = self._images.images
         rows = frozenset(filter(self._is_rows, images))
@@ -129,11 +138,11 @@ class _Maker:
             third,
             self._table(operation.numbers, np.array(operation.numbers, np.float32))
             if operation.numbers
-            else self._tensor(operation.weights if kind.reads_model_weights else operation.tensor),
-            weights=self._tensor(operation.weights)
+            else self._tensor(operation.tensor),
+            weights=self._weights(operation.weights)
             if operation.line is None
             else self._filled(operation, 0),
-            bias=self._tensor(operation.bias)
+            bias=self._weights(operation.bias)
             if operation.bias or operation.line is None
             else self._filled(operation, 1),
             activated=operation.activated,
@@ -187,6 +196,15 @@ class _Maker:
         if buffer not in self._buffers:
             self._buffers.append(buffer)
         return self._buffers.index(buffer)
+
+    def _weights(self, name: str) -> int:
+        """The number of weights, or of the constants that they are computed from."""
+        weights = self._images.computed_weights.get(name)
+        if weights is None:
+            return self._tensor(name)
+        packed, scale, zero = map(self._tensor, (weights.packed, weights.scale, weights.zero))
+        self._unpackings[packed] = Unpacking(packed, scale, zero, weights)
+        return packed
 
     def _tensor(self, name: str) -> int:
         if not name:

@@ -15,6 +15,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     KernelWindow,
     StepKind,
 )
+from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 
 NOTHING = -1  # the number of an operand, of weights or of a bias that a step lacks
 
@@ -64,6 +65,16 @@ class ProgramStep:
 
 
 @dataclass(frozen=True)
+class Unpacking:
+    """How weights are computed when a session is created. Operands are numbers of tensors."""
+
+    packed: int  # the integers; steps have this number as their weights
+    scale: int
+    zero: int  # NOTHING if all are 0
+    weights: DequantizedWeights
+
+
+@dataclass(frozen=True)
 class Program:
     """What the kernel of a blocked area does."""
 
@@ -72,3 +83,4 @@ class Program:
     steps: tuple[ProgramStep, ...]
     tables: tuple[np.ndarray, ...]  # constants, numbered after the area's inputs
     slots: int
+    unpackings: tuple[Unpacking, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusionc.graph_kernel.blocked.program import Program, ProgramStep
+from fusionc.graph_kernel.blocked.program import Program, ProgramStep, Unpacking
 from fusionc.graph_kernel.lower.c_types import F32, literal, table
 
 
@@ -28,10 +28,22 @@ def program_text(name: str, program: Program) -> str:
         _list("gb_storage", f"{name}_storages", storages),
         _list("gb_buffer", f"{name}_buffers", buffers),
         _list("gb_step", f"{name}_steps", [_step(step) for step in program.steps]),
+        _list("gb_unpacking", f"{name}_unpackings", [*map(_unpacking, program.unpackings), "{-1}"]),
         f"static const gb_program {name}_program = "
-        f"{{{name}_storages, {name}_buffers, {name}_steps, {name}_tables, {counts}}};",
+        f"{{{name}_storages, {name}_buffers, {name}_steps, {name}_unpackings, "
+        f"{name}_tables, {counts}}};",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _unpacking(unpacking: Unpacking) -> str:
+    """A gb_unpacking. Without axes, its arrays have one unused element."""
+    weights = unpacking.weights
+    numbers = (unpacking.packed, unpacking.scale, unpacking.zero)
+    facts = (weights.packed_type, weights.zero_type, -1 if weights.is_zero_added else 1)
+    arrays = (weights.parts, weights.scale_strides, weights.zero_strides)
+    rows = (_array(array or (0,)) for array in arrays)
+    return f"{{{', '.join([*map(str, (*numbers, *facts, len(weights.parts))), *rows])}}}"
 
 
 def _list(ctype: str, name: str, items: Sequence[str]) -> str:
@@ -48,7 +60,7 @@ def _step(step: ProgramStep) -> str:
         *(int(activated.function), int(step.is_after)),
         *(literal(F32, activated.alpha), literal(F32, activated.beta)),
         *(step.chained, window.group),
-        *map(_pair, (window.kernel, window.stride, window.dilation, window.pads)),
+        *map(_array, (window.kernel, window.stride, window.dilation, window.pads)),
         *(f".{name} = {_own(value)}" for name, value in vars(step.kind).items()),
     ]
     return f"{{{', '.join(map(str, numbers))}}}"
@@ -56,9 +68,9 @@ def _step(step: ProgramStep) -> str:
 
 def _own(value: float | tuple[int, ...]) -> str:
     if isinstance(value, tuple):
-        return _pair(value)
+        return _array(value)
     return literal(F32, value) if isinstance(value, float) else str(int(value))
 
 
-def _pair(numbers: Sequence[int]) -> str:
+def _array(numbers: Sequence[int]) -> str:
     return f"{{{', '.join(map(str, numbers))}}}"

@@ -171,7 +171,6 @@ class StepKind:
     takes_either: ClassVar[bool] = False  # its operands may be swapped
     reads_all_channels: ClassVar[bool] = False  # needs all channels for each channel of the result
     keeps_channels: ClassVar[bool] = False  # computes each channel from the same channel only
-    reads_model_weights: ClassVar[bool] = False  # needs unpacked weights in addition to packed ones
     # traits that the C code uses, too
     keeps_pixels: ClassVar[bool] = False  # without a window: computes each pixel from the same one
     scatters: ClassVar[bool] = False  # may compute pixels side by side that lie in rows with gaps

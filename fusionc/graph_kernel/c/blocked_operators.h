@@ -34,6 +34,15 @@ static OrtStatus *gb_constant_of(OrtApi *api, const OrtKernelInfo *info, int ten
                                       (void **)(uintptr_t)&constant->data);
 }
 
+/* Looks up a tensor of constants, if there is one and it is not known yet. */
+static OrtStatus *gb_take(const gk_kernel *kernel, OrtApi *api, const OrtKernelInfo *info,
+                          int tensor, gb_constant *constants) {
+  if (tensor < 0 || constants[tensor].data) return NULL;
+  if (tensor < kernel->inputs) return gb_constant_of(api, info, tensor, &constants[tensor]);
+  constants[tensor].data = gb_table(kernel, tensor);
+  return NULL;
+}
+
 static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
                             void **made) {
   const gk_kernel *kernel = gb_chosen(gk_kernel_of(op));
@@ -44,11 +53,12 @@ static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelI
   gb_constant constants[tensors + 1];
   OrtStatus *status = NULL;
   memset(constants, 0, sizeof constants);
-  for (int k = 0; k < 2 * p->steps_count && !status; ++k) {
-    const int tensor = k % 2 ? p->steps[k / 2].bias : p->steps[k / 2].weights;
-    if (tensor < 0 || constants[tensor].data) continue;
-    if (tensor >= inputs) constants[tensor].data = gb_table(kernel, tensor);
-    else status = gb_constant_of(api, info, tensor, &constants[tensor]);
+  for (int k = 0; k < 2 * p->steps_count && !status; ++k)
+    status = gb_take(kernel, api, info, k % 2 ? p->steps[k / 2].bias : p->steps[k / 2].weights,
+                     constants);
+  for (const gb_unpacking *u = p->unpackings; u->packed >= 0 && !status; ++u) {
+    status = gb_take(kernel, api, info, u->scale, constants);
+    if (!status) status = gb_take(kernel, api, info, u->zero, constants);
   }
   if (status) return status;
   *made = gb_new(kernel, constants);

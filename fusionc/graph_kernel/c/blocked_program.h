@@ -42,10 +42,29 @@ enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
 enum { GB_FLOAT16 = 10 }; /* the type of a tensor, as in onnx.TensorProto */
 
+/* How weights are computed: (integer - zero point) * scale. Types are those of onnx.TensorProto.
+ * Strides count elements of scales and zero points along each part. */
+enum { GB_PARTS = 6 };
+typedef struct {
+  short packed, scale; /* tensors; packed is -1 after the last element of a list */
+  short zero;          /* a tensor, or -1 if all zero points are 0 */
+  short packed_type, zero_type;
+  short zero_sign;   /* -1 if zero points are added */
+  short parts_count; /* axes of the weights; an axis of blocks is two */
+  int parts[GB_PARTS], scale_strides[GB_PARTS], zero_strides[GB_PARTS];
+} gb_unpacking;
+
+/* A tensor of weights. `count` is the number of its elements, known for inputs only. */
+typedef struct {
+  const float *data;
+  ptrdiff_t count;
+} gb_constant;
+
 typedef struct gb_program {
   const gb_storage *storages;
   const gb_buffer *buffers;
   const gb_step *steps;
+  const gb_unpacking *unpackings;
   const float *const *tables;
   short storages_count, slots, buffers_count, steps_count;
 } gb_program;
@@ -69,8 +88,7 @@ typedef struct gb_call {
   int is_stored;          /* it writes directly to the tensors of the stores whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  /* the tensor that a load reads or a store writes, or that is read as it is; or the weights in the
-   * order of the model */
+  /* the tensor that a load reads or a store writes, or that is read as it is */
   float *tensor;
   int is_float16; /* the elements of `tensor` are float16 */
   const float *weights, *bias;

@@ -31,12 +31,6 @@ typedef struct {
   ptrdiff_t batch, height, width;
 } gb_size;
 
-/* A tensor of weights. `count` is the number of its elements, known for inputs only. */
-typedef struct {
-  const float *data;
-  ptrdiff_t count;
-} gb_constant;
-
 static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
 
 /* A kind of steps: its traits, and the functions that its header defines. The table of kinds is
@@ -146,9 +140,11 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
       width, s, p->buffers[s->in].channels, p->buffers[s->out].channels);
 }
 
-/* The elements of a constant as floats. `room` takes those of float16. */
+/* The elements of a constant as floats. `room` takes those that are of another type. */
 static const float *gb_as_floats(const gk_kernel *kernel, const gb_width *width,
                                  const gb_constant *constants, int tensor, float *room) {
+  const gb_unpacking *unpacking = gb_unpacking_of(kernel->program, tensor);
+  if (unpacking) return gb_unpacked(unpacking, constants, room);
   const gb_constant *constant = &constants[tensor];
   if (tensor >= kernel->inputs || kernel->types[tensor] != GB_FLOAT16) return constant->data;
   width->widen((const uint16_t *)(const void *)constant->data, room, constant->count);
@@ -184,7 +180,8 @@ static gb_state *gb_new(const gk_kernel *kernel, const gb_constant *constants) {
   state->bias = calloc((size_t)p->steps_count, sizeof *state->bias);
   state->derived = calloc((size_t)p->steps_count, sizeof *state->derived);
   float *to = state->constants = gb_allocate(all * (ptrdiff_t)sizeof *to);
-  float *room = malloc((size_t)(gb_largest_float16(kernel, constants) + 1) * sizeof *room);
+  const ptrdiff_t halves = gb_largest_float16(kernel, constants), unpacked = gb_floats_to_unpack(p);
+  float *room = malloc((size_t)((halves > unpacked ? halves : unpacked) + 1) * sizeof *room);
   if (!state->weights || !state->bias || !state->derived || !to || !room) {
     free(room);
     gb_free(state);

@@ -28,6 +28,7 @@ _OF_WIDEST = frozenset(kind.family for kind in step_kinds() if kind.is_of_widest
 _SHARED = ("blocked_tiles.h", "blocked_float16.h", "blocked_narrow.h")
 _RUNNING = (
     "blocked_instructions.h",
+    "blocked_unpack.h",
     "blocked_run.h",
     "blocked_strassen_plan.h",
     "blocked_units.h",

@@ -23,9 +23,13 @@ from fusionc.graph_kernel.blocked.image_operators import (
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
+from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load
 from fusionc.graph_kernel.select.make_area import area_of
+from fusionc.graph_kernel.select.weight_makers import constants_of_makers, weight_makers
 from fusionc.integer_groups.float_results import casts_of_weights
 from fusionc.integer_groups.kept_groups import OF_INTEGERS, integer_groups
+from fusionc.integer_groups.packed_weights import takes_packed
+from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, QUANTIZE
 
@@ -34,6 +38,7 @@ _ORIGIN = "blocked"
 _IMAGE_RANK = 4
 _MATRIX = 1  # the operand of a product that is a constant matrix
 _FEW_ROWS = 128  # rows for which reading a matrix takes about as long as multiplying by it
+_MANY_ROWS = 64  # rows for which a kernel of unpacked weights takes less time
 _MOST_ROUNDS = 8  # of removing operators that do not fit, before clusters are given up
 
 
@@ -47,7 +52,12 @@ def blocked_locations(
 
     Each has at least one convolution or product. `stays_wide` selects those that stay in float32.
     """
-    possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
+    computed = computed_at_load(graph)  # areas get those that compute their weights later
+    possible = [
+        node
+        for node in graph.ordered()
+        if node not in computed and not is_left_out(node) and _may_be_inside(node)
+    ]
     # operators that no cluster can use would keep others apart
     members = set(possible) - set(_useless(possible))
     location_of = partial(_location, kind=kind, stays_wide=stays_wide)
@@ -148,7 +158,7 @@ def _fitting(
     operators that have to be removed together with unfit ones.
     """
     for _ in range(_MOST_ROUNDS):
-        clusters = clusters_of(graph, members.__contains__)
+        clusters = _clusters(graph, members)
         candidates = [location_of(nodes) for nodes in clusters]
         locations = [location for location in candidates if location is not None]
         unfit = set(chain(*map(useless, clusters), *map(_unfit, locations)))
@@ -158,21 +168,53 @@ def _fitting(
     return [_without_shared(location) for location in locations if not _unfit(location)]
 
 
+def _clusters(graph: Graph, members: set[Node]) -> list[list[Node]]:
+    """The clusters of these operators. Those that compute weights from constants do not keep the
+    others apart.
+    """
+    makers = _makers(members)
+    clusters = clusters_of(graph, lambda node: node in members or node in makers)
+    own = ([node for node in nodes if node in members] for nodes in clusters)
+    return [nodes for nodes in own if nodes]
+
+
 def _without_shared(location: AreaLocation) -> AreaLocation:
-    """The location, changed so that dequantizations that other operators need stay in the model."""
+    """The location, changed so that operators that others need as well stay in the model."""
     shared = _shared(location.nodes)
     return replace(location, nodes=tuple(node for node in location.nodes if node not in shared))
 
 
 def _shared(nodes: Sequence[Node]) -> set[Node]:
-    """The dequantizations that operators outside need as well. The area has copies of them."""
+    """The dequantizations, and operators that compute weights, that operators outside need as well.
+    The area has copies of them.
+    """
+    replaced = set(nodes)
+    makers = _makers(nodes)
+    for node in reversed(nodes):
+        is_copied = node.op == "DequantizeLinear" or node in makers
+        if is_copied and any(v is not None and is_seen_outside(v, replaced) for v in node.outputs):
+            replaced.remove(node)
+    return set(nodes) - replaced
+
+
+def _makers(nodes: Iterable[Node]) -> dict[Node, None]:
+    """The operators that compute the weights of convolutions and products of float32, in order."""
     inside = set(nodes)
-    return {
-        node
-        for node in nodes
-        if node.op == "DequantizeLinear"
-        and any(v is not None and is_seen_outside(v, inside) for v in node.outputs)
-    }
+    weights = (v for node in nodes if _multiplies_floats(node, inside) for v in _weights_of(node))
+    return dict.fromkeys(chain.from_iterable(map(weight_makers, weights)))
+
+
+def _multiplies_floats(node: Node, inside: Collection[Node]) -> bool:
+    """Whether a node is a convolution or product outside of the groups of integers in a cluster."""
+    if not _convolves(node) or is_of_integers(node.operator):
+        return False
+    maker = None if node.inputs[0] is None else node.inputs[0].producer
+    return maker is None or maker not in inside or maker.op != "DequantizeLinear"
+
+
+def _weights_of(node: Node) -> list[Edge]:
+    operands = [(place, v) for place, v in enumerate(node.inputs) if v is not None]
+    return [v for place, v in operands if _is_weights(node, place, v)]
 
 
 def _may_be_inside(node: Node) -> bool:
@@ -180,17 +222,22 @@ def _may_be_inside(node: Node) -> bool:
     is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
     if not is_known or node.bodies or None in node.outputs:
         return False
-    if not _has_own_weights(node) or (is_product(node.op) and _shares_weights_by_few_rows(node)):
+    if not _has_own_weights(node):
         return False
-    area = _area_of([node], KernelKind.BLOCKED)
+    if is_product(node.op) and (_shares_weights_by_few_rows(node) or _packs_for_few_rows(node)):
+        return False
+    area = _area_of([*_makers([node]), node], KernelKind.BLOCKED)
     return area is not None and (_is_fit(area, False) or _is_fit(area, True))
 
 
 def _has_own_weights(node: Node) -> bool:
-    """Whether the weights are constants of the operator's graph: a session only knows those."""
-    operands = [(place, v) for place, v in enumerate(node.inputs) if v is not None]
-    weights = [v for place, v in operands if _is_weights(node, place, v)]
-    return all(v.is_constant and v.graph is node.graph for v in weights)
+    """Whether the weights are constants of the operator's graph, or computed from such: a session
+    only knows those.
+    """
+    return all(
+        v.graph is node.graph if v.is_constant else _convolves(node) and bool(weight_makers(v))
+        for v in _weights_of(node)
+    )
 
 
 def _shares_weights_by_few_rows(node: Node) -> bool:
@@ -212,6 +259,17 @@ def _shares_weights_by_few_rows(node: Node) -> bool:
     sizes = [size for size in rows.shape or () if isinstance(size, int)]
     are_many = rows.rank == len(sizes) and math.prod(sizes[:-1]) > _FEW_ROWS
     return not are_many
+
+
+def _packs_for_few_rows(product: Node) -> bool:
+    """Whether onnxruntime multiplies by dequantized weights without unpacking them (MatMulNBits),
+    and the rows may be few. It then reads a quarter of the bytes or less: a kernel takes two or
+    three times as long for one row, the same time for 32 rows, and less for more.
+    """
+    rows = product.inputs[0]
+    sizes = () if rows is None or rows.shape is None else rows.shape[:-1]
+    known = math.prod(size for size in sizes if isinstance(size, int))
+    return known < _MANY_ROWS and takes_packed(product, Wiring())
 
 
 def _is_fit(fragment: Area, has_rows: bool) -> bool:
@@ -239,6 +297,7 @@ def _location(
     if not any(map(_convolves, nodes)) or (len(nodes) < 2 and not is_product(nodes[0].op)):
         return None
     products = list(filter(_convolves, nodes))
+    nodes = [*_makers(nodes), *nodes]
     wide = list(filter(stays_wide, products)) if KernelKind.NARROW in kind else []
     if len(wide) == len(products):
         kind &= ~KernelKind.OF_BFLOAT16
@@ -256,10 +315,12 @@ def narrow_products(location: AreaLocation) -> list[Node]:
     area = location.area
     if KernelKind.NARROW not in area.kind:
         return []
+    products = filter(_convolves, location.nodes)
+    protos = (node for node in area.nodes if (node.domain, node.op_type) in CONVOLVING)
     return [
         node
-        for node, named in zip(location.nodes, area.nodes, strict=True)
-        if _convolves(node) and named.input[_MATRIX] not in area.wide
+        for node, proto in zip(products, protos, strict=True)
+        if proto.input[_MATRIX] not in area.wide
     ]
 
 
@@ -267,7 +328,9 @@ def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
     """The inputs of operators, weights included, and the outputs that are needed outside."""
     inside = set(nodes)
     replaced = inside - _shared(nodes)
-    read = (v for node in nodes for v in _tensors(node) if v.producer not in inside)
+    makers = _makers(nodes)
+    tensors = (v for node in nodes if node not in makers for v in _tensors(node))
+    read = (v for v in chain(tensors, constants_of_makers(makers)) if v.producer not in inside)
     made = (v for node in nodes if node in replaced for v in node.outputs if v is not None)
     return tuple(dict.fromkeys(read)), tuple(v for v in made if is_seen_outside(v, replaced))
 

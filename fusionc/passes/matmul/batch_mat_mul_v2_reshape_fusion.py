@@ -11,6 +11,7 @@ from fusionc.rewrite import (
     Tape,
     const,
     either,
+    keep,
     maybe,
     op,
     refuse,
@@ -19,7 +20,10 @@ from fusionc.rewrite import (
 from fusionc.shapes.expressions import is_static
 
 x = var("x")
-W = const("W")
+W = either(
+    const("W"),
+    keep(op.DequantizeLinear(const("W"), const("s"), maybe(const("z")), _as="dequantize")),
+)
 B = const("B")
 _FLAT = op.Reshape(x, var("flat_shape"), _as="flatten")
 _PRODUCT = either(
@@ -54,12 +58,18 @@ def _scales(m: Match) -> tuple[float, float]:
 
 def _weight(m: Match, alpha: float, new: Tape) -> Edge:
     """The weights times alpha, in the form that MatMul reads."""
+    if 0 in dims_of(m.W):
+        refuse("the weights are empty, so the number of rows is undetermined")
+    dequantize = m.captures.get("dequantize")
+    if dequantize is not None:
+        if m.product.attr("transB") or alpha != 1:
+            refuse("dequantized weights would have to be transposed or scaled")
+        dequantized: Edge = dequantize.outputs[0]
+        return dequantized
     weight: Edge = m.W
     if m.product.attr("transB"):
         require_own(m, m.W)
         weight = new.const(np.ascontiguousarray(m.W.constant().T), like=m.W)
-    if 0 in dims_of(weight):
-        refuse("the weights are empty, so the number of rows is undetermined")
     return weight if alpha == 1 else scaled(new, weight, np.asarray(alpha))
 
 
@@ -85,7 +95,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
     refuses  a first Reshape that changes the last axis; a second Reshape whose leading dimensions
              differ from those of x; a Gemm that transposes its first operand; a bias that is not
              one number for each column; integers; large weights that must be transposed and are
-             used elsewhere
+             used elsewhere; dequantized weights that must be transposed or scaled
     never    changes a result, except for empty tensors: in a computed shape, a 0 makes Reshape copy
              a dimension of the flattened product, while MatMul keeps the 0
     algebra  each row of a product is computed on its own, whatever the leading axes are; alpha and
@@ -108,7 +118,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
             refuse("the product is not rows times a matrix")
         alpha, beta = _scales(m)
         weight = _weight(m, alpha, new)
-        depth, columns = dims_of(weight)
+        depth, columns = dims_of(m.W)[:: -1 if m.product.attr("transB") else 1]
         if (shape[-1], result[-1]) != (depth, columns) or not _have_same_leading_dims(
             shape, result
         ):

@@ -35,10 +35,15 @@ static size_t count_of(int rank, const int64_t *sizes) {
   return count;
 }
 
-/* Bytes of an element of an ONNX type: uint8, int8 and bool have one, float16 two, others four. */
+/* Bytes of an element of an ONNX type: uint8, int8, bool and floats of 8 bits have one, float16 two, others four. */
 static size_t size_of(int type) {
   if (type == GB_FLOAT16) return 2;
-  return type == 2 || type == 3 || type == 9 ? 1 : sizeof(float);
+  return type == 2 || type == 3 || type == 9 || (type >= 17 && type <= 20) ? 1 : sizeof(float);
+}
+
+/* Bytes of a tensor. Two integers of 4 bits share a byte. */
+static size_t bytes_of(int type, size_t count) {
+  return type == 21 || type == 22 ? (count + 1) / 2 : count * size_of(type);
 }
 
 /* The shapes of the processor's tiles in this thread. A run must not change them, because onnxruntime's own products rely
@@ -73,7 +78,7 @@ int main(int count, char **arguments) {
     for (int k = 0; k < inputs; ++k) {
       take(dims[k], (size_t)kernel->ranks[k] * sizeof(int64_t));
       const size_t length = count_of(kernel->ranks[k], input_sizes[k] = dims[k]);
-      const size_t bytes = length * size_of(kernel->types[k]);
+      const size_t bytes = bytes_of(kernel->types[k], length);
       float *elements = malloc(bytes);
       take(elements, bytes);
       tensors[k] = elements;

@@ -24,6 +24,7 @@ COMPUTED = """agraph (float[N,M,5] x) => (float[N,M,6] y) <float[5,6] W, float[6
     s = Concat <axis = 0> (d, six)
     y = Reshape (p, s)
 }"""
+QUANTIZED = "int8[5,6] W, float t = {0.5}, float[6] B"
 KEPT = "the Reshapes do not only flatten leading axes"
 STAYS = [
     Stays(
@@ -88,6 +89,17 @@ STAYS = [
         graph("p = MatMul (f, W)").replace("float", "int32"),
         "the elements are not floating-point numbers",
     ),
+    *[
+        Stays(
+            f"dequantized weights, {attribute}",
+            graph(
+                f"w = DequantizeLinear (W, t) p = Gemm <{attribute}> (f, w, B)",
+                constants=QUANTIZED.replace("5,6", "6,5" if "trans" in attribute else "5,6"),
+            ),
+            "dequantized weights would have to be transposed or scaled",
+        )
+        for attribute in ("transB = 1", "alpha = 0.5")
+    ],
     Stays(
         "weights from outside", graph("p = Gemm (f, V, B)", x="float[4,M,5] x, float[5,6] V"), None
     ),
@@ -139,6 +151,19 @@ FIRES = [
         "rank 4",
         graph(x="float[2,M,3,5] x", y="float[2,M,3,6] y", shape="{2, -1, 3, 6}"),
         ["MatMul", "Add"],
+    ),
+    Fires(
+        "dequantized weights",
+        graph("w = DequantizeLinear (W, t) p = Gemm (f, w, B)", constants=QUANTIZED),
+        ["DequantizeLinear", "MatMul", "Add"],
+    ),
+    Fires(
+        "weights that are dequantized for each column",
+        graph(
+            "w = DequantizeLinear <axis = 1> (W, t, z) p = MatMul (f, w)",
+            constants="uint8[5,6] W, float[6] t, uint8[6] z",
+        ),
+        ["DequantizeLinear", "MatMul"],
     ),
     *[Fires(f"opset {opset}", graph(), ["MatMul", "Add"], opset=opset) for opset in (9, 11, 13)],
 ]

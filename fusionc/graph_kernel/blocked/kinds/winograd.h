@@ -212,10 +212,9 @@ static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, p
                           column = (x + p % M) * S + k % 3 - s->pads[1];
           if (row < 0 || column < 0 || row >= c->in.height || column >= c->in.width) continue;
           const float *image = c->in.data + n * c->in.image + i / GB_V * c->in.plane;
-          const ptrdiff_t number = (out * in + i) * 9 + k;
-          const uint16_t *halves = (const uint16_t *)(const void *)c->tensor;
-          const float weight = c->is_float16 ? gk_from_half(halves[number]) : c->tensor[number];
-          sum += weight * image[row * c->in.row + column * GB_V + i % GB_V];
+          sum += GB(packed)((float *)(uintptr_t)c->weights, block, c->out.blocks,
+                            c->in.blocks * GB_V * 9, 9 * i + k)[v] *
+                 image[row * c->in.row + column * GB_V + i % GB_V];
         }
       ((float *)&sums[p])[v] = sum;
     }

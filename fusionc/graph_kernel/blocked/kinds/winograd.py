@@ -36,7 +36,7 @@ _TILES = [(tile, stride) for stride, tiles in WINOGRAD_TILES.items() for tile in
 @dataclass(frozen=True)
 class WinogradStep(ConvolutionKind):
     """Tiles of pixels are transformed, multiplied point by point, and transformed back. Tiles with
-    results that are not finite are computed again from the weights of the model.
+    results that are not finite are computed again from weights that are not transformed.
     """
 
     tile_points: int  # points of a tile in each direction
@@ -51,7 +51,6 @@ class WinogradStep(ConvolutionKind):
         derive="give_transformed",
     )
     family = "winograd"
-    reads_model_weights = True
 
     @classmethod
     def macros(cls) -> dict[str, str]:

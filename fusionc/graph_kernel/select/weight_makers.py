@@ -1,0 +1,44 @@
+"""The operators that compute weights from constants, such as DequantizeLinear. An area contains
+them, so that its kernel reads the small constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fusionc.model.graph import Edge, Node
+
+_MAKERS = frozenset({"DequantizeLinear", "Cast", "Add", "Sub", "Mul", "Reshape"})
+_LONGEST = 5  # operators one after the other: Cast, Reshape, Sub, Mul, Reshape
+
+
+def weight_makers(weights: Edge) -> list[Node]:
+    """The operators that compute weights one after the other from constants of their graph, in
+    order; none if weights are constants, or computed in another way.
+    """
+    makers = list[Node]()
+    value = weights
+    while not value.is_constant:
+        maker = value.producer
+        if maker is None or not _is_maker(maker) or len(makers) == _LONGEST:
+            return []
+        makers.append(maker)
+        operands = [v for v in maker.inputs if v is not None]
+        computed = [v for v in operands if not v.is_constant]
+        if len(computed) > 1:
+            return []
+        value = (computed or operands)[0]
+    return makers[::-1]
+
+
+def _is_maker(node: Node) -> bool:
+    """Whether a node can compute weights, and has its constants in its own graph."""
+    is_known = not node.domain and node.op in _MAKERS
+    return is_known and all(v is None or v.graph is node.graph for v in node.inputs)
+
+
+def constants_of_makers(makers: Iterable[Node]) -> Iterator[Edge]:
+    """The constants that a kernel reads: all except the shapes of Reshapes."""
+    for node in makers:
+        operands = node.inputs[:1] if node.op == "Reshape" else node.inputs
+        yield from (v for v in operands if v is not None and v.is_constant)
