@@ -195,7 +195,20 @@ def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
         return (kind,) if kind in (JUMP, TURN) else ()
     if node.domain != "" or _cuts_off(node) or node.op not in _PATH_OPERATORS[kind]:
         return ()
-    if kind == ZERO and node.op in SUMS:
-        is_safe = node.op != "Sub" and all(map(is_never_negative, node.inputs))
-        return (ZERO,) if is_safe else (ZERO, CANCELS)
-    return (kind,)
+    return _kinds_of_terms(node, kind) if node.op in SUMS else (kind,)
+
+
+def _kinds_of_terms(total: Node, kind: str) -> tuple[str, ...]:
+    """The kinds of decisions about the terms of a sum that follow from one about the sum."""
+    if kind == TINY:
+        return () if any(map(_is_without_zeros, total.inputs)) else (TINY,)
+    if kind != ZERO:
+        return (kind,)
+    is_safe = total.op != "Sub" and all(map(is_never_negative, total.inputs))
+    return (ZERO,) if is_safe else (ZERO, CANCELS)
+
+
+def _is_without_zeros(value: Edge | None) -> bool:
+    """Whether a value is a constant without zeros, such as the epsilon of a normalization."""
+    array = None if value is None else value.constant()
+    return array is not None and bool(array.all())

@@ -30,8 +30,8 @@ CONTINUOUS_ELSEWHERE = frozenset(
     if operator[0] in (MICROSOFT, TRADITIONAL)
 )
 KEEPS_ZEROS = MOVES | names_with(Trait.KEEPS_ZERO)
-# Operators that map 0 to 0, also those whose zeros have no sign.
-KEEPS_TINY = KEEPS_ZEROS | {"Abs", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
+# Operators that map 0 to 0, also those whose zeros have no sign. A sum does so if all terms are 0.
+KEEPS_TINY = KEEPS_ZEROS | SUMS | {"Abs", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
 
 _FLOATS = frozenset(
     {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}

@@ -156,6 +156,7 @@ def test_the_sign_near_zero_decides(body: str, kinds: set[str]) -> None:
         ("y = Pow (z, x)", "Pow"),
         ("e = Exp (x) s = ReduceSum (e) y = Div (e, s)", ""),
         ("s = ReduceSum (x) e = Constant <value_float = 0.1> () a = Add (s, e) y = Div (x, a)", ""),
+        ("m = ReduceMean (x) a = Add (m, z) y = Log (a)", "Log"),
         ("a = MatMul (x, z) y = Log (a)", ""),
     ],
 )

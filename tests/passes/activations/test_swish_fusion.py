@@ -57,7 +57,7 @@ STAYS = [
             "Log": "s = Div (one, a) y = Log (s)",
             "Div": "s = Div (x, a) b = Abs (s) y = Div (one, b)",
             "LpNormalization": "s = Reciprocal (a) y = LpNormalization (s)",
-            "Reciprocal": "s = Reciprocal (a) t = ReduceSum <keepdims = 1> (s) u = Tanh (t) y = Reciprocal (u)",
+            "Reciprocal": "s = Reciprocal (a) u = Tanh (s) v = Add (u, x) y = Reciprocal (v)",
             "Sqrt": "s = Reciprocal (a) b = Add (s, alpha) c = Sub (b, alpha) y = Sqrt (c)",
         }.items()
     ],
