@@ -99,7 +99,7 @@ class OrderDependence:
         sums with weights near the largest number may have any value.
         """
         for known, reaches in self._last:
-            # with onnxruntime's optimizers, the candidate runs on the same samples again
+            # with onnxruntime's optimizers on, the candidate runs on the same samples again
             if known is feeds:
                 return reaches
         reaches = self._reaches(feeds, outputs)
@@ -161,7 +161,7 @@ class OrderDependence:
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         has_open = any(np.isinf(change.spread).any() for change in changes)
-        # if no element may have any value, the draws differ only in the signs of changes
+        # if all elements are limited, the draws differ only in the signs of changes
         each = [(value,) for value in _ANYTHING] if has_open else []
         for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
@@ -396,7 +396,7 @@ def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
 
 
 def _results_of(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
-    """The values of the main graph that depend on such nodes."""
+    """The values of the main graph that depend on nodes for which `decides` is true."""
     results: set[str] = set()
     for node in model.graph.node:
         if decides(node) or not results.isdisjoint(reads_of(node)):

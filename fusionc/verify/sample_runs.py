@@ -25,7 +25,7 @@ from fusionc.verify.result import Difference
 from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, stacked
 
 _PATIENCE = 300.0  # seconds after which no more samples run: the budget cannot predict loops
-_FAILS = "the reference runs, the candidate does not"
+_FAILS = "the reference runs, but the candidate does not"
 _FEW_OFF = 1 / 50  # the share of an output that may differ at ties
 _MOST_JUDGED = 4  # among many samples, the number of the worst ones that are judged
 _DECIDES_NOTHING = ("unstable", "undecided")
@@ -134,7 +134,7 @@ class SampleRuns:
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
         """The judge's differences on the samples with the largest errors. Among many samples,
-        rounding takes some numbers to another step, and the judge does not notice it. Therefore the
+        rounding takes some numbers to another step, which the judge does not notice. Therefore the
         majority of the judged samples decides.
         """
         errors = dict[int, float]()
@@ -197,12 +197,12 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of these samples, and further ones as long as the budget has room: judging a
-        sample that differs takes many runs.
+        """The first of these samples, and more while the budget has room: judging a sample that
+        differs takes many runs.
         """
         for number, sample in enumerate(self.again()):
             if number and isinstance(sample, DrawnSample) and self._budget.is_spent:
-                self._cut_short.append(f"{sample.label} at level {level} and what follows")
+                self._cut_short.append(f"{sample.label} at level {level} and all later samples")
                 return
             runs = runs_so_far()
             yield sample
@@ -250,7 +250,7 @@ class SampleRuns:
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
         why = "" if self._budget.is_spent else f", as these took more than {_PATIENCE:g} s"
-        self._cut_short.append(f"{what} and what follows{why}")
+        self._cut_short.append(f"{what} and all later samples{why}")
         return True
 
     def _keep(self, sample: Sample) -> None:

@@ -1,4 +1,4 @@
-"""Elements that change in a second run of the reference. They cannot judge a candidate.
+"""Elements that change in a second run of the reference. They say nothing about a candidate.
 
 For example, if operands do not fit, onnxruntime's Concat leaves a part of its output unwritten,
 with old contents of memory.
@@ -91,7 +91,7 @@ class Unsteady:
 
     def notes(self, names: Sequence[str]) -> Iterator[str]:
         """The notes on the outputs, in their order."""
-        why = "there the reference gives another value in each run"
+        why = "the reference gives another value in each run"
         for name in filter(self._elements.get, names):
             if name not in self.judged:
                 yield f"{name} is not judged: {why}"

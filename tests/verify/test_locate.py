@@ -66,7 +66,9 @@ def test_a_name_that_stands_for_something_else() -> None:
     text = "agraph (float[N,2] x) => (float[N,2] y) { %s = Exp (x) %s = Neg (%s) y = Relu (%s) }"
     found = located(text % ("t1", "t2", "t1", "t2"), text % ("t2", "t1", "t2", "t1"))
     assert (found.name, found.is_inner) == ("t1", True)
-    assert str(found).endswith("the outputs are the same: this name may mean another value there")
+    assert str(found).endswith(
+        "the outputs are the same: this name may mean another value in the candidate"
+    )
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 512])
@@ -274,7 +276,7 @@ def test_models_that_do_not_run() -> None:
         located(
             CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] a) { a = Nonsense (x) }"
         )
-    assert caught.value.hint.startswith("compare them without --locate")
+    assert caught.value.hint.startswith("compare the models without --locate")
     with pytest.raises(UsageError, match="does not exist"):
         locate(Path("a.onnx"), Path("no.onnx"))
 

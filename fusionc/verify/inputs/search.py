@@ -47,7 +47,7 @@ _MOST_ELEMENTS = 1 << 28  # of an input; drawing more takes minutes
 _MOST_REFUSED = 1 << 27
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first of many samples
-_TIES = 2  # for this many additional samples, one more at ties is drawn
+_TIES = 2  # for this many additional samples, one more is drawn whose last bits decide results
 _MORE_WORK = 1 << 26  # elements to compute for more samples, in some hundredths of a second
 _PATIENCE = 6  # after failures with this total cost, no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
@@ -64,7 +64,7 @@ _NARROWER: tuple[Style, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnSample(Sample):
-    """A sample of drawn values, with the style and sizes for drawing similar samples."""
+    """A sample of drawn values, with its style and sizes, so that similar ones can be drawn."""
 
     sizes: Sizes
     style: Style
@@ -105,7 +105,7 @@ class InputSearch:
         self._ports, fixed = fixed_ports(required_inputs(model), shapes)
         self.not_drawn = next(filter(None, map(_why_not_drawn, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
-        # of unusable initializers they may be below 0
+        # sizes of unusable initializers may be below 0
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
         self._sized = SizedModel(model, self._ports)
@@ -125,7 +125,7 @@ class InputSearch:
 
     @property
     def has_ties(self) -> bool:
-        """Whether a Quantize, a Round or a comparison decides by the last bit of an input."""
+        """Whether the last bit of an input may decide a Quantize, a Round or a comparison."""
         return has_grids(self._ranges)
 
     @property
