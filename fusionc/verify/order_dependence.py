@@ -35,13 +35,13 @@ from fusionc.verify.taken_branches import take_branches
 
 _FLOATS = (np.float16, np.float32, np.float64)
 _WHERE_OPSET = 9  # the opset that introduced Where
-# Replacements for results that may have any value: factors for about their magnitude. First all
-# results get the same factor, and then each gets its own.
+# Results that may have any value are replaced by these numbers, multiplied by about the magnitude
+# of the result. First all results get the same number, and then each gets its own.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
 _NUMBERS = 3  # draws with finite replacements only, because results may be equal by chance
 _SUMS = names_with(Trait.WEIGHTED_SUMS)
-_HUGE = 2.0**-24  # share of the largest number: a few thousand products with such weights overflow
+_HUGE = 2.0**-24  # share of the largest number; a few thousand products with such weights overflow
 _MOST_FACTORS = 8  # of a product of products that is examined as a whole
 # integers for which onnxruntime has Where
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)

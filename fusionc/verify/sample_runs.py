@@ -48,7 +48,7 @@ class SampleRuns:
     search: InputSearch
     judge: Judge
     progress: Callable[[str], None]
-    is_strict: bool = True  # whether steps at ties are forbidden; kernels may be one step off
+    is_strict: bool = True  # False if one step off is right at ties, as for kernels
     # whether ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
     # outputs that differ on samples where rounding decides
@@ -159,11 +159,11 @@ class SampleRuns:
         and are not single elements.
 
         Rounding would excuse all of them, because moving the inputs has the same effect. But
-        nothing between an input and a grid that reads it directly may be rounded differently.
-        Therefore, if the models are equal or nearly equal bit by bit on other inputs, they must
-        also be equal here. A few steps of later grids are allowed, because there the last bit
-        matters for any input. Kernels may be one step off. An output that rounding decides on
-        other inputs is not judged.
+        nothing between an input and a Quantize, Round or comparison that reads it directly may be
+        rounded differently. Therefore, if the models are equal or nearly equal bit by bit on other
+        inputs, they must also be equal here. Later operators may round a few numbers to the next
+        step, because there the last bit matters for any input. Kernels may be one step off. If
+        rounding decides an output on other inputs, the output is not judged.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:

@@ -115,7 +115,7 @@ class InputSearch:
         self._growth = 1, 1  # the cost of the first sample, and the cost expected from its sizes
         self._defaults = _defaults(model, folder)
         self.first_error = ""
-        self.is_refused = False  # whether that error is due to the model, not to memory or time
+        self.is_refused = False  # whether the first error is the fault of the model
         self.left_out: list[str] = []  # why inputs that crash or block onnxruntime were left out
         self._cost = self._refused = 0
         self._is_limited = True  # whether the memory of a run is limited
