@@ -209,7 +209,7 @@ class _Search:
         ours = self.ours.constants_of(name)
         theirs = self.theirs.constants_of(name)
         others = [name for name in ours if name in theirs and compare(ours[name], theirs[name])]
-        return f"; computed from another constant {', '.join(others)}" if others else ""
+        return f"; it is computed from another constant: {', '.join(others)}" if others else ""
 
     def _has_same_outputs(self) -> bool:
         outputs = self.ours.outputs

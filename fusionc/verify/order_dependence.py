@@ -118,7 +118,7 @@ class OrderDependence:
         if model.ByteSize() > LARGEST_COPY:
             return nothing
         model = inlined(model)
-        with suppress(RunError):  # if it fails, the branches stay
+        with suppress(RunError):  # if this fails, every If stays
             take_branches(model, folder, feeds)
         unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):

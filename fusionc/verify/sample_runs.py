@@ -249,7 +249,7 @@ class SampleRuns:
         has_run = bool(self.judge.tally.runs or self.judge.tally.left_out)
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
-        why = "" if self._budget.is_spent else f", as these took more than {_PATIENCE:g} s"
+        why = "" if self._budget.is_spent else f", after {_PATIENCE:g} s of runs"
         self._cut_short.append(f"{what} and all later samples{why}")
         return True
 

@@ -57,7 +57,7 @@ def test_a_constant_that_makes_the_difference() -> None:
     found = located(text % "1, 2", text % "1, 3")
     assert (
         found.name == "m"
-        and found.reason.endswith("; computed from another constant c")
+        and found.reason.endswith("; it is computed from another constant: c")
         and not found.is_inner
     )
 
@@ -246,7 +246,7 @@ def test_another_large_weight_makes_the_difference() -> None:
     values[3, 5] += 1
     changed.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "v"))
     found = located(weighted(200), changed)
-    assert found.name == "a" and found.reason.endswith("; computed from another constant v")
+    assert found.name == "a" and found.reason.endswith("; it is computed from another constant: v")
 
 
 def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:

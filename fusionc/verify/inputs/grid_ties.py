@@ -54,8 +54,8 @@ class Grid:
 
 
 def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
-    """The grids that read an input, directly or after operators that only move elements, limit
-    them, or scale by constants.
+    """The grids that read an input, directly or after operators that only rearrange elements,
+    limit them, or scale by constants.
     """
     grids = list[Grid]()
     queue = deque([(start, Grid(_ONE, _NOTHING))])
@@ -116,7 +116,7 @@ def _placed(
 
 
 def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Grid]:
-    """The grid that an operand enters. Nothing if its node is not a grid."""
+    """The grid of the node that reads an operand. Nothing if it neither rounds nor compares."""
     node = use.node
     operand = use.operand
     op = node.op_type

@@ -184,7 +184,7 @@ class InputSearch:
         if not self._ports:
             return
         for empty in filterfalse(self._sized.refuses, self._choices.without_past(sizes)):
-            yield from self._edge("nothing past", empty, style, base)
+            yield from self._edge("no past tokens", empty, style, base)
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
                 yield from self._edge(label, sizes, edge, seed)
