@@ -37,8 +37,8 @@ class SampleRuns:
     reference.
 
     `judge` belongs to the reference; `table` has the errors of the outputs. If the reference is
-    unstable on a sample, neither a difference nor equality counts. The sample is left out, and if
-    it belongs to a seed, other values are drawn instead.
+    unstable on a sample, neither a difference nor equality counts, so the sample is left out. If it
+    was drawn for a seed, other values are drawn instead.
     """
 
     path: Path

@@ -43,7 +43,7 @@ class SecondRun:
         changes.
         """
         for known, reaches in self._last:
-            if known is feeds:  # for another level of onnxruntime's optimizers
+            if known is feeds:  # the sample runs at another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
         # In the first run the old contents of memory may be so large that everything else vanishes

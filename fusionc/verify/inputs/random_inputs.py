@@ -86,8 +86,8 @@ def make_several(
     seed: int,
     several: int,
 ) -> list[dict[str, Any]]:
-    """`several` feeds like these, drawn at once. Values that determine sizes, or which nodes run,
-    stay unchanged.
+    """`several` feeds that resemble the given ones, drawn at once. Values that determine sizes, or
+    which nodes run, stay unchanged.
 
     Nothing is returned if all values would stay unchanged.
     """
