@@ -1,8 +1,7 @@
 """The budget of a verification: elements to compute and bytes to hold, the same on every machine.
 
-A verification with the default budget takes twenty to thirty seconds. For a model of many nodes, it
-takes as long as three conversions. The memory that it needs is four times the weights plus a
-gigabyte.
+A verification with the default budget takes twenty to thirty seconds, and for a model of many nodes
+as long as three conversions. It needs memory for four times the weights, and a gigabyte more.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from fusionc.protos import tensors_of
 BILLION = 1_000_000_000
 # the elements that all runs of all models may compute together, counted as by node_work
 ELEMENTS = 30 * BILLION
-# elements for each node of a large model, so that the budget grows as the time of a conversion does
+# elements for each node of a large model: the budget then grows like the time of a conversion
 _A_NODE = 2_000_000
 # bytes for the values of one run, in addition to the weights; copies of the weights are extra
 BYTES = 512 << 20
 # the runs on each sample: the reference, the candidate, and the candidate as it is deployed
 _MODELS = 3
-_NAMED = 3  # omitted things that a message names
+_NAMED = 3  # the largest number of omitted things that a message names
 _HELD_OUTPUT = 48  # bytes of memory for each element of an output while outputs are compared
 # a modest sample fits into the budget this many times, so that other samples and runs have room
 _RUNS = 30
@@ -94,7 +93,7 @@ class Budget:
 
     @property
     def shortened(self) -> str:
-        """The samples that were left out, and the cost with them; "" if none were."""
+        """The samples that were left out, and the cost of the others. "" if none were left out."""
         if not self.left_out:
             return ""
         others = f" and {len(self.left_out) - _NAMED} others" if len(self.left_out) > _NAMED else ""

@@ -17,12 +17,12 @@ Numerics = Literal["bitwise", "rounding", "approximate"]
 @dataclass(frozen=True)
 class Tolerance:
     """The condition `|a - b| <= absolute * scale + relative * |b|`, where b is the reference and
-    scale the largest finite |b|. Slices with small values have smaller limits, as in `_limit`.
+    scale the largest finite |b|. Slices with small values have smaller limits (see `_limit`).
 
     `absolute` may grow up to `widest` if the reference itself amplifies rounding that much. In
     addition, an error in a slice may be at most `widest` times the largest value of the slice.
-    absolute + relative, and widest + relative, stay below 0.01 for types that can represent 1 %: an
-    output scaled by 1.01 is never accepted.
+    absolute + relative, and widest + relative, stay below 0.01 for types that can represent 1 %, so
+    an output that is scaled by 1.01 is never accepted.
     """
 
     absolute: float
@@ -53,8 +53,8 @@ _SMALLEST_NORMAL = {
     "float16": 2.0**-14,
 }
 SLICE = 16  # a slice with at least this many elements is judged by itself
-# a slice's tolerance is at least the output's divided by _PART, and at least this many units in the
-# last place of the output's largest value (_PLACES)
+# a slice's tolerance is at least the output's tolerance divided by _PART, and at least _PLACES
+# units in the last place of the output's largest value
 _PART = 50
 _PLACES = 16
 _LIKE = 8  # if a column is this many times as large as the next smaller one, it is of another kind
@@ -75,8 +75,8 @@ class Mismatch:
 class Yardstick:
     """The precision with which an output is compared."""
 
-    numerics: Numerics = "rounding"  # the claim of the least precise of the judged rewrites
-    least_scale: float = 0.0  # from other inputs, because all values may vanish on these
+    numerics: Numerics = "rounding"  # what the least precise of the judged rewrites claims
+    least_scale: float = 0.0  # taken from other inputs, because on these all values may be near 0
     # the least precise float type between the inputs and the output; "" if it is the output's own
     # type
     precision: str = ""
@@ -106,8 +106,8 @@ USUAL = Yardstick()
 
 
 def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
-    """The tolerance for a type. `numerics` is the claim of the least precise of the judged
-    rewrites.
+    """The tolerance for a type. `numerics` is what the least precise of the judged rewrites claims:
+    whether it is bitwise equal or rounds differently.
 
     Bitwise rewrites get a smaller tolerance if the type allows that, but not zero, because
     onnxruntime multiplies by a constant matrix in another order than by a computed one.
@@ -296,7 +296,7 @@ def _compare_arrays(
     place = _first(unequal)
     return Mismatch(
         f"{int(unequal.sum())} of {unequal.size} elements differ, first at {list(place)}: "
-        f"{candidate[place]!s} for {reference[place]!s}"
+        f"{candidate[place]!s} instead of {reference[place]!s}"
     )
 
 
@@ -319,7 +319,7 @@ def _compare_floats(
             return Mismatch(
                 f"{what} at other places than in the reference ({int(moved.sum())} of "
                 f"{moved.size}), "
-                f"first at {list(place)}: {a[place]:.6g} for {b[place]:.6g}"
+                f"first at {list(place)}: {a[place]:.6g} instead of {b[place]:.6g}"
             )
     kind = yardstick.kind(name)
     tolerance = tolerance_of(kind, yardstick.numerics)
@@ -336,9 +336,9 @@ def _compare_floats(
     largest = float(np.broadcast_to(scale, b.shape)[place])
     return Mismatch(
         f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {kind}, "
-        f"worst at {list(place)}: {a[place]:.6g} for {b[place]:.6g} "
-        f"(off by {error[place]:.2g}, {limit[place] + slack[place]:.2g} accepted, largest value "
-        f"{largest:.3g})",
+        f"worst at {list(place)}: {a[place]:.6g} instead of {b[place]:.6g}, "
+        f"which is off by {error[place]:.2g}; {limit[place] + slack[place]:.2g} is accepted, "
+        f"the largest value is {largest:.3g}",
         float(error[wrong].max()),
         not bool((error > tolerance.widest * scale + slack).any()),
     )
@@ -347,7 +347,7 @@ def _compare_floats(
 def _error_and_slack(
     a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """|a - b| for finite b, or else 0, and the part of it that the relative tolerance allows."""
+    """The error |a - b|, 0 if b is not finite, and the part that the relative tolerance allows."""
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
     return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))
@@ -364,13 +364,13 @@ def _limit(
     `excess` is its actual error.
 
     The largest values of an output, such as corners of boxes, would hide errors in slices of small
-    values, such as scores. Therefore an error in a slice of many elements may be at most the widest
-    share of the slice's own largest value, or a part of the usual tolerance. If there are few rows,
-    columns of similar magnitude count as one slice.
+    values, such as scores. Therefore the error in a slice of many elements is also limited: to the
+    share `widest` of the slice's own largest value, or to a part of the usual tolerance if that is
+    larger. If there are few rows, columns of similar magnitude count as one slice.
     """
     usual = tolerance.absolute * scale
     least = np.minimum(usual, np.maximum(usual / _PART, _PLACES * tolerance.place * scale))
-    if scale.ndim:  # a part with tiny values compared to others is not divided into slices
+    if scale.ndim:  # a part whose values are tiny compared to others is not divided into slices
         least = np.minimum(
             usual, np.maximum(least, tolerance.absolute * tolerance.place * scale.max())
         )

@@ -46,13 +46,14 @@ class Conditioning:
         self._is_small = False  # whether all ways may have a session at once
 
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs of the reference on `feeds`, for one way of moving after the other."""
+        """The outputs of the reference on `feeds` for each way of moving weights and inputs."""
         for draw in range(_DRAWS):
             yield from self._run(moved_feeds(feeds, draw))
 
     def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs for inputs that are moved by more and more units. All numbers near an input
-        may round to one side of a step, and the rewrite may round to the other side.
+        """The outputs for inputs that are moved by more and more units. Small moves may miss a
+        step, such as that of Floor: all numbers near an input may round to one side of the step,
+        while the rewrite rounds to the other side.
         """
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
@@ -78,7 +79,7 @@ class Conditioning:
             yield (self._way(0) or self._reference).run(feeds)
 
     def _way(self, way: int) -> Runner | None:
-        """A runner of the reference with weights moved in this way; None if they cannot be
+        """A runner of the reference with weights moved in this way; None if the weights cannot be
         moved.
         """
         self._make_room(way)

@@ -21,7 +21,7 @@ from fusionc.verify.optimizer_search import optimizers_at_fault
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault
 
-_CLEARLY = 4  # an error must become this many times smaller without its cause
+_CLEARLY = 4  # with its cause switched off, an error must become this many times smaller
 _SESSIONS = 3  # a difference must be the same in this many sessions
 _Outputs = list[Any] | str
 
@@ -85,9 +85,8 @@ class Deployment:
         outputs: _Outputs,
         known: OptimizerFault | None,
     ) -> OptimizerFault | None:
-        """The `known` fault, updated if the difference in `outputs` shows a fault. The fault is
-        also in the reference if the reference at this level has errors of similar size in the same
-        outputs.
+        """The `known` fault, updated if the difference in `outputs` shows a fault. If the reference
+        at this level has errors of similar size in the same outputs, it has the fault, too.
         """
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
@@ -148,8 +147,8 @@ class Deployment:
     def _is_rounding(
         self, sample: Sample, errors: Mapping[str, float], reference: _Outputs
     ) -> bool:
-        """Whether optimization changes the reference about as much as the candidate, and not by
-        more than is accepted.
+        """Whether optimization changes the reference about as much as the candidate, and the change
+        is within what is accepted.
         """
         if "" in errors or isinstance(reference, str):
             return False
@@ -157,8 +156,8 @@ class Deployment:
         return is_within(errors, dict(zip(self.judge.names, moved, strict=True)), ABOUT)
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
-        """The outputs of a model at this level, or why it does not run, if that is the optimizers'
-        fault.
+        """The outputs of a model at this level. If the optimizers prevent the model from running,
+        the reason.
         """
         try:
             return self._runner(model, disabled).run(sample.feeds)
@@ -176,7 +175,7 @@ class Deployment:
         return differences[0] if outcome == "different" else None
 
     def _errors(self, sample: Sample, outputs: _Outputs) -> dict[str, float]:
-        """How far each output that differs is off; infinity if that is not a number."""
+        """The error of each output that differs; infinity if the difference is not a number."""
         if isinstance(outputs, str):
             return {"": np.inf}
         errors = self.judge.mismatches(sample, sample.outputs, outputs)

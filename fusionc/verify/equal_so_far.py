@@ -1,5 +1,5 @@
-"""Find out how far two models are equal, by their inner values, if their outputs cannot be
-compared.
+"""If the outputs of two models cannot be compared, compare the values inside them, and find out up
+to which point they are equal.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ def equal_so_far(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """A sentence about the inner values that are equal: all values that both models have under the
-    same names, or all before an operator that decides by the last bit. "" if another value differs
-    first, or if nothing can be compared.
+    """A sentence that says up to which point the inner values of two models are equal. These are
+    the values that both models have under the same name. Either all of them are equal, or all
+    before an operator such as TopK that chooses between nearly equal numbers. "" if another value
+    differs first, or if nothing can be compared.
 
-    If scores are nearly equal, TopK may choose different ones in the two models. Then later values
-    prove nothing, and earlier ones do.
+    Such an operator may choose differently in the two models because of the last bit of a number.
+    The values after it then prove nothing, but the values before it do.
     """
     try:
         located = locate(
@@ -42,9 +43,9 @@ def equal_so_far(
     if not located.compared:
         return ""
     if not located.name:
-        return f"all {located.compared} values inside that both models have are equal"
+        return f"all {located.compared} inner values that both models have are equal"
     operator = located.reference.split()[0]
     if operator not in _JUMPS:
         return ""
-    which = f"the {located.compared} values inside that both models have"
+    which = f"the {located.compared} inner values that both models have"
     return f"{which} before {operator} ({located.name}) are equal"

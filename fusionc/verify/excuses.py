@@ -1,9 +1,11 @@
 """Differences that rounding excuses: single elements, and never a region.
 
-On ordinary samples, one in fifty elements of each output, and one more, may differ by more than the
-widest tolerance, if the reference also gives the other value when it is moved by rounding. Above
-this share the models are different, unless most of the output moves: then the output proves
-nothing.
+On ordinary samples, one in fifty elements of each output, plus one, may differ by more than the
+widest tolerance. They are excused only if the reference gives the candidate's value, too, when it
+is moved by rounding. If more elements differ, the models are different, unless most of the output
+moves: then the output proves nothing.
+
+The reach of an element is how far rounding, or another order of a sum, can move it.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
-# one in this many elements of a grid may be on the next step; with 8 bits, one in several thousand
-# is
+# one in this many elements of a quantization or rounding may be rounded to the next number; with 8
+# bits, one in several thousand is
 STEPS_ONE_IN = 500
 # the share of an output that must move if the model amplifies rounding as a whole
 _MOST = 0.5
@@ -44,7 +46,7 @@ class Excused:
 
     @property
     def reason(self) -> str:
-        """Why these are too many."""
+        """A message for more excused elements than are accepted."""
         return (
             f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, "
             f"by up to {self.farthest:.2g}; "
@@ -59,8 +61,8 @@ class Excuses:
     """
 
     one_in: int = ONE_IN  # one in this many elements may be excused
-    one_each: bool = False  # in addition, one on each sample that is not tiny
-    samples: int = 0  # with excused elements
+    one_each: bool = False  # whether each sample that is not tiny may have one more
+    samples: int = 0  # samples with excused elements
     elements: int = 0  # excused elements in these samples
     compared: int = 0  # compared elements in these samples
     farthest: float = 0.0
@@ -92,7 +94,7 @@ class Excuses:
         self._large[name] += self.one_each and excused.size >= SLICE
 
     def has_room(self, name: str, excused: Excused) -> bool:
-        """Whether these far elements may be excused, in addition to those of earlier samples."""
+        """Whether these far elements may be excused together with those of earlier samples."""
         most = 1 + (self._sizes[name] + excused.size) // self.one_in + self._large[name]
         return not excused.far or self._far[name] + excused.far <= most
 
@@ -150,7 +152,7 @@ def _is_held(ours: NDArray[Any], reach: Reach, yardstick: Yardstick) -> NDArray[
 
 
 def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
-    """The outputs that depend on operators which put elements in order."""
+    """The outputs that depend on operators which sort elements."""
     sorted_values = set[str]()
     sorts = {
         (function.domain, function.name) for function in model.functions if _sorts(function.node)

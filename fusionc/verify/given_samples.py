@@ -17,8 +17,8 @@ from fusionc.verify.inputs.sample import Sample
 
 
 class GivenSamples:
-    """Runs the reference, which has this model, on one given sample after the other. Without
-    `values` it has no samples.
+    """Runs the reference on one of the caller's samples after the other. `model` is the model of
+    the reference. Without `values` it has no samples.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GivenSamples:
             yield Sample(label=given.label, feeds=given.feeds, outputs=outputs)
 
     def leave_out(self) -> None:
-        """Note that the last sample proves nothing, because the reference is unstable on it."""
+        """Record that the last sample proves nothing, because the reference is unstable on it."""
         self._left_out += 1
 
     def notes(self) -> Iterator[str]:

@@ -1,13 +1,14 @@
-"""Numbers that rounding takes to another step of a grid: the grid of Quantize,
-DynamicQuantizeLinear, Round, Floor, Ceil or Cast.
+"""Compare models that quantize or round, although some numbers are rounded to different sides.
 
-If a number lies on the limit between two steps, its last bit decides which step it takes, and the
-values computed from it differ by more than any tolerance. Therefore the reference is run again with
-the candidate's steps. Before each grid both models must agree, except for a few numbers that take
-the next step. After the grid they must agree up to the usual tolerance.
+A grid is the result of a Quantize, DynamicQuantizeLinear, Round, Floor, Ceil or Cast, and a step is
+one of the numbers that it can give. If a number lies on the limit between two steps, its last bit
+decides which step it takes, and all values computed from it differ by more than any tolerance.
+Therefore the reference runs again with the steps of the candidate. Before each grid both models
+must agree, except that a few numbers may take the next step. After the grid they must agree up to
+the usual tolerance.
 
-The candidate may have a grid under another name and with a shifted zero point, such as int8 that
-became uint8, if it quantizes the same value.
+If the candidate quantizes the same value, its grid may have another name and a shifted zero point,
+for example if int8 became uint8.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _INTEGERS = (
     TensorProto.INT32,
 )
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
-_MOST = 4096  # grids; models with more are not treated in this way
+_MOST = 4096  # grids; a model with more is compared without its steps
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ class Stepped:
 
     outputs: list[Any]  # outputs that are grids themselves have the candidate's values
     steps: Mapping[str, Excused]  # elements on another step, by grid
-    # the elements of `steps` that are not on another step in the optimized reference, too
-    own_steps: Mapping[str, Excused] | None = None  # None for all
+    # the elements of `steps` except those that the optimized reference has on another step, too
+    own_steps: Mapping[str, Excused] | None = None  # None means all of `steps`
 
     @property
     def limited(self) -> Mapping[str, Excused]:
-        """The steps whose number is limited."""
+        """The steps whose number is limited: `own_steps`, or else all."""
         return self.steps if self.own_steps is None else self.own_steps
 
 
@@ -89,8 +90,8 @@ class _Run:
     outputs: list[Any]
     grids: Sequence[Sequence[str]]  # the results of each grid
     read: Sequence[str]  # the inputs of the other grids
-    held: Mapping[str, NDArray[Any]]  # values of the candidate
-    computed: Mapping[str, NDArray[Any]]  # the reference's own values for these
+    held: Mapping[str, NDArray[Any]]  # values of the candidate that replace the reference's own
+    computed: Mapping[str, NDArray[Any]]  # the values that the reference computes for these
 
     def steps(self, grid: Sequence[str]) -> Excused | None:
         return _steps_of([self.computed[name] for name in grid], [self.held[name] for name in grid])
@@ -118,8 +119,9 @@ class GridSteps:
 
     @closes_runners
     def stepped(self, feeds: Feeds, outputs: Sequence[Any]) -> Stepped | None:
-        """The reference with the steps of the candidate, whose outputs are given. None if the
-        models have no grid in common, or if a number on a grid differs by more than one step.
+        """The outputs of the reference with the steps of the candidate; `outputs` are those of the
+        candidate. None if the models have no grid in common, or if a number on a grid differs by
+        more than one step.
         """
         try:
             run = self._run(feeds, outputs)
@@ -135,8 +137,8 @@ class GridSteps:
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
     def _run(self, feeds: Feeds, candidate_outputs: Sequence[Any]) -> _Run | None:
-        """A run of the reference with the candidate's values. None if they lack a common grid.
-        Raises RunError, and OSError or ValueError if data cannot be read.
+        """A run of the reference with the candidate's values. None if the models have no grid in
+        common. Raises RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)
         conditions = take_branches(model, folder, feeds)
@@ -162,8 +164,8 @@ class GridSteps:
         feeds: Feeds,
         theirs: Sequence[Any],
     ) -> dict[str, Any]:
-        """The candidate's inputs and results of these nodes of the reference, if it has them.
-        Raises RunError.
+        """The candidate's values for the inputs and results of these nodes of the reference, as far
+        as the candidate has them. Raises RunError.
 
         If onnxruntime optimizes the candidate, only results of grids are read: an additional output
         between an operator and its Quantize would keep the operator from running in integers.
@@ -213,8 +215,8 @@ def _places(
     *,
     is_optimized: bool,
 ) -> dict[str, _Place]:
-    """The places of the results of nodes in the candidate, and of their first inputs if other nodes
-    compute these.
+    """Where the candidate has the results of these nodes, and the first inputs of the nodes if
+    other nodes compute them.
     """
     shared = _results(reference) & _results(candidate)
     numbers, others = map(_numbers, (reference, candidate))
@@ -266,8 +268,8 @@ def _numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
-    """The results of the grids that the candidate has, and the inputs of the other grids, which are
-    inside of an operator in one of the models.
+    """The results of the grids that the candidate has, and the inputs of the other grids. Those are
+    inside an operator in one of the models.
     """
     grids = list[list[str]]()
     read = dict[str, None]()
@@ -311,8 +313,8 @@ def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
 
 
 def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> Excused | None:
-    """The number of elements of a grid that are on the next step. None if one is farther away, or
-    if the scale differs.
+    """The number of elements of a grid that are on the next step. None if an element is farther
+    away, or if the scale differs.
 
     For DynamicQuantizeLinear the values are its quantized elements, its scale and its zero point.
     Steps are counted from the zero point.

@@ -31,8 +31,8 @@ _MOST_NODES = 20_000
 _APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
 _SUMS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 _DRAWS = 8
-# onnxruntime computes it as 0.5 plus a term, so a result near 0 has an error of the last place of
-# 0.5.
+# onnxruntime computes a Sigmoid as 0.5 plus a term, so a result near 0 has an error of the size of
+# the last place of 0.5.
 _NEAR_HALF = "Sigmoid"
 # operators that contain such functions, each with the function that limits its precision
 _GATED = {"LSTM": _NEAR_HALF, "GRU": _NEAR_HALF, "RNN": "Tanh"}
@@ -46,14 +46,14 @@ class InnerRounding:
     """Runs the reference and moves some results of its functions, and of its sums of products, by
     one unit in the last place.
 
-    Another kernel, for example of Erf, may give the next number. If the model amplifies that, as 1
-    + erf(-3.5) does, moving the inputs of the model does not show it. The same holds for a sum of
+    Another kernel, for example of Erf, may give the next number. If the model amplifies that, as in
+    1 + erf(-3.5), moving the inputs of the model does not show it. The same holds for a sum of
     products: moves of its many terms cancel, but another order of the terms may give the next
     number. In half of the draws each result moves as a whole. In the others some of its elements
-    move up and others down, because a normalization cancels a common factor.
+    move up and others down, because a normalization would cancel a factor that all have in common.
 
-    A Sigmoid that is written out counts as a Sigmoid. It keeps all digits of small results, while
-    the operator loses some.
+    A Sigmoid that is written out with Exp counts as a Sigmoid: it keeps all digits of small
+    results, while the operator loses some.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,9 +61,7 @@ class InnerRounding:
 
     @closes_runners
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs of the reference on `feeds`, for one way of moving the inner values after the
-        other.
-        """
+        """The outputs of the reference on `feeds`, once for each way of moving the inner values."""
         with suppress(RunError, OSError, ValueError):
             model, folder = light_model(self._path)
             model = inlined(model)
@@ -151,8 +149,8 @@ class _Rewrite:
         yield helper.make_node("Add", [value, summand], [moved])
 
     def _scaled(self, value: str, name: str, kind: int) -> Iterator[NodeProto]:
-        """The nodes that multiply each element by one of two factors, chosen by a sine. NaN and
-        infinities get the first factor, because their sines are NaN.
+        """The nodes that multiply each element by one of two factors. A sine of the element chooses
+        the factor; NaN and infinities get the first one, because their sines are NaN.
         """
         factor = self._input("factor", kind)
         if self.has_where:

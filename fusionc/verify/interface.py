@@ -98,7 +98,7 @@ def _changed_order(
     what: str, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> Iterator[Difference]:
     if ours.keys() == theirs.keys() and list(ours) != list(theirs):
-        order = f"{', '.join(theirs)} for {', '.join(ours)}"
+        order = f"{', '.join(theirs)} instead of {', '.join(ours)}"
         yield Difference("", "", f"the {what}s are in another order: {order}")
 
 

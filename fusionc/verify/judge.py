@@ -1,5 +1,8 @@
 """Judge whether two models compute the same on one input, or whether their difference proves
 nothing.
+
+The reach of an element of an output is how far rounding, or another order of a reduction, can move
+it. An element is far off if its error exceeds the widest tolerance.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ from fusionc.verify.tally import Tally
 
 Outcome = Literal["same", "different", "unstable", "undecided"]
 Judgement = tuple[Outcome, list[Difference]]
-_LOOKS = 3  # draws to see whether an output moves as a whole
+_LOOKS = 3  # draws that show whether an output moves as a whole
 
 
 class Judge:
@@ -109,8 +112,8 @@ class Judge:
     def outcome(self, sample: Sample, candidate: Sequence[Any]) -> Judgement:
         """How the outputs of the candidate differ from those of the reference, and what that means.
 
-        A model that quantizes is judged from one quantization to the next, with equal integers.
-        This takes two runs, and nothing in between is amplified.
+        If the model quantizes, it is judged from one quantization to the next: the reference runs
+        again with the candidate's integers, so no difference is amplified. This takes two runs.
 
         "unstable" means that the reference's own outputs change about as much if its weights and
         inputs move by one unit in the last place. "undecided" means that all elements of an output
@@ -143,9 +146,9 @@ class Judge:
 
         (1 / x) * y may overflow on the way where y / x does not, and a rewrite that rounds may
         replace one by the other. A candidate for finite numbers may also spread an infinity that
-        is computed on the way, also of zeros. An output that is computed in float16 may even
-        differ as a whole then: onnxruntime does not round between some nodes, so an infinity of
-        the model is a finite number there.
+        is computed on the way, even from zeros. If an output is computed in float16, it may differ
+        as a whole: onnxruntime does not round between some nodes, so a number that is infinite in
+        the model is finite there.
         """
         edges = ("mixed", "zeros") if self._is_for_finite else ("mixed",)
         if self._numerics == "bitwise" or _drawn_floats(sample) not in edges:
@@ -220,8 +223,8 @@ class Judge:
         return judgement if is_within and not regions else unstable
 
     def _regions(self, sample: Sample, excused: Mapping[str, Excused]) -> list[Difference]:
-        """The outputs with more far elements than can be excused. Samples with extreme values are
-        counted one by one.
+        """The outputs with more far elements than can be excused. Each sample with extreme values
+        is counted on its own.
         """
         excuses = Excuses() if sample.edge else self.tally.excuses
         return [
@@ -231,7 +234,7 @@ class Judge:
         ]
 
     def are_steps(self, sample: Sample, candidate: Sequence[Any]) -> bool:
-        """Whether all differences are a few numbers on the next step of a grid."""
+        """Whether all differences are a few numbers on the next step of a grid (see grid_steps)."""
         return self._stepped(sample, candidate) is not None
 
     def _stepped(self, sample: Sample, candidate: Sequence[Any]) -> Stepped | None:
@@ -264,8 +267,8 @@ class Judge:
     def _are_other_steps(
         self, sample: Sample, candidate: Sequence[Any], unsteady: Sequence[Reach | None]
     ) -> bool:
-        """The same for a candidate whose steps were not tested at first: a model that only rounds,
-        or one with elements that the reference cannot judge.
+        """Whether a few steps explain all differences, for a candidate whose steps were not tested
+        at first: its model only rounds, or has elements that the reference cannot judge.
         """
         was_judged = self._quantizes and all(reach is None for reach in unsteady)
         return not was_judged and self._are_steps(sample, candidate)
@@ -290,8 +293,8 @@ class Judge:
         order: Sequence[Reach | None],
         reaches: Sequence[Reach | None],
     ) -> dict[str, Excused]:
-        """The elements of each output that would be excused. `order` are the reaches before those
-        of steps were added.
+        """The elements of each output that would be excused. `order` has the reaches without those
+        of steps.
         """
         values = zip(self.names, sample.outputs, candidate, order, reaches, strict=True)
         return {
@@ -306,10 +309,10 @@ class Judge:
         name: str,
         reaches: Sequence[Reach | None],
     ) -> bool:
-        """Whether an output proves nothing, instead of having a wrong region. That is so if
-        rounding of the reference's inputs changes most of it, if ties change its order, or if the
-        moved reference gives all of the candidate's output. A single decision may affect many
-        elements, for example the decision of a softmax between two large numbers.
+        """Whether differences in an output prove nothing, so that they are not a wrong region. That
+        is so if rounding of the reference's inputs changes most of it, if ties change its order, or
+        if the moved reference gives all of the candidate's output. A single decision may affect
+        many elements, for example that of a softmax between two large numbers.
         """
         at = self.names.index(name)
         yardstick = self._yardstick(sample, name)
@@ -377,7 +380,7 @@ class Judge:
     ) -> bool:
         """Whether rounding, tested once, changes the reference about as much as the candidate
         differs: as a whole and not in single elements, and both within the widest tolerance. This
-        test takes one run, and the test of the order of reductions a dozen.
+        test comes first because it takes one run; that of the order of reductions takes a dozen.
         """
         errors = _errors(mismatches)
         if errors is None or not all(mismatch.within_widest for mismatch in mismatches.values()):
@@ -411,7 +414,7 @@ class Judge:
         much less if the reference amplifies rounding ("unstable").
 
         In some elements the moved reference gives the candidate's value. The result also has the
-        mismatches that these elements do not explain, and the reaches including these elements.
+        mismatches that these elements do not explain, and the reaches with these elements added.
         """
         noises = list(map(Noise, sample.outputs))
         mismatches = self._unsettled(sample, candidate, reaches)

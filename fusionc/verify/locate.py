@@ -45,11 +45,11 @@ class Located:
     name: str = ""  # the first value that differs; "" if all are equal
     sample: str = ""  # the sample on which it differs
     reason: str = ""  # the difference
-    reference: str = ""  # its producer, in each model
-    candidate: str = ""
+    reference: str = ""  # the node that computes the value in the reference
+    candidate: str = ""  # the node that computes the value in the candidate
     skipped: tuple[str, ...] = ()  # values that are too large for memory
-    excused: int = 0  # values that rounding of inputs changes as much in the reference
-    is_inner: bool = False  # the outputs are equal anyway
+    excused: int = 0  # values that rounding of the inputs changes as much in the reference
+    is_inner: bool = False  # whether the outputs are equal nevertheless
 
     def __str__(self) -> str:
         more = (
@@ -70,7 +70,7 @@ class Located:
             f"{more}: {self.sample}: {self.reason}\n"
             f"  reference: {self.reference}\n  candidate: {self.candidate}"
             + (
-                "\n  the outputs are the same: this name may mean another value there"
+                "\n  the outputs are the same: this name may mean another value in the candidate"
                 if self.is_inner
                 else ""
             )
@@ -90,8 +90,8 @@ def locate(
     """The first value in which two models differ, on the samples of `inputs`, on a sample for each
     seed, and on mixed magnitudes, as in `verify`.
 
-    Each run compares a limited number of values. Only one model at a time is loaded, with its
-    weights mapped from their files; the values of the first one are kept in files. Raises
+    Each run compares a limited number of values. Only one model at a time is loaded, and its
+    weights are mapped from their files; the values of the first model are kept in files. Raises
     FusioncError if a file is not a model or does not run, and UsageError as `verify` does.
     """
     for path in (reference, candidate):
@@ -111,7 +111,7 @@ def locate(
             beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()
             return beyond if beyond.name else located
         except RunError as error:
-            hint = "compare them without --locate, which says which of them does not run"
+            hint = "compare the models without --locate, to see which of them does not run"
             raise FusioncError(
                 f"onnxruntime cannot run the models in parts: {error}", hint=hint
             ) from error
@@ -136,7 +136,7 @@ def _samples(
         for sample in search.samples(seeds, nonfinite=False)
         if sample.style.floats != "zeros"
     )
-    # for zeros, values differ only by rounding
+    # on zeros, values differ only by rounding
     drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]
     runner.close()
 
@@ -209,7 +209,7 @@ class _Search:
         ours = self.ours.constants_of(name)
         theirs = self.theirs.constants_of(name)
         others = [name for name in ours if name in theirs and compare(ours[name], theirs[name])]
-        return f"; computed from another constant {', '.join(others)}" if others else ""
+        return f"; it is computed from another constant: {', '.join(others)}" if others else ""
 
     def _has_same_outputs(self) -> bool:
         outputs = self.ours.outputs

@@ -32,7 +32,7 @@ IN_PROPORTION = 16
 # smaller than that, so noise never counts as amplified.
 _AMPLIFIED = 250
 _FEW = 4  # factor for the noise of a part, because draws show less of it
-ONE_IN = 50  # one in this many elements, and one more, may be off by more than rounding explains
+ONE_IN = 50  # one in this many elements, plus one, may be off by more than rounding explains
 _MOST_OF_IT = 0.5  # a slice is judged separately if more than this share of it has errors
 
 
@@ -63,15 +63,15 @@ class Noise:
         return self.largest > _AMPLIFIED * last_place
 
     def explains(self, off: NDArray[np.float64], times: float, parts: Sequence[Block] = ()) -> bool:
-        """Whether noise explains the elements with errors `off`, if the largest error is at most
-        `times` the noise. There may not be more elements with large errors than elements with much
-        noise. If some elements amplify rounding, for example those of one channel, this does not
-        excuse others.
+        """Whether noise explains the elements with errors `off`. The largest error may be at most
+        `times` the noise, and elements with large errors may not be more than elements with much
+        noise: if only some elements amplify rounding, for example those of one channel, this does
+        not excuse others.
 
         Single elements prove nothing: a number that rounds to another step, or that a Relu lets
         pass, shows noise in only a few draws. But if more than a few elements have errors and no
-        noise, they are a region. If most elements have noise, the others lack it by chance. Each of
-        `parts` has its own noise.
+        noise, they are a wrong region. If most elements have noise, the others lack it by chance.
+        Each of `parts` has its own noise.
         """
         if self._moves is None:
             return True

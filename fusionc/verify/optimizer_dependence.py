@@ -21,9 +21,10 @@ from fusionc.verify.seeding import random_nodes
 class OptimizerDependence:
     """Runs the reference with onnxruntime's basic optimizers on.
 
-    They fold constants, as fusionc does, and onnxruntime multiplies by a constant matrix in another
-    way than by a computed one. On inputs that are not finite, one way may give NaN and the other
-    infinity. If that happens in the reference itself, such an input proves nothing.
+    These optimizers fold constants, as fusionc does, and onnxruntime multiplies by a constant
+    matrix in another way than by a computed one. On inputs that are not finite, one way may give
+    NaN and the other infinity. If that happens in the reference itself, such an input proves
+    nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,8 +34,8 @@ class OptimizerDependence:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> list[Reach | None]:
-        """The reaches of the outputs: infinity for elements that are NaN or infinite in one way and
-        different in the other.
+        """For each output, infinity for elements that are NaN or infinite in one way and different
+        in the other.
         """
         reference = ModelFile(self._path)
         try:

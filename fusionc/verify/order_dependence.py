@@ -35,13 +35,13 @@ from fusionc.verify.taken_branches import take_branches
 
 _FLOATS = (np.float16, np.float32, np.float64)
 _WHERE_OPSET = 9  # the opset that introduced Where
-# Replacements for results that may have any value: factors for about their magnitude. First all
-# results get the same factor, and then each gets its own.
+# Results that may have any value are replaced by these numbers, multiplied by about the magnitude
+# of the result. First all results get the same number, and then each gets its own.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
 _NUMBERS = 3  # draws with finite replacements only, because results may be equal by chance
 _SUMS = names_with(Trait.WEIGHTED_SUMS)
-_HUGE = 2.0**-24  # share of the largest number: a few thousand products with such weights overflow
+_HUGE = 2.0**-24  # share of the largest number; a few thousand products with such weights overflow
 _MOST_FACTORS = 8  # of a product of products that is examined as a whole
 # integers for which onnxruntime has Where
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
@@ -99,7 +99,7 @@ class OrderDependence:
         sums with weights near the largest number may have any value.
         """
         for known, reaches in self._last:
-            # with onnxruntime's optimizers, the candidate runs on the same samples again
+            # with onnxruntime's optimizers on, the candidate runs on the same samples again
             if known is feeds:
                 return reaches
         reaches = self._reaches(feeds, outputs)
@@ -118,7 +118,7 @@ class OrderDependence:
         if model.ByteSize() > LARGEST_COPY:
             return nothing
         model = inlined(model)
-        with suppress(RunError):  # if it fails, the branches stay
+        with suppress(RunError):  # if this fails, every If stays
             take_branches(model, folder, feeds)
         unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):
@@ -161,7 +161,7 @@ class OrderDependence:
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         has_open = any(np.isinf(change.spread).any() for change in changes)
-        # if no element may have any value, the draws differ only in the signs of changes
+        # if all elements are limited, the draws differ only in the signs of changes
         each = [(value,) for value in _ANYTHING] if has_open else []
         for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
@@ -396,7 +396,7 @@ def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
 
 
 def _results_of(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
-    """The values of the main graph that depend on such nodes."""
+    """The values of the main graph that depend on nodes for which `decides` is true."""
     results: set[str] = set()
     for node in model.graph.node:
         if decides(node) or not results.isdisjoint(reads_of(node)):

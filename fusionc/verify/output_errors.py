@@ -1,4 +1,4 @@
-"""The errors of the outputs of a model, compared with another one over many samples."""
+"""How far the outputs of a model are from those of another model, over many samples."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fusionc.verify.compare import as_float64, same_bits, scale_of
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """The errors of one output of the candidate, at one level of onnxruntime's optimizers, compared
-    with the reference.
+    """How far one output of the candidate, at one level of onnxruntime's optimizers, is from that
+    of the reference.
 
     `max_abs` is the largest |a - b|; `worst` is its sample and its place in the output. `max_rel`
     is the largest |a - b| / |b| of elements that are not tiny compared to the largest one. `cosine`
@@ -36,7 +36,7 @@ _TINY = 1e-3  # compared to the largest element
 
 
 class ErrorTable:
-    """Collects the errors of every output at one level."""
+    """Collects the numerical differences of every output at one level of optimizers."""
 
     def __init__(self, level: str) -> None:
         self._level = level
@@ -66,7 +66,7 @@ class ErrorTable:
             )
 
     def rows(self) -> tuple[OutputErrors, ...]:
-        """One for each output, in the order of the model."""
+        """The differences of each output, in the order of the model."""
         return tuple(self._rows.values())
 
 

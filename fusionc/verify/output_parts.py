@@ -1,8 +1,8 @@
 """Parts of an output that the model concatenates, such as boxes up to 640 and scores up to 1 in one
 tensor.
 
-Each part is judged like a separate output, because with a single tolerance any error in the parts
-with small values would pass.
+Each part is judged like a separate output. With a single tolerance, any error in the parts with
+small values would pass.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class _Ways:
         return {places[axis]: sizes for axis, sizes in behind.items() if axis in places}
 
     def _elements_of(self, node: onnx.NodeProto, dims: Sequence[Dim]) -> str:
-        """The input from whose elements a node computes those at the same places; "" if there are
-        two such inputs.
+        """The input from whose elements a node computes the elements at the same places; "" if it
+        uses two such inputs.
         """
         known = [(name, self._dims.get(name)) for name in node.input if name]
         read = [name for name, sizes in known if sizes is None or any(size != 1 for size in sizes)]

@@ -27,8 +27,9 @@ _NAMES: dict[int, str] = {
 
 
 def least_precise(model: onnx.ModelProto) -> dict[str, str]:
-    """This type for each output that depends on floating-point computation. Constants, moves of
-    elements, Casts to a more precise type, and integers are exact, so they do not count.
+    """The least precise float type of each output that depends on floating-point computation.
+    Constants, moves of elements, Casts to a more precise type, and integers are exact, so they do
+    not count.
     """
     if all(
         kind not in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)

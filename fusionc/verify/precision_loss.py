@@ -33,7 +33,7 @@ class PrecisionLoss:
     cosine: float = 1.0
 
     def worst(self, other: PrecisionLoss) -> PrecisionLoss:
-        """The worse numbers of two losses."""
+        """For each number, the worse of two losses."""
         return PrecisionLoss(
             self.output, max(self.distance, other.distance), min(self.cosine, other.cosine)
         )

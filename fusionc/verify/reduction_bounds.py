@@ -1,8 +1,10 @@
-"""How much the result of a reduction depends on the order of its elements.
+"""How much the result of a reduction depends on the order of its elements: its spread, the largest
+difference between two orders.
 
-The order depends on the processor: one element after the other, or several partial results at once,
-as many as a vector has elements. Therefore a sum of large numbers of both signs may be finite in
-one order and infinite in another. A product whose partial products overflow or underflow may be NaN
+The order depends on the processor. It combines one element after the other, or computes several
+partial results at once, as many as a vector has elements. Therefore a sum of large numbers of both
+signs may be finite in one order and infinite in another. A product whose partial products overflow
+or underflow may be NaN
 in only one order. Verification and the tests of kernels read REDUCTIONS, the table of all operators
 that reduce. There is a bound for the product of several tensors, too, because rewrites change the
 order of its factors.
@@ -199,10 +201,10 @@ def _is_decided(
 ) -> Array:
     """Whether a product is the same in all orders.
 
-    has         whether NaN, an infinity and 0 are among its factors ways        whether some order
-    underflows, and whether some order overflows total       the exponent of the product exponents
-    the exponents of the smallest and the largest number of the type margin      powers of two by
-    which the total must be beyond these exponents
+    `has`: whether NaN, an infinity and 0 are among the factors. `ways`: whether some order
+    underflows, and whether some order overflows. `total`: the exponent of the product. `exponents`:
+    those of the smallest and the largest number of the type. `margin`: the powers of two by which
+    the total must be beyond these exponents.
     """
     (nan, inf, zero) = has
     (underflows, overflows) = ways
@@ -256,8 +258,8 @@ def _extreme(rows: _Rows) -> Floats:
 def _pooled(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same for the windows of an image. After its optimizers have changed the layout of images,
-    onnxruntime reads them in another order.
+    """The spreads of a pooling, which reduces windows of an image. After onnxruntime's optimizers
+    have changed the layout of images, it reads them in another order.
     """
     images = np.isnan(x).any(tuple(range(2, x.ndim)), keepdims=True)
     return [np.where(np.broadcast_to(images, outputs[0].shape), np.inf, 0.0)]

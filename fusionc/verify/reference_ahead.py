@@ -15,7 +15,7 @@ from fusionc.verify.reference import Reference
 
 class ReferenceAhead:
     """A Reference that another thread opens and runs. If that fails, `take` returns None, and the
-    caller opens the model again to see the error. If it took too long, it is not tried again.
+    caller opens the model again to see the error, except if it took too long.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class OptimizerFault:
-    """A result that is right with all of onnxruntime's optimizers off, and that they change at a
-    level.
+    """The result is right with all of onnxruntime's optimizers off, and the optimizers of a level
+    change it.
     """
 
     level: str
@@ -60,7 +60,7 @@ class OptimizerFault:
         whose = (
             "what both models compute"
             if self.is_in_reference
-            else "what the model computes, not the reference"
+            else "what the result computes, but not what the original computes"
         )
         return (
             f"at level {self.level} onnxruntime's own optimization, {names}, changes {whose} "

@@ -25,7 +25,7 @@ from fusionc.verify.result import Difference
 from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, stacked
 
 _PATIENCE = 300.0  # seconds after which no more samples run: the budget cannot predict loops
-_FAILS = "the reference runs, the candidate does not"
+_FAILS = "the reference runs, but the candidate does not"
 _FEW_OFF = 1 / 50  # the share of an output that may differ at ties
 _MOST_JUDGED = 4  # among many samples, the number of the worst ones that are judged
 _DECIDES_NOTHING = ("unstable", "undecided")
@@ -37,8 +37,8 @@ class SampleRuns:
     reference.
 
     `judge` belongs to the reference; `table` has the errors of the outputs. If the reference is
-    unstable on a sample, neither a difference nor equality counts. The sample is left out, and if
-    it belongs to a seed, other values are drawn instead.
+    unstable on a sample, neither a difference nor equality counts, so the sample is left out. If it
+    was drawn for a seed, other values are drawn instead.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class SampleRuns:
     search: InputSearch
     judge: Judge
     progress: Callable[[str], None]
-    is_strict: bool = True  # whether steps at ties are forbidden; kernels may be one step off
+    is_strict: bool = True  # False if one step off is right at ties, as for kernels
     # whether ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
     # outputs that differ on samples where rounding decides
@@ -134,7 +134,7 @@ class SampleRuns:
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
         """The judge's differences on the samples with the largest errors. Among many samples,
-        rounding takes some numbers to another step, and the judge does not notice it. Therefore the
+        rounding takes some numbers to another step, which the judge does not notice. Therefore the
         majority of the judged samples decides.
         """
         errors = dict[int, float]()
@@ -159,11 +159,11 @@ class SampleRuns:
         and are not single elements.
 
         Rounding would excuse all of them, because moving the inputs has the same effect. But
-        nothing between an input and a grid that reads it directly may be rounded differently.
-        Therefore, if the models are equal or nearly equal bit by bit on other inputs, they must
-        also be equal here. A few steps of later grids are allowed, because there the last bit
-        matters for any input. Kernels may be one step off. An output that rounding decides on
-        other inputs is not judged.
+        nothing between an input and a Quantize, Round or comparison that reads it directly may be
+        rounded differently. Therefore, if the models are equal or nearly equal bit by bit on other
+        inputs, they must also be equal here. Later operators may round a few numbers to the next
+        step, because there the last bit matters for any input. Kernels may be one step off. If
+        rounding decides an output on other inputs, the output is not judged.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -197,12 +197,12 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of these samples, and further ones as long as the budget has room: judging a
-        sample that differs takes many runs.
+        """The first of these samples, and more while the budget has room: judging a sample that
+        differs takes many runs.
         """
         for number, sample in enumerate(self.again()):
             if number and isinstance(sample, DrawnSample) and self._budget.is_spent:
-                self._cut_short.append(f"{sample.label} at level {level} and what follows")
+                self._cut_short.append(f"{sample.label} at level {level} and all later samples")
                 return
             runs = runs_so_far()
             yield sample
@@ -249,8 +249,8 @@ class SampleRuns:
         has_run = bool(self.judge.tally.runs or self.judge.tally.left_out)
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
-        why = "" if self._budget.is_spent else f", as these took more than {_PATIENCE:g} s"
-        self._cut_short.append(f"{what} and what follows{why}")
+        why = "" if self._budget.is_spent else f", after {_PATIENCE:g} s of runs"
+        self._cut_short.append(f"{what} and all later samples{why}")
         return True
 
     def _keep(self, sample: Sample) -> None:

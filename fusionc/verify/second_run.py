@@ -1,4 +1,4 @@
-"""Elements that change in a second run of the reference. They cannot judge a candidate.
+"""Elements that change in a second run of the reference. They say nothing about a candidate.
 
 For example, if operands do not fit, onnxruntime's Concat leaves a part of its output unwritten,
 with old contents of memory.
@@ -43,7 +43,7 @@ class SecondRun:
         changes.
         """
         for known, reaches in self._last:
-            if known is feeds:  # for another level of onnxruntime's optimizers
+            if known is feeds:  # the sample runs at another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
         # In the first run the old contents of memory may be so large that everything else vanishes
@@ -91,7 +91,7 @@ class Unsteady:
 
     def notes(self, names: Sequence[str]) -> Iterator[str]:
         """The notes on the outputs, in their order."""
-        why = "there the reference gives another value in each run"
+        why = "the reference gives another value in each run"
         for name in filter(self._elements.get, names):
             if name not in self.judged:
                 yield f"{name} is not judged: {why}"

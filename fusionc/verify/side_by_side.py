@@ -22,8 +22,8 @@ _LAST_PLACES = 4  # units in the last place by which an element of half precisio
 
 
 def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
-    """How many more inputs to draw, similar to the sample with the most elements, so that enough
-    elements of each output are compared.
+    """How many more inputs to draw, similar to the sample with the most elements, to compare enough
+    elements of each output.
 
     `fewest` are the numbers of elements of the smallest output of each sample, `drawn` is the
     number of elements of the inputs and outputs of one sample, and `read` the number of bytes of

@@ -16,18 +16,21 @@ from fusionc.verify.second_run import Unsteady
 
 @dataclass
 class Tally:
-    """Counts of compared, excused and omitted elements and samples."""
+    """Counts of compared, excused and omitted elements and samples. A step is a number that a
+    quantization or rounding can give.
+    """
 
     names: Sequence[str]  # of the outputs
     runs: int = 0  # samples on which the models are equal
     left_out: int = 0  # samples on which the reference proves nothing
     moves: float = 0.0  # how much rounding changes the reference, as a share of the largest value
     is_undecided: bool = True  # until the models are equal on an ordinary sample
-    excuses: Excuses = field(default_factory=Excuses)
-    unsteady: Unsteady = field(default_factory=Unsteady)
+    excuses: Excuses = field(default_factory=Excuses)  # elements that rounding decides
+    unsteady: Unsteady = field(default_factory=Unsteady)  # elements that differ in each run
     never_finite: set[str] = field(init=False)  # outputs that had only NaN and infinities
     # samples that are equal up to the rounding that the reference amplifies
     _amplified: Excuses = field(default_factory=Excuses)
+    # elements that the candidate rounds to the next step
     _steps: Excuses = field(default_factory=lambda: Excuses(STEPS_ONE_IN, one_each=True))
     _inner_steps: int = 0  # samples whose steps are inside quantized operators
 
@@ -63,7 +66,7 @@ class Tally:
         self.runs += 1
 
     def has_room_for_steps(self, stepped: Stepped) -> bool:
-        """Whether these steps may be excused, in addition to those of earlier samples."""
+        """Whether these steps may be excused together with those of earlier samples."""
         return all(self._steps.has_room(*steps) for steps in stepped.limited.items())
 
     def add_steps(self, stepped: Stepped) -> None:

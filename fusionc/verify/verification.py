@@ -59,16 +59,17 @@ def verify(
     with the third the batch is one. `input_shape` fixes the shapes of the inputs that it names. The
     work stays within the budget of a verification, or within `elements` (0: no limit): smaller
     sizes are chosen and fewer inputs drawn, but the caller's inputs are never left out. `kernels`
-    is a library with operators of the candidate. `numerics` is the claim of the candidate's
-    rewrites, as in tolerance_of. `nonfinite=False` leaves NaN and Inf out. `progress` gets a line
-    for each run. `ahead` is set if the reference already runs in the background with the same
-    shapes, inputs and seeds. `level` is the level of the optimizers in all these runs. It is not
-    "disabled" if kernels compute groups that onnxruntime computes in integers, because only its
-    optimizers find these groups.
+    is a library with operators of the candidate. `numerics` is what the candidate's rewrites claim,
+    as in tolerance_of. `nonfinite=False` leaves NaN and Inf out. `progress` gets a line for each
+    run. `ahead` is set if the reference already runs in the background with the same shapes, inputs
+    and seeds. `level` is the level of the optimizers in all these runs, usually "disabled". If
+    kernels compute groups that onnxruntime computes in integers, the level is higher, because only
+    the optimizers find these groups.
 
     If all outputs are equal, the candidate also runs at the other `levels` of onnxruntime's
-    optimizers, without the optimizers in `optimizers_off`. A difference there is the fault of the
-    optimizers. It makes the models different, unless the reference with all optimizers has it, too.
+    optimizers, without the optimizers in `optimizers_off`. A difference at such a level is the
+    fault of the optimizers. It makes the models different, unless the reference has the same
+    difference with all optimizers on.
 
     Raises FusioncError if one of the files is not an ONNX model, and UsageError if `input_shape` or
     `inputs` do not fit the inputs of the reference.
@@ -156,7 +157,7 @@ def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verif
     elif judge.tally.never_finite == set(judge.names):
         why = (
             f"on all inputs that were compared {reference} computes only NaN and "
-            "infinities; give others"
+            "infinities; give other inputs"
         )
     else:
         return None
@@ -182,7 +183,9 @@ def _deployed(
     levels: Collection[str],
     off: Sequence[str],
 ) -> Verification:
-    """The verdict at these levels, for models that are equal with the optimizers off."""
+    """The verdict at these levels of onnxruntime's optimizers, for models that are equal without
+    optimizers.
+    """
     rows = list(runs.table.rows())
     faults = list[OptimizerFault]()
     notes = runs.notes()
@@ -222,11 +225,11 @@ def _deployed(
 
 def _undecided(runs: SampleRuns, same: str, levels: Collection[str]) -> Verification:
     """The verdict if no output can be compared. `same` says which inner values are equal."""
-    why = f"on every input that was tried the model decides nothing: {runs.judge.tally.movement}"
+    why = f"no input that was tried gives outputs that can be compared: {runs.judge.tally.movement}"
     if not same:
         return Verification("impossible", 0, why)
     budget = runs.budget
-    budget.left_out.append("the outputs, which decide nothing")
+    budget.left_out.append("the outputs, which cannot be compared")
     unchecked = tuple(level for level in levels if level != "disabled")
     return Verification(
         "equal", 0, f"{IN_PART}{same}; {why}", unchecked_levels=unchecked, budget=budget

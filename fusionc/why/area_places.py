@@ -1,5 +1,5 @@
-"""Places where graph kernel fusion made no area, and the reasons, for the passes to which areas are
-attributed.
+"""Where graph kernel fusion made no area, and why, for the passes to which areas are attributed. An
+area is a group of operators that becomes one operator with a generated kernel.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _OF_LOOPS = (
     "TbeReduceElemwiseFusionPass",
 )
 _OFF = (
-    "it takes effect with --enable_graph_kernel: give it here, too, to see which areas there are, "
-    "and why there are not more"
+    "this pass takes effect only with --enable_graph_kernel: give that option here, too, to see "
+    "which areas are made, and why there are not more"
 )
 
 
 def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]:
     """The areas of a pass that were refused, and each operator outside of all areas that could be
-    in one of these.
+    in an area of this pass.
     """
     if fused is None:
         return
@@ -55,8 +55,8 @@ def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> It
             if why not in told
         )
     if is_idle and not any(count.matched for count in own):
-        hint = f'"fusionc passes {pass_.name}" says which operators can be in one'
-        yield f"nothing here could be such an area: {hint}"
+        hint = f'"fusionc passes {pass_.name}" says which operators can be in such an area'
+        yield f"no operator here could be in an area of this pass: {hint}"
 
 
 def _places(number: int) -> str:

@@ -33,7 +33,7 @@ class Dequantization:
 
 
 def concerned_passes(passes: Sequence[Pass]) -> list[Pass]:
-    """The passes whose documentation has a DequantizeLinear, without those of areas."""
+    """The passes whose documentation names a DequantizeLinear, except those of areas."""
     return [p for p in passes if DEQUANTIZATION in p.documentation and not isinstance(p, AreaPass)]
 
 
@@ -55,7 +55,7 @@ def dequantizations(
 
 
 def _refusals(done: Converted, passes: Sequence[Pass]) -> dict[str, dict[str, None]]:
-    """By node, the reasons of passes whose whole pattern matches there and that refuse it."""
+    """For each node, the reasons of passes that refuse it although their whole pattern matches."""
     refusals: dict[str, dict[str, None]] = {}
     for pass_ in passes:
         for place in places_of(done.after, pass_, only_matches=True):
@@ -89,7 +89,7 @@ def _reason_of_reader(reader: Node) -> str:
 
 
 def _readers(dequantize: Node) -> Iterator[Node]:
-    """The operators that read the values, directly or after operators that only move them."""
+    """The operators that read the values, directly or after operators that only rearrange them."""
     reached = [dequantize]
     for _ in range(FAR):
         users = dict.fromkeys(

@@ -25,9 +25,9 @@ class ExpectedOperator:
     """An operator that is more frequent in the other result."""
 
     operator: str
-    converted: int  # its number in the result of fusionc
-    expected: int  # its number in the other result
-    nodes: tuple[str, ...]  # of the given model that became it there
+    converted: int  # how often it is in the result of fusionc
+    expected: int  # how often it is in the other result
+    nodes: tuple[str, ...]  # the nodes of the given model that the other optimizer replaced by it
 
     @property
     def is_area(self) -> bool:
@@ -36,7 +36,7 @@ class ExpectedOperator:
 
 
 def expected_operators(given: Model, converted: Model, expected: Model) -> list[ExpectedOperator]:
-    """The operators that the other optimizer made and fusionc did not, or less often."""
+    """The operators that the other optimizer made more often than fusionc, or that only it made."""
     counts = [
         Counter(short_name(node.op, node.domain) for node in nodes_of_graphs(model))
         for model in (given, converted, expected)

@@ -57,7 +57,7 @@ def first_reason(furthest: Trace, anchor: Node) -> str:
     if misfit.place:
         wanted = _wanted(misfit.formula, misfit)
         output = f"the pattern's {_ordinal(misfit.place)} output"
-        return f"{node_text(anchor)}: {output}, {wanted}, is not there"
+        return f"{node_text(anchor)}: {output}, {wanted}, is missing"
     return f"{node_text(anchor)}: its {_oddity(anchor) or 'operator does not fit'}"
 
 
@@ -85,7 +85,7 @@ def _attribute(misfit: Misfit, formula: OpFormula, node: Node) -> str:
     wanted = _literal(formula.attributes[name])
     actual = node.attr(name)
     if actual is None:
-        return f"attribute {name} is not there, and would have to be {wanted}"
+        return f"attribute {name} is missing, and would have to be {wanted}"
     return f"attribute {name} is {_literal(actual)}, not {wanted}"
 
 
@@ -195,7 +195,7 @@ def _maker(value: Edge) -> Node:
 
 
 def _oddity(node: Node) -> str:
-    """Why formulas never match a node of this form; empty if one may."""
+    """Why formulas never match a node of this form; empty if a formula may match."""
     if node.has_references:
         return "attributes are parameters of the function that holds it"
     return "operands are aligned at an axis, as before opset 7" if has_legacy_axis(node) else ""

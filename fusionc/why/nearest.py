@@ -1,4 +1,4 @@
-"""The reasons of a pass: its places with the nearest misses first, where equal reasons are
+"""The reasons why a pass does not fire, the nearest misses first. Places with equal reasons are
 grouped.
 """
 
@@ -13,26 +13,26 @@ from fusionc.why.pass_places import Place
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a pass does not fire where a pattern begins."""
+    """Why a pass does not fire at a node where one of its patterns begins."""
 
     text: str
     root: str  # the node at which the pattern begins
     pattern: str
     graph_id: int
-    is_match: bool  # all of the pattern is there, and the rewrite is refused
-    would_fire: bool  # the pass would fire here if it ran
-    is_near: bool  # more than the first operator fits
-    fitting: int  # operators of the pattern that are there
+    is_match: bool  # whether the whole pattern fits; the pass then refuses the rewrite
+    would_fire: bool  # whether the pass would fire here if it ran
+    is_near: bool  # whether more than the first operator fits
+    fitting: int  # operators of the pattern that fit
     size: int  # operators of the pattern
-    unfit: int  # number of things that do not fit
+    unfit: int  # things that do not fit
     more: tuple[str, ...] = ()  # other roots with the same reason
 
 
 def reasons_of(places: Sequence[Place]) -> list[Reason]:
     """Why nothing happens at these places: the nearest misses first, with equal reasons grouped.
 
-    If several patterns begin at a node, the nearest one counts. A place that has only the first
-    operator of its pattern is left out if any other place is nearer.
+    If several patterns begin at a node, only the nearest one counts. A place at which only the
+    first operator of a pattern fits is left out if any other place is nearer.
     """
     at_root: dict[tuple[int, str], list[Place]] = {}
     for place in places:
@@ -65,8 +65,8 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
 def _nearest(places: Sequence[Place]) -> Place:
     """The nearest of the patterns that begin at one node.
 
-    If a pattern fits except for a condition, the model is unlikely to mean a larger one that lacks
-    several things.
+    A pattern that fits except for a condition is nearer than a larger pattern that lacks several
+    things, because the model is unlikely to mean the larger one.
     """
     if any(place.is_whole and place.size > 1 for place in places):
         places = [place for place in places if place.is_whole or place.unfit == 1]

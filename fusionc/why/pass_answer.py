@@ -21,9 +21,9 @@ from fusionc.why.nearest import Reason, reasons_of
 from fusionc.why.pass_places import Place, places_of, roots_of
 from fusionc.why.watched_conversion import Converted
 
-_AS_GIVEN = "that is so in the model as it is given: in the converted one nothing is left of it"
-_MOST_ROOTS = 12  # operators named in a note
-_INLINED = 'with --optimization_switch "FunctionInlinePass:on" its nodes go where it is called'
+_AS_GIVEN = "this is so in the given model; the converted model has nothing of it left"
+_MOST_ROOTS = 12  # the largest number of operators that a note names
+_INLINED = 'with --optimization_switch "FunctionInlinePass:on" its nodes move to where it is called'
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PassAnswer:
     """The answer for one pass."""
 
     name: str
-    state: str  # whether it is on, and what switches it
+    state: str  # whether the pass is on, and what switches it on
     fired: tuple[Commit, ...]  # its rewrites
     taken: tuple[Taken, ...]
     reasons: tuple[Reason, ...]  # why it does not fire elsewhere, nearest misses first
@@ -56,12 +56,10 @@ def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool
     if pass_.name in enabled:
         return "on"
     if pass_.is_pattern_fusion and not pattern_fusion_pass:
-        effect = "which no other switch undoes; below, it is as if it were on"
+        effect = "which no other switch overrides; the answer below assumes that the pass is on"
         return f"off by --pattern_fusion_pass false, {effect}"
     default = " by default" if pass_.default == "off" else ""
-    return (
-        f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
-    )
+    return f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as assumed below'
 
 
 def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -> PassAnswer:
@@ -133,7 +131,7 @@ def _takers(commits: Iterable[Commit]) -> dict[tuple[int, str], Commit]:
 
 
 def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
-    """Notes on the functions in whose bodies there are reasons."""
+    """Notes on the functions whose bodies have places with these reasons."""
     for graph_id in dict.fromkeys(reason.graph_id for reason in reasons):
         proto = model.graphs[graph_id].proto
         if isinstance(proto, FunctionProto):
@@ -145,21 +143,21 @@ def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
 def _notes(
     pass_: Pass, done: Converted, reasons: Sequence[Reason], *, is_idle: bool, is_all: bool
 ) -> Iterator[str]:
-    """Further notes on a pass; `is_idle` if it has no places to show."""
+    """Further notes on a pass; `is_idle` says that it has no places to show."""
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
     if isinstance(pass_, AreaPass):
         yield from notes_on_areas(pass_, done.fused, is_idle=is_idle)
         return
     if reasons and not any(one.is_near for one in reasons):
-        yield "nothing is nearer: these places have only the first operator of a pattern"
+        yield "no place is nearer: these have only the first operator of a pattern"
     if is_idle:
         yield from _note_on_roots(pass_, done, is_all=is_all)
 
 
 def _note_on_roots(pass_: Pass, done: Converted, *, is_all: bool) -> Iterator[str]:
-    """The operators at which the patterns of a pass begin, or the patterns that search by
-    themselves and have reported no candidate.
+    """A note that names the operators at which the patterns of a pass begin, or the patterns that
+    search by themselves and have reported no candidate.
     """
     roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
     begin = f"its patterns begin at {_shortened(list(roots))}"
@@ -167,7 +165,7 @@ def _note_on_roots(pass_: Pass, done: Converted, *, is_all: bool) -> Iterator[st
     if roots and _operators_of(done).isdisjoint(roots):
         yield f"{begin}: the converted model has none of these"
     elif roots and not is_all:
-        yield f"{begin}: nothing of that is here"
+        yield f"{begin}: none of these is here"
     elif searches:
         yield f"{', '.join(pattern.name for pattern in searches)}: the search reports no candidate"
 

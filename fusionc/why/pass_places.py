@@ -28,8 +28,8 @@ from fusionc.why.trace import Misfit, Trace, trace
 
 _MOST_SEARCHED = 10_000  # matches of a pattern that searches by itself
 _OWN = "a condition of its own"  # one without a docstring, name or text
-_LOOKED_AT = 3  # nodes looked at for each missing operator
-# weight of an unmet condition; a missing operator counts 1
+_LOOKED_AT = 3  # nodes that are examined for each missing operator
+# the weight of a condition that does not hold; a missing operator has the weight 1
 _CONDITION = 0.25
 
 
@@ -41,11 +41,11 @@ class Place:
     pattern: str
     root: str  # the node at which it begins
     reason: str  # why nothing happens; empty if the pass takes effect
-    nodes: tuple[str, ...]  # those that fit, and those found instead of expected ones
-    is_match: bool = True  # it matches; with a reason, it is refused
-    fitting: int = 1  # operators of the pattern that are there
+    nodes: tuple[str, ...]  # the nodes that fit, and the nodes in place of expected ones
+    is_match: bool = True  # whether the pattern matches; if it has a reason, the pass refuses it
+    fitting: int = 1  # operators of the pattern that fit
     size: int = 1  # operators of the pattern
-    unfit: int = 0  # number of things that do not fit
+    unfit: int = 0  # things that do not fit
     missing: float = 0.0  # total weight of the things that do not fit
     beyond: int = 0  # missing operators that come before a misfit in the graph
 
@@ -56,7 +56,7 @@ class Place:
 
     @property
     def lacks_condition(self) -> bool:
-        """Whether an unmet condition is all that is wrong."""
+        """Whether a condition that does not hold is the only thing that is wrong."""
         return self.missing == _CONDITION
 
     @property
@@ -138,8 +138,8 @@ def _nearly(pattern: Pattern, furthest: Trace, anchor: Node) -> Place:
 
 
 def _beyond(misfit: Misfit) -> int:
-    """How many of the missing operators come before the misfit in the graph. It counts only if most
-    of them do, because then an unexpected operator is in between.
+    """How many of the missing operators come before the misfit in the graph. 0 unless most of them
+    do: only then is an unexpected operator in between.
     """
     if not misfit.operators:
         return 0
@@ -185,7 +185,7 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
 
 @np.errstate(all="ignore")
 def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
-    """Why a match would not take effect, tried without changing anything; empty if it would."""
+    """Why a match would not take effect; empty if it would. Nothing is changed to find out."""
     try:
         check_private(match)
     except Refused:
@@ -198,7 +198,7 @@ def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
 
 
 def _opset_advice(own: int, wanted: int) -> str:
-    """What to do if only the opset is too old; `wanted` 0 means that it is not."""
+    """What to do if only the opset is too old. If it is not, `wanted` is 0."""
     if not wanted:
         return ""
     known = (

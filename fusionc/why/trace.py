@@ -1,9 +1,9 @@
 """How far a formula gets at a node where it does not match: which operators fit, and everything
 that does not fit.
 
-The matcher judges. It asks a Search how to continue after a misfit, and a Trace is such a Search:
-it notes each thing that does not fit and continues as if it did. Of several orders of operands, the
-nearest to a match is kept.
+The matcher itself compares. When something does not fit, it asks a Search how to continue. A Trace
+is a Search that notes what does not fit, and continues as if it did. If operands may be in several
+orders, the order that is nearest to a match is kept.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from fusionc.rewrite.pattern import Formula, OpFormula, operators_in
 
 MORE_INPUTS = NoSolution()
 NO_ALTERNATIVE = NoSolution()
-_LEAF = 0.5  # weight of a value or an attribute that does not fit; an operator counts 1
-_MOST = 4  # equally near states that are followed
+_LEAF = 0.5  # the weight of a value or attribute that does not fit; an operator has the weight 1
+_MOST = 4  # the largest number of equally near states that are followed
 
 
 def trace(formulas: Sequence[Formula], anchor: Node) -> Trace:
     """How far the formulas get at a node; without a misfit, they match there.
 
-    Further outputs are searched only if the first one fits completely, because otherwise it is not
-    known where they would be.
+    Further outputs of a pattern are searched only if the first one fits completely, because
+    otherwise it is not known where they would be.
     """
     start = State(anchor.graph, {}, {}, {}, search=Trace())
     values = [value for value in anchor.outputs if value is not None]
@@ -51,7 +51,7 @@ class Misfit:
     """One thing that does not fit."""
 
     why: NoSolution
-    node: Node | None  # that has the input or attribute; None for an output of the pattern
+    node: Node | None  # the node with the input or attribute; None for an output of the pattern
     place: int | str  # the number of the input or output, or the name of the attribute
     formula: Formula  # what the pattern needs there; for an attribute, its operator
     value: Edge | None  # what is there
@@ -59,13 +59,13 @@ class Misfit:
 
     @cached_property
     def operators(self) -> frozenset[OpFormula]:
-        """The operators of the formula that are missing because of it."""
+        """The operators of the formula that are missing because of this misfit."""
         is_leaf = self.why in (matcher.OTHER_ATTRIBUTE, MORE_INPUTS, matcher.OTHER_NODE)
         return frozenset() if is_leaf else operators_in(self.formula)
 
     @property
     def weight(self) -> float:
-        """How much the misfit counts; one operator counts 1."""
+        """How much the misfit counts. An operator counts 1."""
         return len(self.operators) or _LEAF
 
 
@@ -73,7 +73,7 @@ class Misfit:
 class Trace(Search):
     """How much of a formula fits."""
 
-    operators: frozenset[OpFormula] = frozenset()  # those that fit
+    operators: frozenset[OpFormula] = frozenset()  # the operators that fit
     nodes: tuple[Node, ...] = ()  # the nodes that match these operators
     misfits: tuple[Misfit, ...] = ()  # in the order of the formula
 
@@ -89,7 +89,7 @@ class Trace(Search):
 
     @property
     def distance(self) -> float:
-        """How far it is from a match of the largest formula; smaller is nearer."""
+        """How far the trace is from a match of the largest formula; smaller is nearer."""
         return self.missing - len(self.operators)
 
     def orders(self, formula: OpFormula, node: Node) -> list[Inputs]:
@@ -131,7 +131,7 @@ def _add_misfit(
 
 
 def _trace_inputs(formula: OpFormula, node: Node, inputs: Inputs, state: State) -> list[State]:
-    """The nearest states after all arguments."""
+    """The nearest states after all arguments of the formula."""
     if not formula.takes_all and any(inputs[len(formula.args) :]):
         state = _add_misfit(state, MORE_INPUTS, node, 0, formula, None)
     states = [state]
@@ -149,7 +149,9 @@ def _trace_inputs(formula: OpFormula, node: Node, inputs: Inputs, state: State) 
 def _traced(
     formula: Formula, value: Edge | None, state: State, node: Node | None, place: int
 ) -> list[State]:
-    """The nearest states in which a formula fits a value; else the state with a misfit."""
+    """The nearest states in which a formula fits a value. If it fits in none, the state with a
+    misfit.
+    """
     return _solutions_or_misfit(
         matcher.solve(formula, value, state), state, node, place, formula, value
     )
@@ -163,7 +165,7 @@ def _solutions_or_misfit(
     formula: Formula,
     value: Edge | None,
 ) -> list[State]:
-    """The nearest of these solutions; if there are none, the state with a misfit instead."""
+    """The nearest of these solutions. If there is none, the state with a misfit instead."""
     why = solutions if isinstance(solutions, NoSolution) else NO_ALTERNATIVE
     return _nearest([solutions]) or [_add_misfit(state, why, node, place, formula, value)]
 

@@ -1,5 +1,5 @@
-"""A conversion that keeps everything for the answer: the model before and after, each rewrite, and
-the matches of the passes in question.
+"""A conversion that keeps everything that an answer needs: the model before and after, each
+rewrite, and the matches of the passes in question.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Converted:
     before: Model
     after: Model
     commits: Sequence[Commit]  # the rewrites that took effect
-    watched: Mapping[str, Watched]  # by pass: what it matched while it ran
+    watched: Mapping[str, Watched]  # for each pass in question, what it matched while it ran
     fused: Fused | None = None  # the areas; None without graph kernels
 
     def nodes(self) -> list[str]:
@@ -61,7 +61,7 @@ class Converted:
 
 
 def converted(plan: ConversionPlan, registry: Sequence[Pass], asked: Sequence[Pass]) -> Converted:
-    """Convert by a plan; the passes in question run even if they are off."""
+    """Convert by a plan. The passes in question run even if they are off."""
     watched = {p.name: Watched(p) for p in asked}
     wanted = {p.name for p in (*plan.passes, *asked)}
     passes = tuple(

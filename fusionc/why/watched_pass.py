@@ -1,5 +1,5 @@
-"""A pass that notes its matches while it runs, to explain why it did not rewrite a place that
-others took later.
+"""A pass that notes its matches while it runs. The notes explain why it did not rewrite a place
+that other passes took later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Watched:
 
     @property
     def running(self) -> Pass:
-        """The same pass, which also notes what it matches."""
+        """A copy of the pass that also notes what it matches."""
         watched = copy.copy(self.pass_)
         vars(watched)["patterns"] = tuple(map(self._watch, self.pass_.patterns))
         return watched

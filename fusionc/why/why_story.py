@@ -1,4 +1,4 @@
-"""The story: convert as asked, then look where the pass fired, was refused, and nearly fired."""
+"""Convert as the user asks, then find where the pass fired, was refused, and nearly fired."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fusionc.why.first_reason import named
 from fusionc.why.pass_answer import PassAnswer, answer_of, state_of
 from fusionc.why.watched_conversion import Converted, converted
 
-_SUGGESTED = 3  # suggested names of nodes
+_SUGGESTED = 3  # the largest number of suggested names of nodes
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class ExpectedAnswer:
     """An operator that another optimizer made, and the answers for it."""
 
     operator: ExpectedOperator
-    taken_by: tuple[str, ...]  # passes that took its nodes
-    passes: tuple[PassAnswer, ...]  # answers of the passes that make it, for its places
+    taken_by: tuple[str, ...]  # the passes that rewrote its nodes
+    passes: tuple[PassAnswer, ...]  # for its places, the answers of the passes that make it
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,21 @@ class Answer:
 
     passes: tuple[PassAnswer, ...] = ()  # for the passes of that name
     expected: tuple[ExpectedAnswer, ...] = ()  # for each operator that was expected
-    node: tuple[str, ...] = ()  # sentences on the node in question
-    dequantizations: tuple[Dequantization, ...] = ()  # those that are left
+    node: tuple[str, ...] = ()  # sentences about the node in question
+    dequantizations: tuple[Dequantization, ...] = ()  # those that the converted model still has
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The answer as plain data."""
         return asdict(self)
 
 
 def why(options: Options, name: str | None, node: str | None, expected: Path | None) -> Answer:
     """Why the passes of this name do not fire, at all or at this node.
 
-    `expected` is the result of another optimizer; the answer then says why its fusions were not
-    made, by the passes of this name, or by all that could make them. The name DequantizeLinear asks
-    why each DequantizeLinear stays. Raises UsageError if the pass, the node or the model does not
-    exist.
+    `expected` is the result of another optimizer. The answer then says why its fusions were not
+    made by the passes of this name, or without a name by all that could make them. If the name is
+    DequantizeLinear, the answer says why each DequantizeLinear stays. Raises UsageError if the
+    pass, the node or the model does not exist.
     """
     with running(options) as plog:
         registry = load_passes(options.custom_passes)
@@ -143,21 +143,21 @@ def passes_called(name: str, registry: Sequence[Pass]) -> list[Pass]:
     names = PassNames(registry)
     found = names.find(name)
     if not found and names.is_ascend_only(name):
-        hint = '"fusionc passes" lists those that do'
+        hint = '"fusionc passes" lists the passes that exist here'
         raise UsageError(
-            f"{quote(name)} is Ascend only: no pass here does that",
+            f"{quote(name)} exists only on Ascend: no pass here does the same",
             where="PASS",
             hint=hint,
             code="E10001",
         )
     if not found:
-        hint = '"fusionc passes" without a name lists all of them'
+        hint = '"fusionc passes" without a name lists all passes'
         raise UsageError(names.complaint(name), where="PASS", hint=hint, code="E10001")
     return list(found)
 
 
 def _said_of_node(done: Converted, name: str | None) -> tuple[str, ...]:
-    """Which rewrites took the node, and its operator in the result, if it is there."""
+    """Which rewrites took the node, and its operator in the result if the result has the node."""
     if name is None:
         return ()
     said = [
@@ -168,5 +168,5 @@ def _said_of_node(done: Converted, name: str | None) -> tuple[str, ...]:
     there = [node for graph in done.after.graphs for node in graph.nodes if node.label() == name]
     return (
         *said,
-        *(f"{named(name)} of the result is of the operator {node.op}" for node in there[:1]),
+        *(f"in the result, the operator of {named(name)} is {node.op}" for node in there[:1]),
     )

@@ -112,6 +112,6 @@ def test_exit_codes(run: Any, gelu: str) -> None:
 def test_options_of_graph_kernels(run: Any, gelu: str, options: list[str]) -> None:
     words = ["why", "--model", gelu, "TbeEltwiseFusionPass", "--target", "onnx"]
     switched_off = ["--optimization_switch", "GeluFusionPass:off"]
-    assert "note  it takes effect with --enable_graph_kernel" in run(*words).stdout
+    assert "note  this pass takes effect only with --enable" in run(*words).stdout
     lines = run(*words, *switched_off, *options).stdout.splitlines()
     assert any(line.startswith("fired ") and "pattern area" in line for line in lines), lines

@@ -182,7 +182,7 @@ def test_each_part_of_a_complex_number_is_a_float(name: str, part: str) -> None:
     other = matrix + np.array([[0, 1j, 0], [0, 0, 1]], name)
     assert unequal(matrix, other).tolist() == [[False, True, False], [False, False, True]]
     found = compare(matrix, other)
-    assert found is not None and "worst at [0, 1, 1]: 1 for 0" in found.reason
+    assert found is not None and "worst at [0, 1, 1]: 1 instead of 0" in found.reason
     assert compare(np.array(1j, name), np.array(1, name)) is not None
 
 
@@ -225,13 +225,13 @@ OTHERS = {
     "a map": ({"a": 1.0}, "is a sequence or a map, and the reference gives a tensor"),
     "NaN": (
         np.where(MATRIX == 4, np.nan, MATRIX).astype(np.float32),
-        "NaN at other places than in the reference (1 of 6), first at [1, 1]: nan for 4",
+        "NaN at other places than in the reference (1 of 6), first at [1, 1]: nan instead of 4",
     ),
     "two elements": (
         MATRIX + np.array([[0, 0, 0.5], [0, 1, 0]], np.float32),
-        "2 of 6 elements differ by more than the tolerance of float32, worst at [1, 1]: 5 for 4 "
-        "(off by 1, 0.0045 "
-        "accepted, largest value 5)",
+        "2 of 6 elements differ by more than the tolerance of float32, "
+        "worst at [1, 1]: 5 instead of 4, which is off by 1; 0.0045 is accepted, "
+        "the largest value is 5",
     ),
 }
 
@@ -249,8 +249,8 @@ def test_values_that_are_no_tensors() -> None:
     found = compare([ones, ones], [ones, ones * 2])
     assert found == Mismatch(
         "element 1: 2 of 2 elements differ by more than the tolerance of float32, worst at [0]: "
-        "2 for 1 (off by 1, "
-        "0.0011 accepted, largest value 1)",
+        "2 instead of 1, which is off by 1; "
+        "0.0011 is accepted, the largest value is 1",
         1.0,
         False,
     )

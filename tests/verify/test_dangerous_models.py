@@ -46,7 +46,7 @@ def test_a_candidate_that_crashes_is_different(tmp_path: Path, text: str, how: s
     found = verify(saved(PLAIN, tmp_path / "a.onnx"), saved(text, tmp_path / "b.onnx"))
     assert found.status == "different"
     assert (
-        f"seed 0: the reference runs, the candidate does not: it ends the process ({how})"
+        f"seed 0: the reference runs, but the candidate does not: it ends the process ({how})"
         in found.summary
     )
 

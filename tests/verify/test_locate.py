@@ -57,7 +57,7 @@ def test_a_constant_that_makes_the_difference() -> None:
     found = located(text % "1, 2", text % "1, 3")
     assert (
         found.name == "m"
-        and found.reason.endswith("; computed from another constant c")
+        and found.reason.endswith("; it is computed from another constant: c")
         and not found.is_inner
     )
 
@@ -66,7 +66,9 @@ def test_a_name_that_stands_for_something_else() -> None:
     text = "agraph (float[N,2] x) => (float[N,2] y) { %s = Exp (x) %s = Neg (%s) y = Relu (%s) }"
     found = located(text % ("t1", "t2", "t1", "t2"), text % ("t2", "t1", "t2", "t1"))
     assert (found.name, found.is_inner) == ("t1", True)
-    assert str(found).endswith("the outputs are the same: this name may mean another value there")
+    assert str(found).endswith(
+        "the outputs are the same: this name may mean another value in the candidate"
+    )
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 512])
@@ -244,7 +246,7 @@ def test_another_large_weight_makes_the_difference() -> None:
     values[3, 5] += 1
     changed.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "v"))
     found = located(weighted(200), changed)
-    assert found.name == "a" and found.reason.endswith("; computed from another constant v")
+    assert found.name == "a" and found.reason.endswith("; it is computed from another constant: v")
 
 
 def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +276,7 @@ def test_models_that_do_not_run() -> None:
         located(
             CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] a) { a = Nonsense (x) }"
         )
-    assert caught.value.hint.startswith("compare them without --locate")
+    assert caught.value.hint.startswith("compare the models without --locate")
     with pytest.raises(UsageError, match="does not exist"):
         locate(Path("a.onnx"), Path("no.onnx"))
 

@@ -71,7 +71,7 @@ def judged(tmp_path: Path, candidate: str) -> tuple[str, Judge]:
 
 def test_what_nobody_writes_is_not_judged_and_said(tmp_path: Path) -> None:
     outcome, judge = judged(tmp_path, GIVEN)
-    why = "there the reference gives another value in each run"
+    why = "the reference gives another value in each run"
     assert outcome == "same"
     assert (
         judge.tally.summary(())

@@ -286,4 +286,4 @@ def test_the_first_step_of_a_decoder_has_no_past(tmp_path: Path) -> None:
     whole = parse(text.format("0,2,0,4"))
     left_over = parse(text.format("0,2,0,-1"))
     found = judge(tmp_path, whole, left_over)
-    assert found.status == "different" and "nothing past" in found.differences[0].run
+    assert found.status == "different" and "no past tokens" in found.differences[0].run

@@ -177,13 +177,13 @@ CASES = {
         op.Transpose(op.Neg(x), perm=(0, 1)),
         "[n] n = Neg (x) [y] y = Transpose (n)",
         2,
-        "Transpose ‹y›: attribute perm is not there, and would have to be [0, 1]",
+        "Transpose ‹y›: attribute perm is missing, and would have to be [0, 1]",
     ),
     "another output": Case(
         (op.Exp(RELU), op.Neg(RELU)),
         "[r] r = Relu (x) [y] y = Exp (r) [n] n = Abs (r)",
         2,
-        "Exp ‹y›: the pattern's second output, made by Neg, is not there",
+        "Exp ‹y›: the pattern's second output, made by Neg, is missing",
     ),
     "a part of another output": Case(
         (op.Exp(RELU), RELU * 2.0),

@@ -47,7 +47,7 @@ class Dataflow:
         self._model = model
         self._scopes: list[_Scope] = []
         self._uses: dict[ScopedName, list[Use]] = defaultdict(list)
-        # the outputs that receive a result of a body or a function, by this result
+        # for each result of a body or a function, the outputs that receive it
         self._leaves: dict[ScopedName, list[ScopedName]] = defaultdict(list)
         self._came_from: dict[ScopedName, ScopedName] = {}
         self._bodies: dict[tuple[int, str], list[tuple[int, onnx.GraphProto]]] = defaultdict(list)

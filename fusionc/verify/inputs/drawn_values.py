@@ -59,7 +59,7 @@ def draw_floats(
     if style == "nonfinite":
         return sprinkled(normal, NOT_FINITE, rng)
     if style == "nan":
-        # without infinities: one in the same row may give a NaN that hides the loss of another
+        # no infinities: next to a NaN in the same row, they may give a NaN that hides its loss
         return sprinkled(normal, (np.nan,), rng)
     return normal
 

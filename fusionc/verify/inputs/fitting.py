@@ -97,7 +97,7 @@ def _parts(place: _Place) -> list[int] | None:
 def _scales(place: _Place) -> list[float] | None:
     """Scales that enlarge or shrink images and keep batch and channels."""
     has_axes = bool(place.attribute("axes", ()))
-    # in newer opsets the second operand is the region
+    # in newer opsets the second operand of a Resize is the region
     if not has_axes and place.count != len(place.data):
         return None
     kept = 0 if has_axes else max(0, place.count - 2)

@@ -12,7 +12,7 @@ from fusionc.operators.polynomials import Polynomial, Quotient, floored, number,
 
 Sizes = Mapping[str, int]
 
-_LARGEST = 1 << 63  # what a dimension can be
+_LARGEST = 1 << 63  # no dimension is larger
 _LONGEST = 400  # characters of a formula, and terms of it
 _LETTERS = re.compile(r"(?:[^\W\d]\w*+|[0-9]{1,18}+(?!\w)|[\s+\-*/()])*+")
 _OPERATORS: dict[type[ast.operator], Callable[[Polynomial, Polynomial], Polynomial]] = {

@@ -1,8 +1,9 @@
-"""Inputs on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
-comparisons.
+"""Inputs that lie on ties. A tie is a number whose last bit decides the result of an operator: a
+half step of Quantize and Round, or a limit of Floor or of a comparison. All ties of an operator
+are its grid.
 
-For some numbers, x / s and x * (1 / s) differ in the last bit. That bit matters only at ties, which
-random numbers hardly ever hit.
+For some numbers, x / s and x * (1 / s) differ in the last bit. Only ties show that difference, and
+random numbers hardly ever hit one.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Grid:
 
 
 def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
-    """The grids that read an input, directly or after operators that only move elements, limit
-    them, or scale by constants.
+    """The grids that read an input, directly or after operators that only rearrange elements,
+    limit them, or scale by constants.
     """
     grids = list[Grid]()
     queue = deque([(start, Grid(_ONE, _NOTHING))])
@@ -115,7 +116,7 @@ def _placed(
 
 
 def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Grid]:
-    """The grid of an operand. Nothing if it is not on a grid."""
+    """The grid of the node that reads an operand. Nothing if it neither rounds nor compares."""
     node = use.node
     operand = use.operand
     op = node.op_type

@@ -29,15 +29,15 @@ class Style:
 
     floats: "normal" is normal(0, 1). "positive" is from 0.1 to 1.1. "mixed" has magnitudes from
     1e-3 to 1e3, with signed zeros, denormals and ties of rounding among them. "nonfinite" is normal
-    with a few NaN and Inf, and "nan" with a few NaN. "ties" are numbers for which a nearby Quantize
-    or Round decides by the last bit.
+    with a few NaN and Inf, and "nan" with a few NaN. "ties" are numbers that a nearby Quantize or
+    Round rounds up or down depending on their last bit.
 
     integers: "wide" are small integers unless a use limits them, "binary" are 0 and 1, and "ends"
     are the ends of the range. "batch" are shapes that begin with the first size of another input.
 
-    guesses: values that neither a limit nor another operand determines are guessed from names and
-    uses: 0 and 1, a few numbers from 0 on, or numbers above 0. Without guesses they have both
-    signs.
+    guesses: if neither a limit nor another operand determines the values, they are guessed from
+    names and uses: 0 and 1, a few numbers from 0 on, or numbers above 0. Without guesses they have
+    both signs.
     """
 
     floats: FloatStyle = "normal"
@@ -86,8 +86,8 @@ def make_several(
     seed: int,
     several: int,
 ) -> list[dict[str, Any]]:
-    """`several` feeds like these, drawn at once. Values that determine sizes, or which nodes run,
-    stay unchanged.
+    """`several` feeds that resemble the given ones, drawn at once. Values that determine sizes, or
+    which nodes run, stay unchanged.
 
     Nothing is returned if all values would stay unchanged.
     """

@@ -47,7 +47,7 @@ _MOST_ELEMENTS = 1 << 28  # of an input; drawing more takes minutes
 _MOST_REFUSED = 1 << 27
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first of many samples
-_TIES = 2  # for this many additional samples, one more at ties is drawn
+_TIES = 2  # for this many additional samples, one more is drawn whose last bits decide results
 _MORE_WORK = 1 << 26  # elements to compute for more samples, in some hundredths of a second
 _PATIENCE = 6  # after failures with this total cost, no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
@@ -64,7 +64,7 @@ _NARROWER: tuple[Style, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnSample(Sample):
-    """A sample of drawn values, with the style and sizes for drawing similar samples."""
+    """A sample of drawn values, with its style and sizes, so that similar ones can be drawn."""
 
     sizes: Sizes
     style: Style
@@ -105,7 +105,7 @@ class InputSearch:
         self._ports, fixed = fixed_ports(required_inputs(model), shapes)
         self.not_drawn = next(filter(None, map(_why_not_drawn, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
-        # of unusable initializers they may be below 0
+        # sizes of unusable initializers may be below 0
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
         self._sized = SizedModel(model, self._ports)
@@ -115,7 +115,7 @@ class InputSearch:
         self._growth = 1, 1  # the cost of the first sample, and the cost expected from its sizes
         self._defaults = _defaults(model, folder)
         self.first_error = ""
-        self.is_refused = False  # whether that error is due to the model, not to memory or time
+        self.is_refused = False  # whether the first error is the fault of the model
         self.left_out: list[str] = []  # why inputs that crash or block onnxruntime were left out
         self._cost = self._refused = 0
         self._is_limited = True  # whether the memory of a run is limited
@@ -125,7 +125,7 @@ class InputSearch:
 
     @property
     def has_ties(self) -> bool:
-        """Whether a Quantize, a Round or a comparison decides by the last bit of an input."""
+        """Whether the last bit of an input may decide a Quantize, a Round or a comparison."""
         return has_grids(self._ranges)
 
     @property
@@ -184,7 +184,7 @@ class InputSearch:
         if not self._ports:
             return
         for empty in filterfalse(self._sized.refuses, self._choices.without_past(sizes)):
-            yield from self._edge("nothing past", empty, style, base)
+            yield from self._edge("no past tokens", empty, style, base)
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
                 yield from self._edge(label, sizes, edge, seed)

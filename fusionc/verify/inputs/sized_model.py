@@ -29,7 +29,7 @@ _MOST_INFERRED = 100_000
 _MOST_TRIPS = 1 << 20
 _ERRORS = "[ShapeInferenceError] Inference error(s): "
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-_A_CALL = 2_000  # elements that can be computed in the time of a node's overhead
+_A_CALL = 2_000  # the overhead of a node takes as long as this many elements
 
 
 @dataclass(frozen=True)

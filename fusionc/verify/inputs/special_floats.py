@@ -15,8 +15,8 @@ NOT_FINITE = (np.nan, np.inf, -np.inf)
 def mixed_magnitudes(
     normal: NDArray[np.float64], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Numbers with the signs of `normal` and with magnitudes over the range of `dtype`, including
-    some special numbers.
+    """Numbers with the signs of `normal` and with magnitudes from 1e-3 to 1e3 (in types of 2 bytes
+    from 1e-2 to 10), with some special numbers among them.
     """
     is_wide = dtype.itemsize >= 4
     values = np.asarray(

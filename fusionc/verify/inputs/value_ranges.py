@@ -31,14 +31,14 @@ _FLOATS = {
 class ValueRange:
     """The values that the uses of an input allow."""
 
-    limits: set[Dim] = field(default_factory=set)  # values are below each: sizes or symbols
+    limits: set[Dim] = field(default_factory=set)  # sizes or symbols that all values are below
     least: int = 0  # all values are at least this
     whole: bool = False  # an index, a size or a count, whatever its type
     mask: bool = False  # a truth value, or a truth value that is cast to float: 0 and 1
     positive: bool = False  # floats above 0
     shape: bool = False  # the target of a Reshape
     fit: Fit | None = None  # the other operands that the values must fit
-    grids: tuple[Grid, ...] = ()  # the grids that decide by the last bit of a float
+    grids: tuple[Grid, ...] = ()  # operators whose result the last bit of a float may decide
 
     def limit(self, sizes: Mapping[str, int]) -> int | None:
         """The smallest limit for these sizes of the symbols."""
@@ -99,8 +99,8 @@ def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[Sco
 
 
 def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
-    """Narrow the range by the requirements of a use for floats. `is_direct` says that it reads the
-    input itself.
+    """Narrow the range by the requirements of a use for floats. `is_direct` says that the use reads
+    the input itself.
     """
     op = use.node.op_type
     if op in ("Resize", "Upsample") and _holds(Trait.COUNTS, use):
