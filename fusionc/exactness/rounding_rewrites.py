@@ -29,4 +29,4 @@ def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
     decider = next(
         filter(None, (decider_of(value, kind) for kind in kinds for value in rounded)), ""
     )
-    return f"{decider} follows, which decides by the last bit" if decider else ""
+    return f"the result of the later {decider} depends on the last bit" if decider else ""

@@ -98,6 +98,6 @@ class ZConcatv2dFusionPass(Pass):
             refuse(
                 "an inner Concat is used elsewhere, or too often"
                 if _same_axis(m.inner, m.outer)
-                else "the axes differ"
+                else "the axes of the two operators differ"
             )
         return new.node("Concat", m.pieces, like=m.outer)

@@ -62,7 +62,7 @@ def _gather_gather(m: Match, new: Tape) -> Result:
     if inner.ndim != 1:
         refuse("the inner indices are not a vector")
     if not _same_axis(m.first.attr("axis"), m.second.attr("axis"), m.x.rank):
-        refuse("the axes differ")
+        refuse("the axes of the two operators differ")
     if (outer >= inner.size).any() or (outer < -inner.size).any():
         refuse("an index is out of bounds")
     return new.Gather(m.x, new.const(inner[outer], like=m.index), like=m.first)
@@ -73,7 +73,7 @@ def _gather_concat(m: Match, new: Tape) -> Result:
     axis = axis_of(m.concat, rank)
     indices = array_of(m.index)
     if axis is None or not _same_axis(m.gather.attr("axis"), axis, rank):
-        refuse("the axes differ")
+        refuse("the axes of the two operators differ")
     if indices.size != 1 or indices.reshape(()) < 0:
         refuse("the index is not one element, counted from the front")
     if not joins_all_inputs(m.concat):

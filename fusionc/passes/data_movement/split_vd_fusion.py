@@ -45,7 +45,7 @@ class ZSplitVDFusionPass(Pass):
         rank = m.x.rank
         axis = axis_of(m.outer, rank)
         if axis is None or axis != axis_of(m.inner, rank):
-            refuse("the axes differ")
+            refuse("the axes of the two operators differ")
         outer = require_known(sizes_of(m.outer), "the sizes")
         inner = require_known(sizes_of(m.inner), "the sizes")
         pieces = new_split(new, m.x, [*outer[: m.at], *inner, *outer[m.at + 1 :]], axis)

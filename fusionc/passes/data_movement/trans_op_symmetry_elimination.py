@@ -42,7 +42,7 @@ def _undo(m: Match, new: Tape) -> Result:
         return m.x
     rank = (m.first.outputs[0] if m.first.op == "Unsqueeze" else m.x).require_rank()
     if sorted(axis % rank for axis in first) != sorted(axis % rank for axis in second):
-        refuse("the axes differ")
+        refuse("the axes of the two operators differ")
     return m.x
 
 

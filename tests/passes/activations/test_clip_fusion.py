@@ -75,7 +75,7 @@ STAYS = [
     Stays(
         "opset 5",
         graph("a = Min (x, high) y = Relu (a)"),
-        "before opset 6 Clip has a different form",
+        "before opset 6, Clip has a different form",
         opset=5,
     ),
     Stays(

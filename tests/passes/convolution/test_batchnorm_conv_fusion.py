@@ -13,7 +13,7 @@ def graph(
 
 
 ZERO = "float[3] s, float[3] o = {0,0,0}, float[3] m = {0,0,0}, float[3] v"
-PADDED = "the padding would get the addend, too"
+PADDED = "padding would get the addend, too, and no longer be zero"
 STAYS = [
     Stays("padding", graph("Conv <pads = [0, 0, 0, 1]> (n, W, B)"), PADDED),
     Stays("computed padding", graph('Conv <auto_pad = "SAME_LOWER"> (n, W, B)'), PADDED),
