@@ -51,7 +51,8 @@ class ClipFusionPass(Pass):
 
 
 def _limits(m: Match) -> Interval:
-    """The interval to which both operators together limit a value, or to which a single one does.
+    """The interval to which both operators together limit a value, or to which a single one
+    does.
     """
     limits = Interval()
     for name in ("first", "second"):

@@ -37,7 +37,8 @@ def _require_floats(build: Build) -> Build:
 
 
 def _require_no_shape_of_a(m: Match, *rest: Edge) -> None:
-    """Refuse if the shape of the result may depend on the value a, which the new nodes do not read.
+    """Refuse if the shape of the result may depend on the value a, which the new nodes do not
+    read.
     """
     if not any(broadcasts_into(m.a.shape, value.shape) for value in rest):
         refuse("the removed value may have enlarged the result")

@@ -57,7 +57,7 @@ class CastRemovePass(Pass):
     refuses  an unknown type; an inner Cast to a type of smaller range or precision; a Cast
              to text after a Cast to another type; a value of ConstantOfShape that is NaN, infinite
              or too large for an integer type, or whose type numpy lacks
-    algebra  a number that a wider type holds is the same number there
+    algebra  a number does not change in a type that can represent it
     source   CANN's CastRemovePass
     """
 

@@ -15,7 +15,7 @@ from fusionc.rewrite.pattern import ms
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 _INTEGERS = (np.int8, np.uint8, np.int16, np.uint16)
-_MAX_SCALE = 2.0**100  # for a scale: its products with 16-bit integers are finite
+_MAX_SCALE = 2.0**100  # products of such a scale with 16-bit integers are finite
 # Operators whose result consists of elements of their first input.
 _MOVING_OPERATORS = names_with(Trait.SELECTS) | {"MaxPool"}
 _INTEGER_POOL = 12  # the opset that introduced MaxPool of integers

@@ -1,2 +1,3 @@
-"""Operators around Conv, ConvTranspose and pools are folded into them, and convolutions are joined.
+"""Operators around Conv, ConvTranspose and pools are folded into them, and convolutions are
+joined.
 """

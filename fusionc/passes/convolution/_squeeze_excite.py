@@ -1,4 +1,5 @@
-"""Squeeze and excite: an image is multiplied by one factor per channel, computed from all pixels.
+"""Squeeze and excite: an image is multiplied by one factor per channel, computed from all
+pixels.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ def _time(channels: int) -> float:
 
 
 def _ratio(weights: tuple[int, ...], block: tuple[int, int]) -> float:
-    """The estimated time of the Conv that computes blocks of pixels, relative to the original Conv.
+    """The estimated time of the Conv that computes blocks of pixels, relative to the original
+    Conv.
     """
     channels, _, height, width = weights
     pixels = block[0] * block[1]

@@ -23,7 +23,8 @@ _BINARY = ("Add", "Mul")
 
 
 def _find_at(conv: Node) -> Match:
-    """The match of a Conv and the operators after it, up to the Convs that mix the channels again.
+    """The match of a Conv and the operators after it, up to the Convs that mix the channels
+    again.
     """
     channels = _channels_of(conv)
     if not channels:

@@ -15,7 +15,7 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
              the same, s is folded into the scale
     refuses  what AddRmsNormFusionPass refuses; a normalization that is used without the
              quantization as well
-    never    by default: as AddRmsNormFusionPass
+    never    off by default, because the operator takes longer (AddRmsNormFusionPass)
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
     source   MindSpore's add_rms_norm_quant_fusion, which rounds s and uses the first zero point
              for all

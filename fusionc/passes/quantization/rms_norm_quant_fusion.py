@@ -16,7 +16,7 @@ class RmsNormQuantFusionPass(UBFusionPass):
     refuses  s that is not a power of two, or powers of two along the last axis; different zero
              points; a normalization that is used without the quantization as well; elements other
              than float32; other targets
-    never    by default: a single s gains nothing
+    never    off by default, because a single s saves no time
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
     source   MindSpore's rms_norm_quant_fusion, which rounds s and uses the first zero point for
              all
