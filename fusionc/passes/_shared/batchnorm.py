@@ -11,8 +11,8 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 
 
 def batchnorm_of(x: Formula) -> OpFormula:
-    """BatchNormalization of a formula with constant statistics, with the captures that `affine`
-    reads.
+    """BatchNormalization of a formula, with constant mean and variance, and with the captures that
+    `affine` reads.
     """
     return op.BatchNormalization(x, *map(const, ("scale", "offset", "mean", "variance")), _as="bn")
 

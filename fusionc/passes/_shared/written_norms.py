@@ -37,7 +37,7 @@ _variance = op.ReduceMean(
 )
 # (x − mean(x)) / √(variance(x) + epsilon)
 NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
-_MAX_ONES = 1 << 16  # elements; a pass may add a scale of ones up to this size
+_MAX_ONES = 1 << 16  # the largest number of elements of a scale of ones that a pass adds
 _SECOND_INPUT = slice(1, 2)
 
 

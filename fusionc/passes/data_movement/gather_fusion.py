@@ -99,8 +99,8 @@ class GatherFusionPass(Pass):
     after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
     refuses  different axes; elements that are not known to exist, or whose position is unknown; a
              Concat with an input that may be empty and have other sizes
-    never    turns a Gather of one known index into a Slice, which would need an additional Squeeze;
-             changes GatherElements, whose indices are as large as its result
+    never    a Gather of one known index alone, because a Slice instead would need an additional
+             Squeeze; GatherElements, because its indices are as large as its result
     algebra  indices compose; a vector of one index keeps the axis, a scalar index removes it
     source   CANN's GatherFusionPass; exporters read dimensions and tokens with such nodes
     """

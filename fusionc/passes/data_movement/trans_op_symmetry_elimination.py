@@ -138,8 +138,8 @@ def transpose_of_groups(m: Match, new: Tape) -> Result:
 
 
 def _groups(whole: Shape, joined: Shape) -> list[list[list[int]]]:
-    """All ways to assign the axes of `whole` to the axes of `joined`: one to each, except for one
-    joint axis that gets several.
+    """All ways to assign the axes of `whole` to the axes of `joined`: one axis to each, except for
+    one joint axis that gets several.
     """
     group_size = len(whole) - len(joined) + 1
     axes = [[axis] for axis in range(len(whole))]
