@@ -23,7 +23,7 @@ class Interval:
         because the order of the limits would then matter.
         """
         if self.low > self.high or other.low > other.high:
-            refuse("a lower limit above the upper one")
+            refuse("a lower limit is above the upper one")
         low, high = (min(max(limit, other.low), other.high) for limit in (self.low, self.high))
         return Interval(low, high)
 

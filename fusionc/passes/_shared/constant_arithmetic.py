@@ -210,5 +210,7 @@ def square(m: Match, new: Tape) -> Result:
     check_power(m)
     (result,) = m.outputs
     if any(user.op == "ReduceMean" for user in result.outputs):
-        refuse("the mean of squares")  # runtimes recognize normalizations by this Pow
+        refuse(
+            "the mean of the square is taken, by which runtimes recognize normalizations"
+        )  # runtimes recognize normalizations by this Pow
     return new.Mul(m.x, m.x)

@@ -17,7 +17,7 @@ def _cast_cast(m: Match, new: Tape) -> Result:
     if not before:
         refuse("the element type is unknown")
     if not holds(between, before):
-        refuse("the inner Cast loses something")
+        refuse("the inner Cast may change a number")
     if after == TensorProto.STRING and between != before:
         refuse("the number may be spelled differently in the other type")
     return m.x if before == after else new.Cast(m.x, like=m.outer)

@@ -54,7 +54,7 @@ def _drop_pair(m: Match, new: Tape) -> Result:
 def _move_constant(m: Match, new: Tape) -> Result:
     _require_same_integers(m)
     if m.scale.constant().size != 1:
-        refuse("there is more than one scale")
+        refuse("the quantization has more than one scale")
     return new.node(m.move.op, [m.x, *m.options], like=m.move)
 
 
@@ -109,7 +109,7 @@ def _is_equal(first: Edge | None, second: Edge | None) -> bool:
 def _move_integers(m: Match, new: Tape) -> Result:
     _require_same_integers(m)
     if m.scale.constant().size != 1:
-        refuse("there is more than one scale")
+        refuse("the quantization has more than one scale")
     value = m.x
     element = element_type(m.zero.constant().dtype)  # the type of x is unknown in a function
     for move in m.moves:

@@ -196,7 +196,7 @@ def _require_small_effect(constant: Edge) -> None:
         reached.add(user.outputs, 1.0)
     for value, factor in reached.pop():
         if len(reached.factors) > _MAX_VALUES:
-            refuse("too many operators follow")
+            refuse("too many operators follow the constant")
         _follow(value, factor, reached)
 
 

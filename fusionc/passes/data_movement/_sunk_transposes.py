@@ -68,7 +68,7 @@ class _Region:
         if not self.add(value) or not self.order:
             refuse("the operators do not begin with Transposes of one order")
         if not self.nodes:
-            refuse("there is no elementwise operator between the Transposes")
+            refuse("the Transposes have no elementwise operator between them")
         if not self.is_movable:
             refuse("a broadcast value cannot be transposed back")
         if not accepts(self.nodes):

@@ -50,7 +50,7 @@ def _require_same_bits(user: Node, expanded: Edge) -> None:
         refuse("PRelu broadcasts its slope only")
     result = user.outputs[0]
     if result is not None and not is_same_everywhere(user.op, result.elem_type):
-        refuse("the last bit of the result depends on what is repeated")
+        refuse("the last bit of the result depends on which elements are repeated")
 
 
 def _require_shape(

@@ -88,7 +88,7 @@ def _find_at(root: Node) -> Match:
     if not region.add(flat):
         refuse("the input does not begin with Reshapes that join the same leading axes")
     if not region.nodes:
-        refuse("there is no operator between the Reshapes")
+        refuse("the Reshapes have no operator between them")
     result = root.outputs[0]
     shape = None if result is None else result.shape
     if not same_after_reshape(shape, (*region.joined_dims, *rest)):

@@ -35,7 +35,7 @@ STAYS = [
     Stays(
         "the lower limit is above",
         graph("a = Clip (x, six, high) y = Relu (a)"),
-        "a lower limit above the upper one",
+        "a lower limit is above the upper one",
     ),
     Stays("one Min alone", graph("y = Min (x, high)"), None),
     Stays(

@@ -138,12 +138,12 @@ STAYS = [
     Stays(
         "only the outer keeps",
         twice("ReduceMax", first=DROP, second=KEEP, y="N,1"),
-        "only one of them keeps its dimensions",
+        "only one of the two Reduces has keepdims",
     ),
     Stays(
         "only the inner keeps",
         twice("ReduceMax", first=KEEP, second=DROP, y="N,1"),
-        "only one of them keeps its dimensions",
+        "only one of the two Reduces has keepdims",
     ),
     Stays(
         "used between",
