@@ -62,7 +62,8 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
              QuantizeLinear quantizes blocks as long as the last axis (onnxruntime requires at least
              one block); otherwise it quantizes the rows of a matrix, after a Reshape
     refuses  opset below 14; a last axis of unknown length; rank 1; elements other than float32;
-             other bounds; a lower bound for s that is not one number; other targets
+             other bounds; a lower bound for s that is not one number; targets other than
+             onnxruntime
     never    the sum and its normalization, which AddRmsNormFusionPass fuses
     algebra  the definition of QuantizeLinear, which divides and rounds as the parts do, bit by bit;
              |x / s| ≤ 127, so −128 can only mean NaN, as in rows of zeros, which Cast turns into 0.

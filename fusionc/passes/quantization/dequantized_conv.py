@@ -93,7 +93,7 @@ class DequantizedConvPass(UBFusionPass):
              groups; windows of one element (IntegerPointwiseConvPass); sums of fewer than 512 or
              more than 33,025 products; data with several scales, or with a very small or very large
              one; several zero points; large weights that are used elsewhere; a processor without
-             VNNI, where products may saturate; other targets
+             VNNI, where products may saturate; targets other than onnxruntime
     never    weights, scales and zero points that are not constants
     algebra  quantizing s(q−z) gives q − 128; Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in
              integers

@@ -156,7 +156,7 @@ class DequantizedWeightsPass(UBFusionPass):
              or Gemm, because onnxruntime multiplies by the packed integers (MatMulNBits); a 32-bit
              bias that an Add adds; weights that are quantized again; a scale other than float32;
              other types; blocks that do not divide their axis; scales and zero points that are not
-             constants; other targets
+             constants; targets other than onnxruntime
     algebra  DequantizeLinear is (W − z)·s, rounded once; W − z is exact
     source   models with 8-bit, 4-bit or float8 weights before Conv and Gemm: they take 1.3 to 2.9
              times as long as in float32, and 1.0 in this form. The file stays as small

@@ -56,9 +56,9 @@ class DynamicConvSignednessPass(UBFusionPass):
 
     before   q, s, z = DynamicQuantizeLinear(x); ConvInteger(q, W, z, w) with W in uint8
     after    k = z − 128 in int8; ConvInteger(QuantizeLinear(x, s, k), W, k, w)
-    refuses  weights that are not uint8; convolutions with groups, which were slower; sums of
-             fewer than 64 products, or a small convolution; other readers of the integers; other
-             targets
+    refuses  weights that are not uint8; convolutions with groups, which were slower; sums of fewer
+             than 64 products, or a small convolution; other readers of the integers; targets other
+             than onnxruntime
     algebra  sat(round(x/s) + z) − 128 = sat(round(x/s) + z − 128) in the range of int8; ConvInteger
              computes (q − z)·(W − w)
     source   onnxruntime's quantize_dynamic. ConvInteger multiplies with the weights as the left

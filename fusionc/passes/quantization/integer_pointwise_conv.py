@@ -118,7 +118,8 @@ class IntegerPointwiseConvPass(UBFusionPass):
              padding; dequantized data of fewer than 64 channels, because the transpositions take
              longer; several scales for the data; weights of more than 33,025 channels, because sums
              may need more than 32 bits; large weights that are used elsewhere; a processor without
-             VNNI, where products may saturate; types other than 8 bits; other targets
+             VNNI, where products may saturate; types other than 8 bits; targets other than
+             onnxruntime
     never    weights, and their scales and zero points, that are not constants
     algebra  Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in integers
     source   models of NNCF, OpenVINO and TensorRT quantize only the inputs of operators.

@@ -91,7 +91,7 @@ class QuantizedActivationPass(UBFusionPass):
     refuses  several scales or zero points; a scale that is not positive; types other than float32
              and 8 bits; limits at which the quantization saturates anyway, because onnxruntime
              removes these; x that is not computed from integers, or that others read; opset below
-             12, where Clip takes no integers; other targets
+             12, where Clip takes no integers; targets other than onnxruntime
     algebra  quantization with s > 0 is monotonic, so it commutes with min and max; LeakyRelu with
              alpha 1 is x
     source   symmetric models of TensorRT and ModelOpt, and onnxruntime's quantize_static with

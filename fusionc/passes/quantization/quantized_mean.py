@@ -35,7 +35,8 @@ class QuantizedMeanPass(UBFusionPass):
              are dropped
     refuses  other axes, or unknown ones; more than one scale; scales s and t whose quotient is a
              fraction of small integers, because many sums are then exactly between two integers,
-             and any rounding error changes the result; types other than 8 bits; other targets
+             and any rounding error changes the result; types other than 8 bits; targets other than
+             onnxruntime
     never    a mean that others read; scales that are not constants
     algebra  ReduceMean and GlobalAveragePool both compute Σx/n
     source   squeeze-and-excite of a quantized EfficientNet: onnxruntime has

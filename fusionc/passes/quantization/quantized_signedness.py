@@ -98,7 +98,7 @@ class QuantizedSignednessPass(UBFusionPass):
              a path leaves and enters again; conversions that would take longer than the products
              save; a region that an operator needs in the same type as a region that must stay;
              without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
-             other than x86-64; other targets
+             other than x86-64; targets other than onnxruntime
     algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in
              that of uint8; (q + 128) − (z + 128) = q − z
     source   microsoft/onnxruntime 6732 and 12854, where maintainers name signed values as the cause

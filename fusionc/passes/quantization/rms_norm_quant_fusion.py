@@ -15,7 +15,7 @@ class RmsNormQuantFusionPass(UBFusionPass):
     after    QuantizeLinear(RMSNormalization(x, scale / s), 1, z?)
     refuses  an s that is neither a power of two nor a vector of powers of two along the last axis;
              different zero points; a normalization that another node reads as well; elements other
-             than float32; other targets
+             than float32; targets other than onnxruntime
     never    off by default, because a single s saves no time
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
     source   MindSpore's rms_norm_quant_fusion, which rounds s and uses the first zero point for all
