@@ -4,7 +4,7 @@ A case is ONNX text without its header. Initializers that are declared without a
 (`<float[4,3,3,3] W>`) get seeded positive numbers between 0.5 and 1.5. `{…}` after the name gives
 explicit values.
 
-    STAYS = [Stays("wrong axis", "agraph (float[2,3] x) => (float[2,3] y) {…}", "the axes differ")]
+    STAYS = [Stays("wrong axis", "agraph (float[2,3] x) => (float[2,3] y) {…}", "the axes of the two operators differ")]
     FIRES = [Fires("two pieces", "agraph …", ["Split"])]
     test_stays, test_fires = tables("ZSplitVDFusionPass", STAYS, FIRES)
 

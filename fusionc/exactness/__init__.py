@@ -1,1 +1,3 @@
-"""Values that must stay bit for bit, because a later operator decides by their last bit."""
+"""Values whose bits must not change, because the result of a later operator, such as Round, depends
+on the last bit.
+"""

@@ -9,7 +9,7 @@ from fusionc.model.graph import Edge, Graph, Node
 
 def values_across_border(value: Edge) -> Iterator[Edge | None]:
     """The values on the other side of a border from which this value may come. Empty if the value
-    does not come across a border.
+    is neither an input of a subgraph or function nor an output of its caller.
     """
     if value.producer is not None:
         yield from _body_outputs(value.producer, value.producer.outputs.index(value))

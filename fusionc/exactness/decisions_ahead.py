@@ -1,10 +1,10 @@
-"""Find out whether a value reaches an operator that decides by its last bit, such as ArgMax or
-Floor.
+"""Find out whether a value reaches an operator whose result depends on the last bit of its input,
+such as ArgMax or Floor. Such an operator decides by this bit.
 
-A path to such an operator contains only operators that move elements, and arithmetic. A number on
-the limit between two decisions stays on the limit there. A matrix product, a convolution, a
-normalization or a Softmax ends the path, because its results are on a limit only by chance. Paths
-lead into and out of subgraphs and functions.
+Only paths of operators that move elements, and of arithmetic, count. Along them, a number that is
+exactly on the limit between two decisions, such as an integer before Floor, stays on the limit. A
+matrix product, a convolution, a normalization or a Softmax ends the path, because its results are
+on a limit only by chance. Paths lead into and out of subgraphs and functions.
 
 All values are marked at once, backwards from the deciding operators, when a pass asks for the first
 time. The replacement of a value has the same name, and therefore the same mark.

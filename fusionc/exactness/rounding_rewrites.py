@@ -1,5 +1,5 @@
 """Decide whether a rewrite may change the rounding of its results. It may not if it replaces only
-arithmetic, and a later operator decides by the last bit.
+arithmetic, and the result of a later operator, such as Round, depends on the last bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, SUMS, is_rea
 
 
 def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
-    """Why the results of these nodes must stay bit for bit. "" if their rounding may change.
+    """Why the bits of these nodes' results must not change. "" if their rounding may change.
 
     The results of a convolution, a matrix product, a reduction or a function such as Exp are on a
     limit between two decisions only by chance. Angles are an exception: products with the sines of
@@ -29,4 +29,4 @@ def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
     decider = next(
         filter(None, (decider_of(value, kind) for kind in kinds for value in rounded)), ""
     )
-    return f"{decider} follows, which decides by the last bit" if decider else ""
+    return f"the result of the later {decider} depends on the last bit" if decider else ""

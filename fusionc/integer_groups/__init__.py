@@ -1,3 +1,3 @@
-"""Groups of nodes that onnxruntime computes in integers: DequantizeLinear, an operator (the core),
-QuantizeLinear.
+"""Groups of nodes that onnxruntime computes in integers. A group consists of an operator (the
+core), the DequantizeLinear nodes before it, and the QuantizeLinear after it.
 """

@@ -29,9 +29,8 @@ _AS_IT_IS = Wiring()
 
 
 def data_integers(node: Node) -> list[Edge]:
-    """The integers that an operator reads through a DequantizeLinear and that are computed when the
-    model runs. Empty for operators that only move elements, quantize, dequantize, or read only the
-    shape.
+    """The integers that an operator reads through a DequantizeLinear, except constants. Empty for
+    operators that only move elements, quantize, dequantize, or read only the shape.
     """
     if node.operator in QUANTIZE | DEQUANTIZE | _READS_SHAPE:
         return []
@@ -69,8 +68,8 @@ def integers_around(node: Node) -> list[Edge]:
 
 
 def is_in_integers(node: Node) -> bool:
-    """Whether onnxruntime computes an operator on dequantized values in integers. Its result may be
-    quantized or a floating-point number.
+    """Whether onnxruntime computes an operator in integers although it reads dequantized values.
+    The result may be quantized or stay in floating point.
     """
     return is_core(node) and bool(grade(node, _AS_IT_IS))
 

@@ -25,9 +25,9 @@ from fusionc.operators.integer_operators import (
     WEIGHTED,
 )
 
-FAR = 8  # the maximal number of operators between the core and a quantization
+FAR = 8  # the largest number of operators between the core and a quantization
 MAX_CONSUMERS = 64  # a value with more consumers is not examined
-# onnxruntime computes in integers only what is dequantized to float32
+# onnxruntime computes an operator in integers only if its inputs are dequantized to float32
 _OTHER_FLOATS = frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
 _EPSILON = float(np.finfo(np.float32).eps)
 
@@ -83,8 +83,8 @@ def _types_read(node: Node, wiring: Wiring) -> list[int]:
 
 
 def _takes_bias(node: Node, bias: Edge | None, wiring: Wiring) -> bool:
-    """Whether the bias of a matrix product can be part of the group: it is a constant or
-    dequantized, and not scaled.
+    """Whether the bias of a matrix product can be part of the group: whether it is a constant or
+    dequantized, and the product does not scale it.
     """
     if bias is None:
         return True
@@ -172,8 +172,8 @@ def _are_equal(one: Node, other: Node) -> bool:
 
 
 def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bool:
-    """Whether a node may be between the core and the QuantizeLinear. `before` is the node before
-    it. onnxruntime fuses such a node into the group, or moves it after the QuantizeLinear.
+    """Whether a node may be between the core and the QuantizeLinear, because onnxruntime fuses the
+    node into the group, or moves it after the QuantizeLinear. `before` is the node before `node`.
     """
     if node.op == "Add":  # onnxruntime fuses a MatMul and its bias into a Gemm
         added = [v for v in node.inputs if v is not None and wiring.maker(v) is not before]

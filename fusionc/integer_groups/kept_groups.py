@@ -1,9 +1,10 @@
-"""Keep groups that onnxruntime computes in integers: refuse rewrites that would remove an operator
-from such a group.
+"""Refuse rewrites that would remove an operator from a group that onnxruntime computes in integers.
+A group consists of an operator (the core), the DequantizeLinear nodes before it, and the
+QuantizeLinear after it.
 
-In floating point a group takes up to ten times as long. Therefore a convolution in a group does not
-become a FusedConv, two equal matrix products with different quantizations are not merged, and a
-kernel never contains a part of a group.
+In floating point, a group takes up to ten times as long. For example, a convolution in a group does
+not become a FusedConv, two equal matrix products are not merged if their results are quantized in
+different ways, and a generated kernel computes a whole group or no part of it.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ def reason_to_keep_group(
     return (
         ""
         if lost is None
-        else f"onnxruntime computes {lost.op} in integers there, and could no longer do so"
+        else f"onnxruntime could no longer compute {lost.op} in integers after the rewrite"
     )
 
 
 def _outside_kernel(
     cores: dict[Node, int], gone: Set[Node], new: Iterable[Node]
 ) -> dict[Node, int]:
-    """The cores, without those whose whole group is removed while a kernel is added: the kernel
-    computes these groups in integers as well.
+    """The cores that a new kernel does not compute. If a rewrite adds a kernel and removes a whole
+    group, the kernel computes that group in integers as well.
     """
     if not any(node.domain == KERNELS for node in new):
         return cores
@@ -73,8 +74,8 @@ def _outside_kernel(
 def _lost_cores(
     before: Mapping[Node, int], wiring: Wiring, gone: Set[Node], new: Sequence[Node]
 ) -> Iterator[Node]:
-    """The cores that were computed in integers `before` and are not after the rewrite. Removed
-    nodes count only if the new nodes do not replace their integer computation.
+    """The cores that are computed in integers `before` the rewrite, but not after it. A removed
+    core is not lost if the new nodes do the same computation in integers.
     """
     yield from (
         node for node, level in before.items() if node not in gone and grade(node, wiring) < level
@@ -86,8 +87,8 @@ def _lost_cores(
 
 
 def nodes_in_groups(graph: Graph) -> set[Node]:
-    """The nodes of a graph that are computed in integers, and all nodes from these to the
-    QuantizeLinear of their result.
+    """The nodes of a graph that are computed in integers, and the nodes after each of them up to
+    the QuantizeLinear of its result.
     """
     if not has_groups(graph):
         return set()
@@ -97,9 +98,9 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
 
 def integer_groups(graph: Graph) -> list[frozenset[Node]]:
     """The groups that can be computed in integers. A group is an operator on integers, or a core
-    with the dequantizations that it reads and the nodes up to the quantization of its result if
-    there is one. A group also has the producers of its inputs that only groups read: quantizations,
-    and operators such as pools of integers.
+    with the dequantizations that it reads and, if there is one, the nodes up to the quantization
+    of its result. A group also contains the quantizations and the operators on integers, such as
+    pools, that produce its inputs, if only groups read their results.
     """
     groups = [frozenset([node]) for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
     if has_groups(graph):
@@ -119,8 +120,8 @@ def _group_of(core: Node) -> frozenset[Node]:
 
 
 def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
-    """The quantizations and operators on integers that compute the inputs of a group and whose
-    results only groups read.
+    """The quantizations and operators on integers that compute the inputs of a group, if only
+    groups read their results.
     """
     readers = DEQUANTIZE | ON_INTEGERS | READERS
     for node in (node for node in group if node.operator in readers):
@@ -151,8 +152,8 @@ def has_groups(graph: Graph) -> bool:
 
 
 def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node, None]:
-    """The cores whose groups may change if these nodes are replaced: among the nodes themselves,
-    and before or after them.
+    """The cores whose groups may change if these nodes are replaced: cores among these nodes,
+    before them, and after them.
     """
     cores = dict.fromkeys(node for node in (*nodes, *shared) if is_core(node))
     for node in nodes:
@@ -164,7 +165,9 @@ def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node,
 
 
 def _cores_upstream(node: Node) -> Iterator[Node]:
-    """The cores before a node, with only moves, activations and a bias in between."""
+    """The cores before a node, with only moves, activations and the addition of a bias in
+    between.
+    """
     reached = [node]
     for _ in range(FAR):
         producers = dict.fromkeys(v.producer for n in reached for v in n.inputs if v is not None)

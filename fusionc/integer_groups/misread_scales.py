@@ -4,8 +4,8 @@ whose scales it misreads.
 onnxruntime 1.32 (QDQSelectorActionTransformer) turns such a node into MatMulIntegerToFloat, QGemm
 or QLinearConv. It assumes that several scales are those of the columns or output channels, whatever
 `axis` says. The result is wrong, or the model does not run. In most models an Add after the MatMul
-prevents this: onnxruntime turns both into a Gemm whose bias is not dequantized. Therefore
-everything that may prevent the fusion stays.
+prevents this: onnxruntime turns both into a Gemm whose bias is not dequantized. Therefore passes
+must keep every node that may prevent the fusion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, WEIGHTED
 
 _CURRENT = Wiring()  # the graph without changes
-_MOVES = ("Identity", "Transpose")  # onnxruntime moves them past several scales
+_MOVES = ("Identity", "Transpose")  # may change places with a DequantizeLinear
 _NO_AXIS = -1  # scales of blocks, or along an unknown axis
 
 
@@ -63,8 +63,8 @@ def nodes_with_misread_scales(graph: Graph) -> list[Node]:
 def _nodes_nearby(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> Iterator[Node]:
-    """New and remaining nodes whose operands, consumers, or operands of consumers a rewrite
-    changes.
+    """The new nodes, and the remaining nodes near the rewrite: it changes their operands, their
+    consumers, or the operands of their consumers.
     """
     users = [user for old, _ in pairs for user in old.outputs]
     read = chain.from_iterable(node.inputs for node in (*nodes, *new, *users))
@@ -104,8 +104,8 @@ def _has_float_operand(node: Node, ways: Sequence[Sequence[Node]]) -> bool:
 
 
 def _way_to_integers(value: Edge | None, wiring: Wiring) -> tuple[Node, ...]:
-    """The nodes from a value back to the DequantizeLinear from which it comes. Empty if there is
-    none.
+    """The nodes from a value back to the DequantizeLinear from which it comes. Empty if it does not
+    come from one.
     """
     way: list[Node] = []
     while value is not None and len(way) < FAR:

@@ -1,9 +1,11 @@
-"""Refuse rewrites after which onnxruntime's own optimizer would break the model and refuse it.
+"""Prevent rewrites that would trigger a fault in onnxruntime: its own optimizer would make the
+model invalid, so that it could not be loaded.
 
-onnxruntime 1.32 (QDQPropagationTransformer) moves the dequantization of a DequantizeLinear past the
-operators that only move elements, and inserts a QuantizeLinear there. From opset 21 on, it gives
-this node a zero point of type uint8 even if the integers are int8, and then refuses the model. A
-node between the DequantizeLinear and the next operator prevents this.
+onnxruntime 1.32 (QDQPropagationTransformer) moves a DequantizeLinear to the end of the operators
+after it that only move elements, and inserts a QuantizeLinear before its new place. From opset 21
+on, this QuantizeLinear gets a zero point of type uint8 even if the integers are int8, and
+onnxruntime then rejects the model. It does not move a DequantizeLinear that is directly followed by
+another operator, so removing that operator triggers the fault.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ def reason_to_prevent_move(
 
 
 def is_moved(dequantize: Node, wiring: Wiring) -> bool:
-    """Whether onnxruntime moves a DequantizeLinear past a consumer and then fails. It does so if
-    the DequantizeLinear has one constant scale and a constant zero point of type int8, and if the
-    result of the consumer is not quantized again.
+    """Whether onnxruntime moves a DequantizeLinear to after a consumer, and then rejects the model.
+    It does so if the DequantizeLinear has one constant scale and a constant zero point of type
+    int8, and if the result of the consumer is not quantized again.
     """
     packed, scale, zero = (*dequantize.inputs, None, None)[:3]
     result = dequantize.outputs[0]
@@ -71,8 +73,8 @@ def _is_single(value: Edge | None) -> TypeGuard[Edge]:
 
 
 def _is_quantized(mover: Node, wiring: Wiring) -> bool:
-    """Whether the result of a moving operator is quantized directly, or after further moving
-    operators whose results nothing else reads.
+    """Whether a QuantizeLinear reads the result of an operator that moves elements, directly or
+    after more such operators whose results no other node reads.
     """
     result = mover.outputs[0]
     if result is None:
@@ -94,7 +96,9 @@ def _is_private(value: Edge | None, wiring: Wiring) -> bool:
 
 
 def _dequantizer(value: Edge, wiring: Wiring) -> Node | None:
-    """The DequantizeLinear from which a value comes, past operators that move its elements."""
+    """The DequantizeLinear from which a value comes, directly or through operators that move
+    elements.
+    """
     for _ in range(FAR):
         node = wiring.maker(value)
         if node is None or node.is_op("DequantizeLinear"):

@@ -1,8 +1,9 @@
-"""Refuse rewrites after which onnxruntime would multiply by weights in their packed form.
+"""Refuse rewrites after which onnxruntime would multiply by weights in their packed integer form.
 
 onnxruntime turns a product of floats with a DequantizeLinear of constants into MatMulNBits. At its
-default accuracy this operator rounds the floats to integers of 8 bits, which the model does not ask
-for. A node between the DequantizeLinear and the product, such as a Transpose, prevents this.
+default accuracy, this operator rounds the floats to 8-bit integers, although the model does not
+quantize them. A node between the DequantizeLinear and the product, such as a Transpose, prevents
+this.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def reason_to_shield_weights(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> str:
     """Why `nodes` must not be replaced by the nodes `new`: after the rewrite, onnxruntime would
-    multiply by packed weights, and it does not do so now. "" if they may be replaced. `pairs` are
-    the old values with their replacements.
+    multiply by packed weights, which it does not do before the rewrite. "" if they may be replaced.
+    `pairs` are the old values with their replacements.
     """
     if not nodes or not has_groups(nodes[0].graph):
         return ""
@@ -56,7 +57,7 @@ def _products_nearby(
 
 def takes_packed(product: Node, wiring: Wiring) -> bool:
     """Whether onnxruntime turns a node into MatMulNBits: a product of floats with dequantized
-    constants that nothing else reads.
+    constants that no other node reads.
     """
     if not product.is_op("MatMul", "Gemm") or len(product.inputs) < 2:
         return False

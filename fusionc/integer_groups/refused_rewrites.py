@@ -1,4 +1,4 @@
-"""Why a rewrite must not change what onnxruntime computes in integers."""
+"""The reasons to refuse a rewrite near operators that onnxruntime computes in integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def reason_to_refuse(
     """Why `nodes` must not be replaced by the nodes `new`: onnxruntime would no longer compute an
     operator in integers, would compute one wrongly, would round an operand to integers, or could
     not load the model. "" if they may be replaced. `pairs` are the old values with their
-    replacements. `whole_groups` if the rewrites of the pass change every node of a group.
+    replacements. `whole_groups` is True if the rewrites of the pass change all nodes of a group
+    together.
     """
     kept = "" if whole_groups else reason_to_keep_group(nodes, new, pairs)
     return (

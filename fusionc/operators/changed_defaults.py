@@ -35,7 +35,7 @@ CHANGED_DEFAULTS = (
         "QuantizeLinear", 23, "precision", 1, (_UNKNOWN, TensorProto.FLOAT16, TensorProto.BFLOAT16)
     ),
     ChangedDefault("Resize", 11, "coordinate_transformation_mode", "asymmetric"),
-    # Upsample has become Resize by then
+    # From opset 11 on, the former Upsample is a Resize.
     ChangedDefault("Upsample", 11, "coordinate_transformation_mode", "asymmetric"),
     ChangedDefault("RoiAlign", 16, "coordinate_transformation_mode", "output_half_pixel"),
     ChangedDefault("Selu", 6, "alpha", 1.6732),

@@ -30,8 +30,9 @@ def clips_nothing(
     integers: tuple[int, int],
     slack: float = 0.0,
 ) -> bool:
-    """Whether bounds leave all numbers that a quantization represents as they are: those of the
-    least to the most integer, with this step and zero point. Bounds may be tighter by `slack`.
+    """Whether bounds change none of the numbers that a quantization represents: those of the
+    integers from `least` to `most`, with this step and zero point. Bounds may be tighter by
+    `slack`.
     """
     first, last = (float(np.float32(step) * np.float32(integer - zero)) for integer in integers)
     return bounds[0] - slack <= first and last <= bounds[1] + slack

@@ -1,8 +1,9 @@
 """Operators for which onnx's shape inference and onnxruntime may disagree.
 
-onnx and onnxruntime follow different versions of a rule, or only one of them computes in float32,
-or onnx infers a size from one input and onnxruntime reads it from another input without a check.
-`benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and finds such cases.
+They disagree because they follow different versions of a rule, because only one of them computes in
+float32, or because onnx infers a size from one input while onnxruntime reads it from another input
+without a check. `benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and
+finds such cases.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fusionc.operators.facts import Trait, names_with
 
 Shape = tuple["int | str | None", ...]
 
-_MAX_STEPS = 8  # readers in a row that are searched for a fixed number of channels
+_MAX_STEPS = 8  # how many readers in a row are searched for a fixed number of channels
 # the axis of the weights that has the input channels
 _CHANNEL_AXIS = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}
 _KEEPS_CHANNELS = names_with(Trait.ACTIVATION, Trait.WINDOW_POOL, Trait.GLOBAL_POOL) | {

@@ -20,7 +20,7 @@ Places = tuple[int, ...] | None  # positions of inputs; None for all inputs
 class Trait(StrEnum):
     """A property of an operator, or of those inputs that its row lists after "@"."""
 
-    # -- kinds
+    # -- kinds of operators
     # each element depends on one element of the first input; other inputs are parameters
     UNARY = "unary"
     ACTIVATION = "activation"  # unary, and an activation function of networks
@@ -33,7 +33,7 @@ class Trait(StrEnum):
     COMPARES = "compares"
     CASTS = "casts"
     DIVIDES = "divides"  # an integer division by 0 ends the process
-    # returns elements of these inputs unchanged; the inputs may decide which elements, and where
+    # returns elements of these inputs unchanged; other inputs may decide which ones, and where
     MOVES = "moves"
     SELECTS = "selects"  # each output consists of elements of the first input only
     RESHAPES = "reshapes"  # keeps all elements in order
@@ -80,7 +80,7 @@ class Trait(StrEnum):
     KEEPS_ZERO = "keeps-zero"  # maps 0 to 0, perhaps with the other sign
     UNIFORM = "uniform"  # the result does not depend on the position of the element
     APPROXIMATED = "approximated"  # no standard defines its rounding, so kernels differ
-    GRID = "grid"  # the results are multiples of a step; equivalent models have the same step
+    GRID = "grid"  # the results are multiples of a step, which is the same in equivalent models
     WHOLE_LIMITS = "whole-limits"  # jumps at integers, not at halves
     GRID_INSIDE = "grid-inside"  # rounds its first input to multiples of a step before it computes
     NEVER_NEGATIVE = "never-negative"  # neither negative nor −0, for all operands
@@ -93,7 +93,7 @@ class Trait(StrEnum):
     # computed in integers if these inputs are dequantized and the result is quantized
     IN_INTEGERS = "in-integers"
     FLOAT_RESULT = "float-result"  # has an integer form with a floating-point result
-    ON_INTEGERS = "on-integers"  # computes what a core between dequantization and quantization does
+    ON_INTEGERS = "on-integers"  # computes on integers itself, without dequantization
     PASSES_INTEGERS = "passes-integers"  # moves past a QuantizeLinear or DequantizeLinear
     UNSIGNED = "unsigned"  # int8 constants in these inputs may become uint8
     JOINS_CONV = "joins-conv"  # becomes the activation of a FusedConv

@@ -22,13 +22,13 @@ BETWEEN = {name: places for (_, name), places in places_of(Trait.IN_INTEGERS).it
 PRODUCTS = names_with(Trait.FLOAT_RESULT)
 # Operators whose two operands may have different types: the second one holds weights.
 WEIGHTED = PRODUCTS | {"Conv"}
-# Operators on integers that are groups by themselves.
+# Operators that compute on integers themselves, without DequantizeLinear and QuantizeLinear.
 ON_INTEGERS = operators_with(Trait.ON_INTEGERS)
-# Operators that onnxruntime moves past a DequantizeLinear or QuantizeLinear.
+# Operators that onnxruntime exchanges with a DequantizeLinear or QuantizeLinear next to them.
 PASSED = names_with(Trait.PASSES_INTEGERS)
 
 FLOAT_RESULT = 1  # the result is floating-point
-INTEGERS = 2  # the result has integers
+INTEGERS = 2  # the result consists of integers
 # The operators on integers that passes create, and the kind of their results.
 MADE = {
     (MICROSOFT, name): FLOAT_RESULT for name in names_with(Trait.FLOAT_RESULT, domain=MICROSOFT)

@@ -72,7 +72,9 @@ def _tree_products(attributes: Mapping[str, Any], data: Dims | None) -> int:
 
 
 def _length_of_transform(op: str, data: Dims | None, weights: Dims | None) -> int:
-    """The length of a Fourier transform: that of the window if there is one, else of the signal."""
+    """The length of a Fourier transform: that of the window, or without a window that of the
+    signal.
+    """
     if op == "STFT" and weights:
         return weights[0]
     return data[-2] if data and len(data) > 1 else 1

@@ -1,6 +1,6 @@
 """Sizes of dimensions as polynomials: sums of products of symbols, with integer factors.
 
-An atom is a symbol, another hashable name of an unknown size, or a minimum or a quotient of
+An atom is an unknown size: a symbol or another hashable name, or a minimum or a quotient of
 polynomials. Equal polynomials have equal values for all values of the atoms.
 """
 

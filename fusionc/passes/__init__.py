@@ -24,7 +24,7 @@ _ORDER = (
     "cleanup.idempotent_op",
     "cleanup.where_not",
     "cleanup.dimension_compute",
-    "cleanup.shape_of_input",  # after DimensionCompute, which makes constants of known dimensions
+    "cleanup.shape_of_input",  # after DimensionCompute, which turns known dimensions into constants
     "cleanup.constant_folding",  # after the removals, which make more values constant
     # after folding, which removes the subexpressions of constants
     "cleanup.common_subexpression_elimination",
@@ -168,19 +168,19 @@ _ORDER = (
     "quantization.quantized_signedness",
     "quantization.dynamic_conv_signedness",  # after the pass that makes weights uint8
     "quantization.inference_qbmm_add_fusion",
-    "quantization.dequantized_weights",  # for weights that no integer operator has taken
+    "quantization.dequantized_weights",  # for weights that no integer operator uses
     # matmul
     "matmul.inference_matmul_split_fusion",
     "matmul.mat_mul_elemwise_fusion",
     # activations
-    "activations.fast_gelu_fusion",  # before BiasGelu; it is off by default
+    "activations.fast_gelu_fusion",  # off by default; before BiasGelu, which matches the same sums
     "activations.bias_gelu_fusion",
     "activations.inference_swiglu_fusion",  # before QuickGelu, which would match two of its factors
     "activations.quick_gelu_fusion",
     "activations.softmax_reshape",  # after the passes that match a Softmax
     # matmul
     "matmul.transpose_scale_mat_mul_fusion",  # after the passes that match plain products
-    "matmul.mat_mul_all_reduce",  # never matches, like the next one: only the name is supported
+    "matmul.mat_mul_all_reduce",  # this pass and the next never match: they exist as names
     # quantization
     "quantization.inference_qbmm_allreduce_add_fusion",
     # areas: operators that no other pass has fused

@@ -11,8 +11,8 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 
 
 def batchnorm_of(x: Formula) -> OpFormula:
-    """BatchNormalization of a formula with constant statistics, with the captures that `affine`
-    reads.
+    """BatchNormalization of a formula, with constant mean and variance, and with the captures that
+    `affine` reads.
     """
     return op.BatchNormalization(x, *map(const, ("scale", "offset", "mean", "variance")), _as="bn")
 
@@ -23,15 +23,15 @@ def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
     Refuses training mode, and statistics that do not have exactly one number for each channel.
     """
     if not _is_inference(m.bn, m.opset):
-        refuse("batch normalization in training mode")
+        refuse("the BatchNormalization is in training mode")
     if not m.bn.attr("spatial", 1):
-        refuse("statistics per activation")
+        refuse("the BatchNormalization has statistics for each activation")
     scale, offset, mean, variance = (
         value.constant().astype(np.float64) for value in (m.scale, m.offset, m.mean, m.variance)
     )
     wanted = scale.shape[:1] if channels is None else (channels,)
     if any(statistic.shape != wanted for statistic in (scale, offset, mean, variance)):
-        refuse("not one statistic for each channel")
+        refuse("the statistics are not one number for each channel")
     factor = scale / np.sqrt(variance + m.bn.attr("epsilon"))
     return factor, offset - mean * factor
 

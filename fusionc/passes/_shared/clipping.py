@@ -19,11 +19,11 @@ class Interval:
     high: float = math.inf
 
     def then(self, other: Interval) -> Interval:
-        """This interval followed by another one. Refuses an interval whose lower limit is above its
-        upper one: the order of the limits would matter.
+        """This interval followed by another one. Refuses if a lower limit is above the upper one,
+        because the order of the limits would then matter.
         """
         if self.low > self.high or other.low > other.high:
-            refuse("a lower limit above the upper one")
+            refuse("a lower limit is above the upper one")
         low, high = (min(max(limit, other.low), other.high) for limit in (self.low, self.high))
         return Interval(low, high)
 

@@ -44,7 +44,7 @@ def c_is(number: float) -> Callable[[Match], bool]:
 def is_zero(value: Edge, sign: float) -> bool:
     """Whether all elements of a constant are zeros of this sign (1.0 or −1.0).
 
-    The sign matters because −0 + 0 is 0, not −0. Integers have only one zero, which fits both
+    The sign matters because −0 + 0 is 0, not −0. Integers have only one zero, which counts for both
     signs.
     """
     array = value.constant()
@@ -145,9 +145,9 @@ def inverse(a: Array) -> Array:
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
     """A new constant that replaces the constants `like`, in their element type.
 
-    Refuses infinities and numbers below the smallest normal one. Also refuses a new constant that
-    has more elements than the largest constant of `like`. Also refuses a large new constant if
-    other nodes use the largest constant of `like`, because both would then be in the model.
+    Refuses infinities and numbers below the smallest normal one, and a new constant with more
+    elements than the largest constant of `like`. Also refuses a large new constant if other nodes
+    use the largest constant of `like`, because both would then be in the model.
     """
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:
@@ -210,5 +210,7 @@ def square(m: Match, new: Tape) -> Result:
     check_power(m)
     (result,) = m.outputs
     if any(user.op == "ReduceMean" for user in result.outputs):
-        refuse("the mean of squares")  # runtimes recognize normalizations by this Pow
+        refuse(
+            "the mean of the square is taken, by which runtimes recognize normalizations"
+        )  # runtimes recognize normalizations by this Pow
     return new.Mul(m.x, m.x)

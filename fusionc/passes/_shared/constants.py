@@ -11,9 +11,9 @@ from fusionc.model.graph import Constant, Edge, Shape
 from fusionc.model.tensors import Array, byte_size, float_info, numpy_type, to_array
 from fusionc.rewrite import Match, Tape, refuse
 
-_MAX_EXPONENT = 40  # exponent of two: larger factors may leave the range of float32 or float16
-COPIED = 1024  # elements; a second copy of a constant up to this size is acceptable
-LARGE = 1 << 20  # bytes; a second copy of weights up to this size is acceptable
+_MAX_EXPONENT = 40  # factors beyond 2^±40 may lead out of the range of float32 or float16
+COPIED = 1024  # a second copy of a constant with at most this many elements is acceptable
+LARGE = 1 << 20  # a second copy of weights with at most this many bytes is acceptable
 SHARED = "large weights are used elsewhere: the model would grow"
 
 
@@ -115,7 +115,9 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
 
 
 def require_range(weights: Array) -> None:
-    """Refuse large weights, whose sum of products may overflow before the rewrite but not after."""
+    """Refuse weights so large that sums of their products may overflow before the rewrite but not
+    after it.
+    """
     sizes = np.abs(weights)
     if sizes.max(where=_mask_or_true(np.isfinite(sizes)), initial=0) > 2.0**_MAX_EXPONENT:
         refuse(
@@ -137,5 +139,5 @@ def _loses_precision(rounded: Array, exact: Array) -> bool:
 
 
 def _mask_or_true(mask: Array) -> Array | bool:
-    """The mask, or True if all of it is true: numpy then takes a fifth of the time."""
+    """The mask, or True if all its elements are true, because numpy is then five times as fast."""
     return True if mask.all() else mask

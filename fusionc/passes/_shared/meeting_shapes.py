@@ -1,4 +1,6 @@
-"""Symbolic shapes that differ in form, but are equal whenever their values can be broadcast."""
+"""Shapes that are written with different symbols, but are equal in every run in which they
+broadcast.
+"""
 
 from __future__ import annotations
 

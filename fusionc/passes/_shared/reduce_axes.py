@@ -41,7 +41,7 @@ def trailing_axis(node: Node, x: Edge) -> int:
     rank = x.require_rank()
     axes = reduced_axes(node, rank)
     if not axes or axes != list(range(axes[0], rank)):
-        refuse("other axes than the last ones are reduced")
+        refuse("the reduced axes are not the last ones")
     if not node.attr("keepdims"):
         refuse("the reduced axes are dropped")
     return axes[0]
@@ -80,10 +80,10 @@ def join_reduces(m: Match, new: Tape) -> Result:
     second = [remaining[axis] for axis in reduced_axes(m.outer, len(remaining))]
     keeps = bool(m.outer.attr("keepdims"))
     if is_kept != keeps and not (is_kept and set(first) <= set(second)):
-        refuse("only one of them keeps its dimensions")
+        refuse("only one of the two Reduces has keepdims")
     axes = sorted({*first, *second})
     if not axes:
-        refuse("nothing is reduced")
+        refuse("the Reduces reduce no axis")
     return new_reduce(new, m.outer.op, m.x, axes, keepdims=keeps, like=m.outer)
 
 

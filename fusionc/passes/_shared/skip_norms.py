@@ -45,8 +45,8 @@ def layer_norm(value: Formula) -> OpFormula:
 
 
 def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pattern, Pattern]:
-    """Two patterns: one for a sum that other nodes use too, so that the rewrite has two results,
-    and one for a sum that only the normalization uses.
+    """Two patterns: one for a sum that other nodes use, too, whose rewrite has two results, and one
+    for a sum that only the normalization uses.
     """
     return (
         Pattern(f"{name}AndSum", (formula, sum_), where=_is_shared),
@@ -94,7 +94,7 @@ def joined(
     """The sum and its normalization as one operator. If other nodes use the sum, it becomes the
     fourth output.
 
-    `vectors` are the inputs along the last axis: scale, bias and the like. None is an omitted one.
+    `vectors` are the inputs along the last axis, such as scale and bias, each None if omitted.
     """
     whole, other = _ordered_addends(m)
     present = [value for value in vectors if value is not None]

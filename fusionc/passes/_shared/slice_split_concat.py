@@ -126,7 +126,9 @@ def axis_of(node: Node, rank: int | None) -> int | None:
 
 
 def joins_all_inputs(concat: Node) -> bool:
-    """Whether each input of a Concat adds its length. onnxruntime ignores some empty inputs."""
+    """Whether each input of a Concat adds its length to the result, although onnxruntime ignores
+    some empty inputs.
+    """
     shapes = [
         value.shape for value in concat.inputs if value is not None and value.shape is not None
     ]

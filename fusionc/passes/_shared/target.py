@@ -19,14 +19,14 @@ def require_floats(value: Edge) -> None:
 
 
 def require_onnxruntime(m: Match) -> None:
-    """Refuse other targets than onnxruntime, because the gain was measured for onnxruntime only."""
+    """Refuse targets other than onnxruntime, because the gain was measured for onnxruntime only."""
     if not m.graph.model.is_for_onnxruntime:
         refuse(f"for target {m.graph.model.target} no gain is known")
 
 
 def require_vnni() -> None:
-    """Refuse a product of uint8 and int8 if the processor lacks VNNI: sums of two products may
-    saturate at 16 bits then.
+    """Refuse a product of uint8 and int8 if the processor lacks VNNI, because sums of two products
+    may then saturate at 16 bits.
     """
     if not has_vnni():
         refuse(SATURATES)

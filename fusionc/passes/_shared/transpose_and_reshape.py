@@ -33,7 +33,7 @@ def swaps_last_axes(transpose: Node) -> bool:
 
 
 def transposed(new: Tape, x: Edge, order: Sequence[int]) -> Edge:
-    """x with its axes in this order, by a Transpose unless the order is the identity."""
+    """x with its axes in this order. A Transpose is added unless the order is the identity."""
     return x if list(order) == sorted(order) else new.Transpose(x, perm=list(order))
 
 

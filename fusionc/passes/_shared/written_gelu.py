@@ -51,7 +51,9 @@ def bias_of(m: Match) -> tuple[Edge, Edge]:
 
 
 def keep_gelu(x: Edge) -> None:
-    """Refuse to move the factor ½ out of GELU, away from y·(1 + erf(…)) or y·(1 + tanh(…))."""
+    """Refuse to move the factor ½ away from y·(1 + erf(…)) or y·(1 + tanh(…)), because runtimes
+    recognize GELU by it.
+    """
     sums = [term for factor in _operands(x, "Mul") for term in _operands(factor, "Add")]
     if any(_operands(term, "Erf") or _operands(term, "Tanh") for term in sums):
         refuse("runtimes recognize Gelu by its factor")

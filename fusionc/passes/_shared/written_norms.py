@@ -37,7 +37,7 @@ _variance = op.ReduceMean(
 )
 # (x − mean(x)) / √(variance(x) + epsilon)
 NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
-_MAX_ONES = 1 << 16  # elements; a pass may add a scale of ones up to this size
+_MAX_ONES = 1 << 16  # the largest number of elements of a scale of ones that a pass adds
 _SECOND_INPUT = slice(1, 2)
 
 
@@ -110,7 +110,7 @@ def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
     factor = m.scale
     # The formula maps an empty tensor to an empty one. The operator may not.
     if not all(isinstance(d, int) and d > 0 for d in normalized):
-        refuse("there may be nothing to normalize")
+        refuse("the normalized axes may be empty")
     if factor is None:
         if math.prod(normalized) > _MAX_ONES:
             refuse("scales would take too much memory")

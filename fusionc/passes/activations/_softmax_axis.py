@@ -8,9 +8,10 @@ from fusionc.rewrite import refuse
 
 
 def softmax_axis(x: Edge, *reductions: Node) -> int:
-    """The axis of x along which all the given nodes reduce, for a Softmax of x.
+    """The one axis of x along which all the given Reduce nodes work, for a Softmax of x.
 
-    Refuses different axes, and axes that Softmax of the model's opset does not support.
+    Refuses nodes with different axes, and an axis that Softmax does not support in the model's
+    opset.
     """
     axes = {one_axis(node, x) for node in reductions}
     if len(axes) != 1:
@@ -19,5 +20,5 @@ def softmax_axis(x: Edge, *reductions: Node) -> int:
     opset = reductions[0].graph.opset
     rank = x.rank
     if opset < 13 and (axis != rank - 1 if rank is not None else axis != -1 or opset < 11):
-        refuse("before opset 13 Softmax normalizes over its axis and all later ones", opset=13)
+        refuse("before opset 13, Softmax normalizes over its axis and all later ones", opset=13)
     return axis

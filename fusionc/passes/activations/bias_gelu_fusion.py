@@ -21,17 +21,17 @@ def _tanh(m: Match, new: Tape) -> Result:
 
 
 class BiasGeluFusionPass(UBFusionPass):
-    """A bias and the GELU after it become onnxruntime's BiasGelu, or FastGelu if GELU is computed
-    with Tanh.
+    """A bias and the GELU after it become onnxruntime's BiasGelu, or its FastGelu if the GELU uses
+    Tanh.
 
     before   Gelu(x + b), as an operator or written out, with Erf or with Tanh; GELU written out
              without a bias
     after    com.microsoft.BiasGelu(x, b) for Erf, FastGelu(x, b) for Tanh; without a bias,
              com.microsoft.Gelu(x), because ONNX lacks Gelu below opset 20, or FastGelu(x)
-    refuses  two addends if neither is known to be one number for each column; elements other than
-             float32, for which no kernel exists; with Erf, an x that is a MatMul by a matrix, if
-             the other operand has rank 2 or a known shape. onnxruntime then computes the bias in a
-             Gemm, and Gemm and Gelu take 0.85 to 1.03 of the time of MatMul and BiasGelu
+    refuses  a sum x + b if neither summand is known to be one number for each column; elements
+             other than float32, for which no kernel exists; with Erf, an x that is a MatMul by a
+             matrix whose other operand has rank 2 or a known shape: onnxruntime then computes the
+             bias in a Gemm, and Gemm and Gelu take 0.85 to 1.03 of the time of MatMul and BiasGelu
     algebra  the definitions of BiasGelu and FastGelu; FastGelu is the formula with Tanh
     source   CANN's MatMulGelu passes; onnxruntime's BiasGeluFusion; measured: the formula with Erf
              takes 0.44 to 0.71 of the time, the one with Tanh 0.30 to 0.45

@@ -24,12 +24,12 @@ class ClipFusionPass(Pass):
     after    Clip(x, low, high), or Relu(x)
     refuses  limits that are not single known numbers, or are NaN; a lower limit above the upper
              one; a constant that may enlarge the result by broadcasting; element types that Clip or
-             Relu of the model's opset lacks; a limit of 0 if a later division depends on the sign
-             of zero; a Clip before opset 6; before opset 11, for doubles, limits that float32
-             cannot hold
-    algebra  two limits by numbers compose to one, and NaN stays NaN; a limit that Clip
-             omits is the largest finite number. Between 0 and −0, Max and Min return their
-             constant, Relu and Clip the other operand
+             Relu does not support in the model's opset; a limit of 0 if a later division depends on
+             the sign of zero; a Clip before opset 6; before opset 11, for doubles, limits that
+             float32 cannot hold
+    algebra  two limits in a row are equal to one, and NaN stays NaN; if Clip omits a limit, that
+             limit is the largest finite number. If the operands are 0 and −0, Max and Min return
+             their constant, but Relu and Clip return the other operand
     source   onnxscript's min_max_to_clip and fuse_relus_clips
     """
 
@@ -46,12 +46,14 @@ class ClipFusionPass(Pass):
         if limits == Interval(low=0.0):
             return new.Relu(m.x)
         if m.opset < 6:
-            refuse("before opset 6 Clip has a different form")
+            refuse("before opset 6, Clip has a different form")
         return _new_clip(m.x, limits, new)
 
 
 def _limits(m: Match) -> Interval:
-    """The interval of both operators in a row, or of the only one."""
+    """The interval to which both operators together limit a value, or to which a single one
+    does.
+    """
     limits = Interval()
     for name in ("first", "second"):
         node = getattr(m, name)

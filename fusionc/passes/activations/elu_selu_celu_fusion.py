@@ -25,7 +25,7 @@ def _number(m: Match, name: str) -> float:
 
 
 def _elu_min(m: Match, new: Tape) -> Result:
-    if not _number(m, "alpha") > 0:  # else Min may replace a positive part by 0
+    if not _number(m, "alpha") > 0:  # otherwise Min may replace a positive number by 0
         refuse("alpha is not positive")
     return new.Elu(m.x, alpha=_number(m, "alpha"))
 
@@ -41,19 +41,19 @@ def _selu(m: Match, new: Tape) -> Result:
 def _celu(m: Match, new: Tape) -> Result:
     alpha_number = _number(m, "alpha")
     if alpha_number <= 0 or _number(m, "divisor") != alpha_number:
-        refuse("not one positive number in both places")
+        refuse("alpha is not the same positive number in both places")
     return new.Celu(m.x, alpha=alpha_number)
 
 
 class EluSeluCeluFusionPass(Pass):
     """Exponential linear units that are written out become Elu, Selu and Celu.
 
-    before   Elu: Where(x > 0, x, a · (Exp(x) − 1)), the same with ≥, or with < or ≤ and exchanged
+    before   Elu: Where(x > 0, x, a · (Exp(x) − 1)), also with ≥, or with < or ≤ and exchanged
              branches; Relu(x) + Min(0, a · (Exp(x) − 1)). Selu: Elu(x) · c. Celu: Relu(x) + Min(0,
              a · (Exp(x / a) − 1))
     after    Elu(x) with alpha = a; Selu(x) with gamma = c; Celu(x) with alpha = a
-    refuses  constants that are not single numbers, or may enlarge x; with Min and for Selu, an
-             alpha that is not positive; for doubles, numbers that float32 cannot hold
+    refuses  constants that are not single numbers, or may enlarge x; in forms with Min and for
+             Selu, an alpha that is not positive; for doubles, numbers that float32 cannot hold
     algebra  the definitions of Elu, Selu and Celu; at x = 0 both branches of Where are 0
     source   CANN's Elu, Selu and Celu fusion passes
     """

@@ -13,8 +13,8 @@ def _number(m: Match, name: str, default: float) -> float:
 
 
 def _alpha_and_beta(m: Match) -> tuple[float, float]:
-    """alpha and beta of HardSigmoid, max(0, min(1, alpha · x + beta)). Refuses limits that are not
-    0 and the divisor.
+    """alpha and beta of HardSigmoid, max(0, min(1, alpha · x + beta)). Refuses if the lower limit
+    is not 0, or the upper limit is not the divisor.
     """
     limits = interval_of(m.clip)
     scale = 1.0
@@ -42,9 +42,10 @@ class HardSigmoidFusionPass(Pass):
 
     before   Clip(x + 3, 0, 6) / 6, or multiplied by 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0,
              6) / 6
-    after    HardSigmoid(x) with for example alpha = 1/6 and beta = 1/2; x · HardSigmoid(x)
-    refuses  limits other than 0 and the divisor; division by zero; constants that are not single
-             numbers or may enlarge x; for doubles, numbers that float32 cannot hold
+    after    HardSigmoid(x), for example with alpha = 1/6 and beta = 1/2; x · HardSigmoid(x)
+    refuses  a lower limit other than 0; an upper limit other than the divisor; division by zero;
+             constants that are not single numbers or may enlarge x; for doubles, numbers that
+             float32 cannot hold
     algebra  clip(x + b, 0, c) / c = max(0, min(1, x / c + b / c)) for c > 0
     source   CANN's HardSigmoidFusionPass; onnxruntime fuses HardSigmoid into the Conv before it,
              but not Add and Clip

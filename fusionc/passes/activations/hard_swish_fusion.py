@@ -13,8 +13,8 @@ class HardSwishFusionPass(Pass):
 
     before   x · HardSigmoid(x) with alpha 1/6 and beta 1/2
     after    HardSwish(x)
-    refuses  opset below 14; a target without a HardSwish kernel: onnxruntime computes HardSwish as
-             HardSigmoid and Mul
+    refuses  opset below 14; a target without a HardSwish kernel (onnxruntime replaces HardSwish by
+             HardSigmoid and Mul)
     algebra  the definition of HardSwish
     source   CANN's HardSwishFusionPass. HardSigmoidFusionPass first replaces a HardSigmoid that is
              written out

@@ -13,7 +13,8 @@ class InferenceSwigluFusionPass(UBFusionPass):
              of a Split, or two products
     after    com.microsoft.QuickGelu(gate) · up, with alpha 1
     refuses  elements other than float32, for which no kernel exists
-    algebra  multiplication is associative; the producers of gate and up do not matter
+    algebra  multiplication is associative, so it does not matter which operators compute gate and
+             up
     source   MindSpore's inference_swiglu_fusion
     """
 

@@ -8,8 +8,8 @@ class MishFusionPass(Pass):
 
     before   x · Tanh(Softplus(x))
     after    Mish(x)
-    refuses  opset below 18; a target without a Mish kernel: onnxruntime computes Mish as Softplus,
-             Tanh and Mul
+    refuses  opset below 18; a target without a Mish kernel (onnxruntime replaces Mish by Softplus,
+             Tanh and Mul)
     algebra  the definition of Mish
     source   CANN's MishFusionPass
     """

@@ -8,7 +8,7 @@ from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
 from fusionc.shapes.expressions import is_static
 
-_MIN_ELEMENTS = 100  # elements; with fewer, the two Reshapes cost more time than they save
+_MIN_ELEMENTS = 100  # with fewer elements, the two Reshapes cost more time than they save
 
 
 def _axis(m: Match) -> int:
@@ -28,8 +28,9 @@ def _constant_shapes(shape: Shape, axis: int) -> tuple[list[int] | None, list[in
     """The target shapes of two Reshapes: the first joins the axes after `axis` into one, the second
     separates them again.
 
-    A 0 keeps an axis. None if a constant cannot express the shape for every run: −1 can replace
-    only one dimension, and none if another one may be 0.
+    In a target shape, a 0 keeps the dimension, and −1 stands for the remaining one. The result is
+    None if no constant can express the shape for every run, because only one dimension may be −1,
+    and only if no other dimension can be 0.
     """
     leading = shape[: axis + 1]
     trailing = shape[axis + 1 :]
@@ -45,28 +46,33 @@ def _constant_shapes(shape: Shape, axis: int) -> tuple[list[int] | None, list[in
 
 
 def _joined_shape(m: Match, new: Tape, axis: int) -> Edge:
-    """The sizes up to the axis and the product of the later sizes, computed when the model runs."""
+    """The sizes up to `axis`, then the product of the later sizes, all computed when the model
+    runs.
+    """
     trailing = new_reduce(new, "ReduceProd", new.Shape(m.x, start=axis + 1), [0], keepdims=True)
     return new.Concat(new.Shape(m.x, end=axis + 1), trailing, axis=0)
 
 
 def _allow_computed_zeros(sizes: Edge) -> dict[str, int]:
-    """The attribute by which Reshape takes a computed 0 as a size, not as a copied dimension."""
+    """The attribute with which Reshape reads a computed 0 as a size. Without it, a 0 copies a
+    dimension.
+    """
     return {} if sizes.is_constant else {"allowzero": 1}
 
 
 class SoftmaxReshapePass(UBFusionPass):
-    """Softmax over the channels of an image is computed with the later axes joined into one, which
-    onnxruntime transposes faster.
+    """The axes after the axis of a Softmax, such as the rows and columns of an image, are joined
+    into one axis, which onnxruntime transposes faster.
 
     before   Softmax(x, axis) or LogSoftmax(x, axis), with two or more axes after `axis`
     after    Reshape(Softmax(Reshape(x, [.., size, rest]), axis), shape of x)
-    refuses  later axes that are known to have one element together, or none; fewer than 100
+    refuses  later axes that are known to hold one element in total, or none; fewer than 100
              elements; below opset 15, sizes that constant shapes cannot express
     algebra  Softmax normalizes along one axis, so the other axes may be joined
-    source   measured: onnxruntime exchanges the axis with the last one, computes along it, and
-             exchanges them again. With one later axis, the exchange is the transposition of a
-             matrix: 0.15 to 0.7 of the time of Softmax, for 500 to 4 million elements
+    source   measured: onnxruntime exchanges the axis of the Softmax with the last axis, computes
+             along the last axis, and exchanges them again. With only one later axis, each exchange
+             transposes a matrix: the Softmax takes 0.15 to 0.7 of the time, for 500 to 4 million
+             elements
     """
 
     patterns = (
@@ -83,9 +89,9 @@ class SoftmaxReshapePass(UBFusionPass):
         shape = m.x.shape
         trailing = shape[axis + 1 :]
         if 0 in trailing or set(trailing) == {1}:
-            refuse("Softmax transposes nothing")
+            refuse("fewer than two axes follow the axis of the Softmax")
         if is_static(shape) and math.prod(shape) < _MIN_ELEMENTS:
-            refuse("there are few elements")
+            refuse("the Softmax has few elements")
         joined, separate = _constant_shapes(shape, axis)
         if separate is None:
             m.require_opset(15, "Shape lacks start and end")

@@ -19,7 +19,8 @@ class SoftmaxSmallOpFusionPass(Pass):
     after    Softmax(x); LogSoftmax(x)
     refuses  reductions over several axes, over different axes, or without keepdims; below opset 13,
              an axis other than the last
-    never    forms without the maximum, which overflow: StableSoftmaxFusionPass replaces them
+    never    forms without the maximum, because they overflow for large numbers:
+             StableSoftmaxFusionPass replaces them
     algebra  the definitions of Softmax and LogSoftmax
     source   CANN's SoftmaxFusionPass; MindSpore's softmax_small_op_fusion; tf2onnx writes Softmax
              this way

@@ -7,7 +7,8 @@ class SoftplusFusionPass(Pass):
     before   Log(Exp(x) + 1)
     after    Softplus(x)
     refuses  only what every pass refuses
-    never    by default: if Exp(x) overflows, the original gives infinity, Softplus gives x
+    never    off by default, because results change: if Exp(x) overflows, the original form returns
+             infinity, and Softplus returns x
     algebra  the definition of Softplus
     source   CANN's SoftplusFusionPass
     """

@@ -17,10 +17,10 @@ class StableSoftmaxFusionPass(Pass):
     after    Softmax(x); LogSoftmax(x)
     refuses  a reduction over several axes, or without keepdims; below opset 13, an axis other than
              the last
-    never    by default, because results change: if Exp overflows, the original form returns NaN; if
-             Softmax underflows, Log returns −∞. The new operators return the correct number
+    never    off by default, because results change: if Exp overflows, the original form returns
+             NaN; if Softmax underflows, Log returns −∞. The new operators return the correct number
     algebra  exp(x) / Σ exp(x) = exp(x − c) / Σ exp(x − c) for every c
-    source   CANN's SoftmaxFusionPass, for the form without the maximum; onnx-optimizer's
+    source   CANN's SoftmaxFusionPass, for its form without the maximum; onnx-optimizer's
              fuse_consecutive_log_softmax
     """
 

@@ -9,13 +9,13 @@ _POWER = op.Exp(op.Neg(x)) + 1.0
 def _require_no_later_digits(m: Match) -> None:
     """Refuse if a later operator depends on digits that onnxruntime's Sigmoid lacks.
 
-    Below −18, onnxruntime's Sigmoid is 0, and just above −18 it has few correct digits. It also
-    reaches 1 at another x than the formula. The formula itself keeps all digits.
+    For x below −18, onnxruntime's Sigmoid is 0, and just above −18 it has few correct digits. It
+    also reaches 1 at another x than the formula. The written-out formula keeps all digits.
     """
     if decider := decider_of(m.outputs[0]):
-        refuse(f"{decider} follows, which decides by the last bit")
+        refuse(f"the result of the later {decider} depends on the last bit")
     if decider := decider_of(m.outputs[0], ZERO) or decider_of(m.outputs[0], TINY):
-        refuse(f"{decider} follows, which needs the digits of small numbers")
+        refuse(f"the later {decider} needs the digits of small numbers")
 
 
 def _sigmoid(m: Match, new: Tape) -> Result:
@@ -34,13 +34,14 @@ class SwishFusionPass(Pass):
     before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x ·
              Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
-    refuses  for Sigmoid: a formula before a logarithm, quotient or root, also after sums and other
-             functions that map 0 to 0, because onnxruntime's Sigmoid is 0 below −18; a formula
-             before a rounding operator, because onnxruntime's Sigmoid reaches 1 at another x. For
-             Swish: opset below 24; a target without a Swish kernel (onnxruntime computes Swish as
-             Sigmoid and Mul); an alpha that may enlarge x; for doubles, an alpha that float32
-             cannot hold
-    algebra  the definitions of Sigmoid and Swish; if Exp overflows, formula and operator are 0
+    refuses  for Sigmoid: a written-out form whose result goes into a logarithm, quotient or root,
+             also through sums and other functions that map 0 to 0, because onnxruntime's Sigmoid
+             is 0 for x below −18, or into a rounding operator, because onnxruntime's Sigmoid
+             reaches 1 at another x. For Swish: opset below 24; a target without a Swish kernel
+             (onnxruntime replaces Swish by Sigmoid and Mul); an alpha that may enlarge x; for
+             doubles, an alpha that float32 cannot hold
+    algebra  the definitions of Sigmoid and Swish; if Exp overflows, the written-out form and the
+             operator both return 0
     source   CANN's SwishFusionPass
     """
 

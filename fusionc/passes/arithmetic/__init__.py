@@ -1,1 +1,1 @@
-"""Arithmetic with constants, and algebraic identities, in fewer or cheaper operators."""
+"""Arithmetic with constants, and algebraic identities, become fewer or cheaper operators."""

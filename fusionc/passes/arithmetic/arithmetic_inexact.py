@@ -37,7 +37,9 @@ def _require_floats(build: Build) -> Build:
 
 
 def _require_no_shape_of_a(m: Match, *rest: Edge) -> None:
-    """Refuse if the shape of the result may depend on a, which the new nodes do not read."""
+    """Refuse if the shape of the result may depend on the value a, which the new nodes do not
+    read.
+    """
     if not any(broadcasts_into(m.a.shape, value.shape) for value in rest):
         refuse("the removed value may have enlarged the result")
 
@@ -54,13 +56,13 @@ def _inverse_pair_of_sums(m: Match, new: Tape) -> Result:
 
 def _log_of_power(m: Match, new: Tape) -> Result:
     if m.a.elem_type != m.b.elem_type:
-        refuse("the exponent is of another type")
+        refuse("the exponent has another type than the base")
     return new.Mul(m.b, new.Log(new.Abs(m.a)))
 
 
 def _power_of_exp(m: Match, new: Tape) -> Result:
     if m.a.elem_type != m.b.elem_type:
-        refuse("the exponent is of another type")
+        refuse("the exponent has another type than the base")
     return new.Exp(new.Mul(m.a, m.b))
 
 
@@ -149,22 +151,23 @@ _RULES: dict[str, tuple[Formula, Build]] = {
 
 
 class ArithmeticInexactPass(Pass):
-    """The inexact rules of graph kernel fusion, which hold for real numbers only; each pattern has
-    the number of its rule.
+    """The inexact rules of MindSpore's graph kernel fusion, which hold for real numbers only; each
+    pattern is named after the number of its rule.
 
     before   sums and differences of products with a common factor; sums and products of a value and
              its inverse; products and quotients of roots, reciprocal roots, exponentials and
              absolute values; quotients of quotients; logarithms of powers, roots and exponentials;
              ReduceSum of a scaled value
     after    fewer operators, or cheaper ones
-    refuses  integers; exponents of another type than the base; a removed value that may have given
-             the result its shape; constants whose combination would be too large or too small for
-             their type; under a ReduceSum, a scale of several numbers
+    refuses  integers; exponents whose type is not that of the base; a removed value that may
+             determine the shape of the result; constants whose combination would be too large or
+             too small for their type; before a ReduceSum, a scale that is not a single number
     never    rules 2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass
              apply; rule 2.5, which equals rule 2.4; rules 2.33 and 2.36, x / exp(y) and x / √y,
-             whose results need more operators in ONNX
-    algebra  correct for real numbers. Results may differ for overflow, 0, infinities, NaN, and
-             negative numbers under a root or a logarithm; the pass is therefore off by default
+             whose replacements need more operators in ONNX
+    algebra  correct for real numbers. With floating-point numbers, results may differ on overflow,
+             and for 0, infinities, NaN, and negative operands of a root or a logarithm; the pass is
+             therefore off by default
     source   the inexact rules of MindSpore's arithmetic_simplify, numbered in the order of its
              table
     """

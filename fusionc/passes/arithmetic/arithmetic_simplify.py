@@ -43,7 +43,9 @@ def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
 
 
 def _drop_zero(rule: str, formula: Formula, sign: float) -> Pattern:
-    """The rule for a zero of this sign. A zero of the other sign would turn an x of −0 into 0."""
+    """The rule that drops an added constant of zeros with this sign. Zeros of the other sign change
+    the result: they turn an x of −0 into 0.
+    """
 
     def where(m: Match) -> bool:
         return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
@@ -73,8 +75,8 @@ def _select(m: Match, new: Tape) -> Result:
 
 
 def _exact_square(m: Match, new: Tape) -> Result:
-    """x · x, if onnxruntime computes the power as a product: with one exponent for several elements
-    along the last axis.
+    """x · x, if onnxruntime also computes the power as a product, which it does if several elements
+    along the last axis have one exponent.
     """
     last = m.x.shape[-1] if m.x.shape else 1
     is_multiplied = m.c.constant().size == 1 and isinstance(last, int) and last > 1
@@ -84,7 +86,9 @@ def _exact_square(m: Match, new: Tape) -> Result:
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether a ReduceSum sums single elements that are not −0, which it would turn into 0."""
+    """Whether a ReduceSum changes nothing: it sums single elements, and none is −0, which it would
+    turn into 0.
+    """
     return reduces_nothing(m) and (_has_integers(m) or is_never_negative(m.x))
 
 
@@ -113,7 +117,8 @@ _OF_ONE_ELEMENT = (
 
 
 class ArithmeticSimplifyPass(Pass):
-    """The exact rules of graph kernel fusion; each pattern has the number of its rule.
+    """The exact rules of MindSpore's graph kernel fusion; each pattern is named after the number of
+    its rule.
 
     before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; for
              integers also x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)), and Not of a
@@ -121,16 +126,16 @@ class ArithmeticSimplifyPass(Pass):
              two Transposes or two Reshapes in a row; Slice of all elements; Cast to the same type
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
              Transpose or Reshape
-    refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers, if c has
-             several elements or the last axis may have one element, because onnxruntime may
-             then not compute a product; a large constant that is used elsewhere; a square whose
-             mean is taken, and a vector of ones that scales x / √(mean of squares), because
-             runtimes recognize normalizations by them
-    never    x + 0, x − −0 and ReduceSum over axes of size 1 if x may be −0, which would become 0;
-             rules 1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); rule
-             1.11, which is not faster and hides a normalization from onnxruntime; rules 1.17 to
-             1.20, 1.30 and 1.31, for which ONNX lacks operators; rules 1.22 and 1.24
-             (Dim1TransposeToSqueezePass); rule 1.36, which equals rule 1.35
+    refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers, if the
+             exponent has several elements or the last axis may have a single element, because
+             onnxruntime then may not compute the power as x · x; a large constant that is used
+             elsewhere; a square whose mean is taken, and a vector of ones that scales x / √(mean of
+             squares), because runtimes recognize normalizations by these
+    never    x + 0, x − (−0) and ReduceSum over axes of size 1 if x may be −0, because these return
+             0 for −0; rules 1.6, 1.38 and 1.39, which round (PowToMulPass,
+             MatMulBiasAddFusionPass); rule 1.11, which is not faster and hides a normalization from
+             onnxruntime; rules 1.17 to 1.20, 1.30 and 1.31, for which ONNX lacks operators; rules
+             1.22 and 1.24 (Dim1TransposeToSqueezePass); rule 1.36, which equals rule 1.35
     algebra  each rule is an identity, also for NaN, infinities and integers that wrap around
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """

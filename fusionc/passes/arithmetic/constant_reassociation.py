@@ -30,7 +30,7 @@ def _shifted(inner: Formula, constant: str, name: str) -> Formula:
 
 
 def _shift(node: Node, constant: Edge) -> tuple[int, Array]:
-    """A sum or difference as sign · x + addend: the sign (1 or −1) and the addend."""
+    """The sign (1 or −1) and the addend with which a sum or difference equals sign · x + addend."""
     if node.op == "Add":
         return 1, numbers(constant)
     return (
@@ -65,7 +65,7 @@ def _addends(m: Match, new: Tape) -> Result:
         not is_integer(total)
         and (np.abs(total) < np.maximum(np.abs(first), np.abs(second)) / 4).any()
     ):
-        refuse("the constants cancel")  # adding and subtracting a number may round x on purpose
+        refuse("the constants cancel each other, and may round x on purpose")
     constant = rounded(new, total, m.c, m.d)
     return new.Add(m.x, constant) if sign > 0 else new.Sub(constant, m.x)
 
@@ -91,8 +91,9 @@ class ConstantReassociationPass(Pass):
              forms; (x·c + d)·e, also with divisions and differences
     after    x·cd, x/cd; x + (c + d), (c + d) − x; x·ce + de
     refuses  addends that cancel, because (x + c) − c rounds x; constants whose combination would be
-             infinite, too small for their type, or of more elements; a large constant that is used
-             elsewhere; division of integers; an e that may enlarge x; the factor ½ of Gelu
+             infinite, be too small for their type, or have more elements; a large constant that is
+             used elsewhere; division of integers; an e that may enlarge x; the factor ½ of a
+             written-out Gelu, by which runtimes recognize it
     algebra  · and + are associative, and · distributes over +: exact for integers, which wrap
              around, and exact up to rounding for floating-point numbers
     source   CANN's TfMergeSubFusionPass; image preprocessing, whose (x/255 − mean)/std has the form

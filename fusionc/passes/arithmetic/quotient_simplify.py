@@ -43,13 +43,13 @@ class QuotientSimplifyPass(Pass):
     before   (1/a)·b; (k/a)·q and (k/a)/q with constants k and q; b/(1/a); 1/(a/b); also with
              Reciprocal in place of 1/…
     after    b/a; kq/a; b·a; b/a
-    refuses  integers; a b of larger shape than a, which would need more divisions; constants whose
-             product would be too large or too small for their type, or would have more elements; a
-             k that alone may enlarge the quotient
-    never    (k/a)·b with a k other than 1, because it takes two operators in any order
-    algebra  equal for real numbers; the new form rounds once instead of twice, and lacks an
+    refuses  integers; a b whose shape is larger than that of a, because it would need more
+             divisions; constants whose product would be too large or too small for their type, or
+             would have more elements; a k that alone may enlarge the quotient
+    never    (k/a)·b with a k other than 1, because every form of it has two operators
+    algebra  equal for real numbers; the new form rounds once instead of twice, and has no
              intermediate quotient that could overflow
-    source   the rules for reciprocals in other ONNX optimizers
+    source   rules for reciprocals that other ONNX optimizers have
     """
 
     numerics = "rounding"

@@ -32,9 +32,9 @@ class RealDiv2MulsFusionPass(Pass):
     before   x / c
     after    x · (1/c)
     refuses  integers; a c that is 0 or infinite, or whose reciprocal is too small for its type; a
-             quotient that Erf reads, because runtimes recognize Gelu by it; a scaled MatMul,
+             quotient that Erf reads, because runtimes recognize Gelu by it; the scale of a MatMul,
              because runtimes recognize attention by it; a large c that is used elsewhere
-    algebra  bit by bit the same if c is a power of two; else 1/c is rounded once
+    algebra  the same bits if c is a power of two; otherwise 1/c is rounded once
     source   CANN's RealDiv2MulsFusionPass, which accepts scalars only
     """
 
@@ -47,7 +47,7 @@ class RealDiv2MulsFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         (quotient,) = m.outputs
         if any(user.op == "Erf" for user in quotient.outputs):
-            refuse("Erf reads the quotient")
+            refuse("Erf reads the quotient, by which runtimes recognize Gelu")
         if m.x.producer is not None and m.x.producer.op == "MatMul":
-            refuse("the scale of a matrix product")
+            refuse("the quotient scales a matrix product, by which runtimes recognize attention")
         return new.Mul(m.x, rounded(new, inverse(numbers(m.c)), m.c))

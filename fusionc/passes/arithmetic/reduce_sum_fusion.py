@@ -26,13 +26,15 @@ def _axes_of_reduce(node: Node, rank: int | None) -> list[int]:
 
 
 def _set_keepdims(m: Match, new: Tape) -> Result:
-    """The Reduce with the other keepdims, if the Unsqueeze or Squeeze has the reduced axes."""
+    """The Reduce with the opposite keepdims. Refuses if the axes of the Unsqueeze or Squeeze are
+    not the reduced ones.
+    """
     squeezed = axes_of(m.move)
     axes = _axes_of_reduce(m.reduce, m.x.rank)
     if squeezed is None:
         refuse(not_constant("the axes"))
     if not m.x.rank or sorted(axis % m.x.rank for axis in squeezed) != axes:
-        refuse("the axes differ")
+        refuse("the axes of the two operators differ")
     return new.node(
         m.reduce.op, m.reduce.inputs, like=m.reduce, keepdims=int(m.move.op == "Unsqueeze")
     )
@@ -53,15 +55,16 @@ class AReduceSumFusionPass(Pass):
              keepdims = 0 before an Unsqueeze of the reduced axes, or with keepdims = 1 before a
              Squeeze of them; for integers, ReduceMax(ReduceMax(x)), and the same with ReduceMin,
              ReduceSum and ReduceProd
-    after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
-    refuses  axes that are unknown, or differ from the reduced ones; a sum or mean that may be −0,
-             if a later division depends on the sign of zero; two Reduces if only one has keepdims;
-             two Reduces of floating-point numbers, because sums would be rounded in another order,
-             and some runtimes lose a NaN
+    after    x or Squeeze(x); the Reduce with the opposite keepdims; one Reduce over the axes of
+             both
+    refuses  axes that are unknown, or differ from the reduced ones; a sum or mean of a value that
+             may be −0, if a later division depends on the sign of zero; two Reduces if only one has
+             keepdims; two Reduces of floating-point numbers, because one Reduce would round sums in
+             another order, and some runtimes lose a NaN
     algebra  the sum, mean, product or maximum of one number is that number, except for the sum or
              mean of −0, which is 0; the maximum of maxima is the maximum of all elements
-    source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and
-             Unsqueeze
+    source   CANN's AReduceSumFusionPass; the passes for Reduce and Unsqueeze in onnx-optimizer and
+             OnnxSlim
     """
 
     numerics = "rounding"

@@ -11,8 +11,8 @@ class SubFusionPass(Pass):
     after    ConstantOfShape of a constant shape if the shape of x is known, else
              ConstantOfShape(Shape(x))
     refuses  an unknown element type
-    algebra  x − x = 0, except for NaN and infinities, whose difference is NaN; the pass is
-             therefore off by default
+    algebra  x − x = 0 for finite numbers; for NaN and infinities the difference is NaN, so the pass
+             is off by default
     source   CANN's SubFusionPass
     """
 

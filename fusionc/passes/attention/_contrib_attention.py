@@ -185,7 +185,7 @@ def pasts_of(query: Edge, key: Edge, value: Edge) -> tuple[list[Edge], list[Edge
 
 
 def require_same_past(pasts: list[Edge]) -> None:
-    """Refuses key and value of the past if their shapes are not known to be equal."""
+    """Refuse key and value of the past if their shapes are not known to be equal."""
     if not same_shape(pasts[0].shape, pasts[1].shape):
         refuse("keys and values of the past are not known to have the same shape")
 

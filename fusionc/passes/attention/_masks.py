@@ -17,16 +17,16 @@ from fusionc.rewrite import Match, Tape, refuse, require_known
 from fusionc.shapes.elements import broadcast_known
 
 LOWEST = float(np.finfo(np.float32).min)
-_FAR_BELOW = -1e30  # rounding absorbs any score that is added to it
-_MAX_DEPTH = 32  # operators in a chain that are followed back from a mask
+_FAR_BELOW = -1e30  # a sum of such a number and a score rounds to the number
+_MAX_DEPTH = 32  # how many operators of a chain are followed back from a mask
 _SELECTING = tuple(sorted(names_with(Trait.SELECTS)))
 ADDING = ("Add", "Where", *_SELECTING)  # they make no NaN from numbers below +∞
 _DOES_NOT_FIT = "the mask is not known to fit the scores"
 
 
 def hiding_numbers(value: Edge | None) -> set[float] | None:
-    """The numbers by which a mask hides keys: all numbers far below zero that the mask may contain.
-    None if unknown.
+    """The numbers with which a mask hides keys: all numbers far below zero that the mask may
+    contain. None if unknown.
     """
     return _hiding_numbers(value, _MAX_DEPTH, {})
 

@@ -18,7 +18,7 @@ q = var("q")
 k = var("k")
 v = var("v")
 mask = var("mask")
-_MAX_PARTS = 100  # parts of a mask; more are not searched
+_MAX_PARTS = 100  # the largest number of parts of a mask that are examined
 # the Casts of the scores to a wider type (before or after the scale), and of the weights back
 _CASTS = ("widened", "widened_late", "narrowed")
 # For scales beyond this one or its reciprocal, overflow may depend on the place of the scale.

@@ -10,7 +10,7 @@ from fusionc.passes.attention._standard_attention import patterns
 from fusionc.passes.attention._written_attention import SCORES, mask, operands
 from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
-_LOW = -3e38  # hides keys, too: rounding absorbs any score that is added to it
+_LOW = -3e38  # hides keys, too: its sum with a score rounds to this number
 _LOW_AS_STORED = float(np.float32(_LOW))
 # The part of a row's maximum that is subtracted from the row. If the maximum is the lowest number,
 # it changes by a few steps of float32. If the maximum is 0, as is usual, the row stays unchanged.
@@ -95,7 +95,7 @@ class FlashAttentionFusionV1(Pass):
              time; with the guard Where(IsNaN(…), 0, …), a mask that may contain NaN or +∞ because
              of its constants; with the guard and target onnx, a mask that hides keys by unknown
              numbers, because not every runtime returns zeros for a hidden row
-    never    the same result in the cases that FlashAttentionFusionV2 lists
+    never    guarantees the same result in the cases that FlashAttentionFusionV2 lists
     algebra  the definition of Attention. If a row of the mask contains only the lowest number
              or −∞, onnxruntime's Attention takes all keys as hidden and returns zeros. Softmax
              returns equal weights or NaN. If the mask is made by Where, or is (1 − mask)·c, with

@@ -20,8 +20,9 @@ class FlashAttentionFusionV2(Pass):
              rounds float16 between its steps; batches or heads that are not known to be the same;
              a single head, because the operator computes each head on one thread (with two threads
              available, it takes 1.6 to 1.9 times as long); a scale that is not positive
-    never    the same result for a row of scores with NaN or +∞: Where(IsNaN) makes the row zero,
-             and the operator makes it NaN. Empty tensors: onnxruntime's operator rejects them
+    never    guarantees the same result for a row of scores with NaN or +∞ (Where(IsNaN) makes the
+             row zero, and the operator makes it NaN), nor for empty tensors, which onnxruntime's
+             operator rejects
     algebra  the definition of Attention. CPU time with onnxruntime 1.31.1, relative to the written
              form, S = 1 / 16 / 64 / 128 / 384 / 1024: 0.4 / 0.67 / 0.73 / 0.86 / 0.91 / 0.94; if no
              Reshape splits the heads: 0.91 to 1.08; with the guard, S = 128 / 384: 0.72 / 0.65; if

@@ -132,8 +132,8 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
     refuses  the same as MultiHeadAttentionFusionPass; heads of different sizes, or whose size is
              not a multiple of 8; different numbers of keys and queries, except for a past with one
              query: the operator hides keys by rules of its own if there are more queries
-    never    by default, for two reasons. An empty batch ends the process (onnxruntime 1.31.1). A
-             Llama is 3 to 6 % faster than with RepeatedMatMulUbFusionPass when it reads a prompt,
+    never    off by default, for two reasons. An empty batch ends the process (onnxruntime 1.31.1).
+             A Llama is 3 to 6 % faster than with RepeatedMatMulUbFusionPass when it reads a prompt,
              but 3 to 6 % slower with one query. NaN and +∞ may change results in the cases that
              MultiHeadAttentionFusionPass lists
     algebra  the definition of attention; keys and values are read several times instead of being

@@ -44,7 +44,7 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
     after    Reshape(MatMul(Reshape(a), x)): all matrices of a that are multiplied by the same
              matrix of x are stacked into one
     refuses  ranks other than 4; an unknown number of repetitions or of matrices; an a that is not
-             known to have as many matrices as the repeated x; other targets
+             known to have as many matrices as the repeated x; targets other than onnxruntime
     never    writes −1 into a Reshape, where it would be undefined for an empty tensor. The model
              computes unknown row counts instead; later, ShapeReshapePass may replace them by −1
     algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the stacked matrices have the same order in

@@ -17,7 +17,7 @@ def _cast_cast(m: Match, new: Tape) -> Result:
     if not before:
         refuse("the element type is unknown")
     if not holds(between, before):
-        refuse("the inner Cast loses something")
+        refuse("the inner Cast may change a number")
     if after == TensorProto.STRING and between != before:
         refuse("the number may be spelled differently in the other type")
     return m.x if before == after else new.Cast(m.x, like=m.outer)
@@ -57,7 +57,7 @@ class CastRemovePass(Pass):
     refuses  an unknown type; an inner Cast to a type of smaller range or precision; a Cast
              to text after a Cast to another type; a value of ConstantOfShape that is NaN, infinite
              or too large for an integer type, or whose type numpy lacks
-    algebra  a number that a wider type holds is the same number there
+    algebra  a number does not change in a type that can represent it
     source   CANN's CastRemovePass
     """
 

@@ -28,7 +28,7 @@ _BATCH = 256 << 20  # known bytes that are read and computed in one batch
 _work_done: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
 # nodes that crashed onnxruntime or exceeded its limits, and the reason
 _failed_nodes: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
-_MAX_UNPACKED_BYTES = 256  # by which a Cast of narrow numbers may enlarge the model
+_MAX_UNPACKED_BYTES = 256  # bytes by which a folded Cast of narrow numbers may enlarge the model
 _TOO_LARGE = "the model would grow by more than 1 MiB"
 
 
@@ -224,7 +224,9 @@ def _multiplications(node: Node) -> int:
 
 
 def _product_work(node: Node) -> int:
-    """The multiplications of a matrix product: its depth, for each element of the result."""
+    """The multiplications of a matrix product: for each element of the result, the length of the
+    inner axis.
+    """
     x = _known_shape(node.inputs[0])
     return _elements(node.outputs[0]) * x[-1] if x else 0
 
@@ -236,8 +238,8 @@ def _gemm_work(node: Node) -> int:
 
 
 def _convolution_work(node: Node, weights: int = 1) -> int:
-    """The multiplications of a convolution: the size of a filter, for each element of the
-    result.
+    """The multiplications of a convolution: for each element of the result, the size of a
+    filter.
     """
     kernel = _known_shape(node.inputs[weights]) if weights < len(node.inputs) else None
     image = node.inputs[0] if node.op == "ConvTranspose" else node.outputs[0]
@@ -364,9 +366,9 @@ class ConstantFoldingPass(Pass):
     refuses  nodes that onnxruntime cannot compute within 10 seconds of processor time and 2 GiB;
              nodes that need 512 MiB or 4 billion multiplications according to their shapes; results
              that would enlarge the model by more than 1 MiB in total, minus the constants that are
-             no longer needed (a fold that shrinks the model is always done); Casts of weights of at
-             most 8 bits, or of bfloat16, to larger types, which onnxruntime folds when it loads the
-             model
+             no longer needed (nodes whose folding shrinks the model are always folded); Casts of
+             weights of at most 8 bits, or of bfloat16, to larger types, which onnxruntime folds
+             when it loads the model
     never    random, stateful and custom operators; operators with subgraphs; QuantizeLinear and
              DequantizeLinear, whose pairs define the quantization of the model; element types that
              numpy lacks

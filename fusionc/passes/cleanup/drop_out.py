@@ -7,8 +7,8 @@ class DropOutPass(Pass):
 
     before   Dropout(x, ratio?, training_mode?) with an unused mask
     after    x
-    refuses  a training mode that is on or is decided at run time, if the ratio is not known to be
-             0; a mask that is used; opset below 7 without is_test
+    refuses  unless the ratio is known to be 0, a training mode that is on, or unknown before the
+             model runs; a mask that is used; opset below 7 without is_test
     algebra  without training mode, Dropout is the identity for any ratio. In training mode with a
              ratio of 0, it is the identity, too: it drops nothing and divides by 1 (ONNX, Dropout 7
              to 22)

@@ -30,7 +30,7 @@ class FunctionInlinePass(Pass):
     refuses  bodies with control flow, or with random numbers without a seed; operators that have
              another definition at the opset of the model; a function with the name of an operator
              of onnx or onnxruntime, because onnxruntime runs its own operator
-    never    by default: a runtime may have a kernel for the function
+    never    off by default, because a runtime may have a kernel for the function
     algebra  the definition of a function call
     source   onnx's inliner; after inlining, passes see types and constants that the function hides
     """

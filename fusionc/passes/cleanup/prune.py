@@ -19,7 +19,7 @@ def _dead_nodes(graph: Graph) -> Iterator[Match | Miss]:
 def _reason_to_live(node: Node) -> str:
     """Why a node is not dead."""
     if not node.graph.proto.output:
-        return "the graph declares no outputs, so that each of its nodes may be needed"
+        return "the graph declares no outputs, so each of its nodes may be needed"
     is_used = any(output is not None and output.is_used for output in node.outputs)
     return "its result is used" if is_used else "it is random, stateful or custom"
 
@@ -27,7 +27,7 @@ def _reason_to_live(node: Node) -> str:
 def _unused_constants(graph: Graph) -> Iterator[Match | Miss]:
     for constant in list(graph.constants()):
         if graph.model.ir_version < 4:
-            yield Miss(constant, "before IR version 4, it is also an input of the graph")
+            yield Miss(constant, "before IR version 4, a constant is also an input of the graph")
         elif not constant.is_used:
             yield Match(graph, drops=(constant,))
         elif constant.is_pinned:
@@ -46,7 +46,9 @@ def _unused_functions(graph: Graph) -> Iterator[Match]:
 
 
 def _called_functions(model: Model) -> set[_Key]:
-    """The functions that the main graph, training or another called function calls."""
+    """The functions called by the main graph, by training nodes, or by a function that is itself
+    called.
+    """
     keys: list[_Key] = [
         (node.domain, node.op_type, node.overload) for node in training_nodes(model.proto)
     ]
@@ -76,9 +78,9 @@ class PrunePass(Pass):
              node calls
     after    nothing
     refuses  nothing
-    never    names in training information; graph inputs; initializers that the caller may override;
-             random, stateful or custom operators
-    algebra  a node that no output depends on does not change any output
+    never    values that training information names; graph inputs; initializers that the caller may
+             override; random, stateful or custom operators
+    algebra  a node on which no output depends does not change any output
     source   CANN's PrunePass and UnusedConstPass
     """
 

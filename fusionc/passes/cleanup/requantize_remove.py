@@ -15,7 +15,7 @@ from fusionc.rewrite.pattern import ms
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 _INTEGERS = (np.int8, np.uint8, np.int16, np.uint16)
-_MAX_SCALE = 2.0**100  # for a scale: its products with 16-bit integers are finite
+_MAX_SCALE = 2.0**100  # products of such a scale with 16-bit integers are finite
 # Operators whose result consists of elements of their first input.
 _MOVING_OPERATORS = names_with(Trait.SELECTS) | {"MaxPool"}
 _INTEGER_POOL = 12  # the opset that introduced MaxPool of integers
@@ -54,7 +54,7 @@ def _drop_pair(m: Match, new: Tape) -> Result:
 def _move_constant(m: Match, new: Tape) -> Result:
     _require_same_integers(m)
     if m.scale.constant().size != 1:
-        refuse("there is more than one scale")
+        refuse("the quantization has more than one scale")
     return new.node(m.move.op, [m.x, *m.options], like=m.move)
 
 
@@ -109,7 +109,7 @@ def _is_equal(first: Edge | None, second: Edge | None) -> bool:
 def _move_integers(m: Match, new: Tape) -> Result:
     _require_same_integers(m)
     if m.scale.constant().size != 1:
-        refuse("there is more than one scale")
+        refuse("the quantization has more than one scale")
     value = m.x
     element = element_type(m.zero.constant().dtype)  # the type of x is unknown in a function
     for move in m.moves:

@@ -84,10 +84,10 @@ class ShapeOfInputPass(Pass):
     after    Shape(input), Gather(Shape(input), j). Equal shapes then become one, and subgraphs that
              differed only in their shapes, such as the heads of an attention, can be fused
     refuses  only what every pass refuses
-    never    by default: for an empty tensor, a computed size may be 0. Reshape then copies a
-             dimension of its input, which may have another size. Also never a Shape from which
-             other dimensions are taken as well; inside functions, which cannot read the inputs of
-             the model; inputs with a default
+    never    off by default, because for an empty tensor a computed size may be 0, and Reshape then
+             copies a dimension of its input, which may differ. Even if on: a Shape from which other
+             dimensions are taken as well; nodes in functions, which cannot read the inputs of the
+             model; inputs with a default value
     algebra  dimensions with the same symbol have the same size
     source   exporters write a Shape for each tensor; onnxruntime's attention fusions look through
              such Shapes

@@ -17,7 +17,7 @@ _CHUNK = 1 << 16  # elements that are checked together; they fit into the cache
 _known_subnormals: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
 _MAX_FACTOR = 2.0**40  # factor by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
-_MAX_VALUES = 5_000  # values after which the search gives up
+_MAX_VALUES = 5_000  # the search gives up after this many values
 
 # Operators that compute with a constant, and the positions of inputs that may be the constant.
 _CONSTANT_INPUTS = {
@@ -66,7 +66,9 @@ def _divisor(node: Node, value: Edge) -> float:
 
 
 def _deviation(node: Node, value: Edge) -> float:
-    """The largest scale, divided by the smallest standard deviation: the root of epsilon."""
+    """The largest scale, divided by the smallest possible standard deviation, which is the root of
+    epsilon.
+    """
     epsilon = 0.0 if node.has_references else float(node.attr("epsilon", 0.0))
     if epsilon <= 0:
         return math.inf
@@ -153,7 +155,8 @@ def _constants_of(node: Node, positions: Sequence[int]) -> list[Edge]:
 
 
 class _Reached:
-    """The values that a small difference reaches, and the factor by which it may have grown there.
+    """The values that a small difference reaches, each with the factor by which the difference may
+    have grown.
 
     They are visited in graph order, so most of them are visited only once.
     """
@@ -193,7 +196,7 @@ def _require_small_effect(constant: Edge) -> None:
         reached.add(user.outputs, 1.0)
     for value, factor in reached.pop():
         if len(reached.factors) > _MAX_VALUES:
-            refuse("too many operators follow")
+            refuse("too many operators follow the constant")
         _follow(value, factor, reached)
 
 

@@ -6,7 +6,7 @@ from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, find_each,
 
 
 def _is_constant_truth(value: Edge | None, wanted: bool) -> bool:
-    """Whether a value is a constant that is True (or False, as `wanted` says)."""
+    """Whether a value is a constant that equals `wanted`."""
     array = None if value is None else value.constant()
     return array is not None and array.size == 1 and bool(array.reshape(()) > 0) is wanted
 

@@ -18,7 +18,7 @@ class WhereNotPass(Pass):
 
     before   Where(Not(c), a, b)
     after    Where(c, b, a)
-    refuses  a result with a later division that depends on the sign of zero
+    refuses  a result if a later division depends on the sign of zero
     never    a negated condition with other users, for which the Not would stay
     algebra  each element comes from the same operand. onnxruntime's Where turns a −0 of its first
              operand into 0

@@ -16,7 +16,7 @@ _STATE_INPUTS = {  # the positions of the inputs that default to zeros
 _NAMES = tuple(sorted(qualified(op, domain) for domain, op in _STATE_INPUTS))
 # Operators whose result is zero everywhere if their first input is.
 _MOVING = names_with(Trait.SELECTS, Trait.CASTS)
-_MAX_DEPTH = 32  # nodes in a chain that are followed back
+_MAX_DEPTH = 32  # how many nodes of a chain are followed back
 
 
 def _is_known_zero(value: Edge, depth: int = _MAX_DEPTH) -> bool:

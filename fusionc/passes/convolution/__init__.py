@@ -1,1 +1,3 @@
-"""Fold the operators around Conv, ConvTranspose and pools into them, and join convolutions."""
+"""Operators around Conv, ConvTranspose and pools are folded into them, and convolutions are
+joined.
+"""

@@ -11,7 +11,7 @@ from fusionc.passes._shared.constants import shape_of
 from fusionc.shapes.expressions import is_static
 
 _BLOCK = 8  # channels of the smallest block
-_WIDE_BLOCK = 16  # channels of a block on processors with the widest registers
+_WIDE_BLOCK = 16  # channels of a block on processors with AVX-512
 _INPUT_CHANNEL_STEP = 4  # a Conv without groups reads this many input channels at a time
 # Activations that onnxruntime computes in the blocked layout after any operator.
 IN_BLOCKS = frozenset({"Gelu", "HardSigmoid", "HardSwish", "Relu", "Sigmoid", "Tanh"})
@@ -32,8 +32,8 @@ def is_blocked_conv(node: Node) -> bool:
 
 
 def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
-    """Whether onnxruntime has a value in the blocked layout: it comes from Convs whose output
-    channels fill whole blocks, through operators that keep the layout.
+    """Whether onnxruntime stores a value in the blocked layout: the value comes from Convs whose
+    output channels fill whole blocks, directly or through operators that keep the layout.
 
     The values in `known` are assumed to be in the blocked layout.
     """
@@ -62,8 +62,8 @@ def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
 def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
     """Whether a Conv or pool reads a value in the blocked layout.
 
-    Operators that keep the layout may be in between, if their other operands are in the blocked
-    layout, too. The values in `known` are assumed to be.
+    Operators that keep the layout may be in between if their other operands are also in the blocked
+    layout. The values in `known` are assumed to be in it.
     """
     pending = [value]
     seen = {value, *known}
@@ -104,8 +104,8 @@ def _has_wide_blocks(value: Edge | None) -> bool:
 
 
 def _weights_of(node: Node) -> tuple[int, ...] | None:
-    """The shape of the weights of a two-dimensional Conv or FusedConv without an additional addend;
-    None if unknown.
+    """The shape of the weights if the node is a two-dimensional Conv, or such a FusedConv without
+    an additional addend. None for other nodes, and if the shape is unknown.
     """
     is_conv = node.is_op("Conv") or (
         node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4
@@ -126,8 +126,8 @@ def _has_blocked_kernel(conv: Node, shape: Sequence[int]) -> bool:
 
 
 def _blocks_read(node: Node) -> Sequence[Edge | None]:
-    """The inputs that an operator reads in the blocked layout, if it keeps the layout; else
-    none.
+    """The inputs that an operator reads in the blocked layout, if its result is in this layout,
+    too; otherwise none.
     """
     if node.is_op(*_SAME_SHAPE_OPERATORS):
         return node.inputs

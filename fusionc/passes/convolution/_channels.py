@@ -1,8 +1,8 @@
-"""Weights and biases of convolutions, and constants that are combined with them, per channel.
+"""Weights and biases of convolutions, and the constants for each channel that are folded into them.
 
 For g groups, C input and M output channels, the weights of a Conv are [M, C/g, …], those of a
-ConvTranspose [C, M/g, …]. If a pass changes only the bias, the weights may be any value. If it
-changes the weights, they must be stored or computed from constants (`known`).
+ConvTranspose [C, M/g, …]. A pass that changes only the bias accepts any weights. A pass that
+changes the weights requires weights that are stored in the model or computed from constants.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def _repeat_by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Arra
 
 
 def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
-    """The amounts, in float64, by which each output channel grows if addend[c] is added to each
-    input channel c of a Conv.
+    """The amount, in float64, by which each output channel of a Conv grows if addend[c] is added to
+    each input channel c.
 
     Refuses a Conv with padding, because its zeros would not get the addend.
     """
@@ -67,7 +67,7 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
     if not addend.any():
         return np.zeros(shape[0])
     if not window_of(conv, len(shape) - 2).is_unpadded:
-        refuse("the padding would get the addend, too")
+        refuse("padding would get the addend, too, and no longer be zero")
     weights = array_of(weight)
     require_range(weights)
     sums = weights.reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
@@ -85,8 +85,8 @@ def bias_or_zero(bias: Edge | None, channels: int) -> Array:
 def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
     """A constant as one float64 number for each channel of a tensor of this rank.
 
-    `axis` is the axis of the channels. Refuses a constant that varies along another axis, or that
-    would raise the rank of the result.
+    `axis` is the axis of the channels. Refuses a constant that varies along another axis, or whose
+    rank would raise the rank of the result.
     """
     shape = (1,) * (rank - array.ndim) + array.shape
     varies = any(size != 1 for i, size in enumerate(shape) if i != axis)
@@ -96,8 +96,8 @@ def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
 
 
 def scaled_convolution(m: Match, new: Tape) -> Result:
-    """The convolution `m.conv` of `m.x`, `m.W`, `m.B`, with the factor of the BatchNormalization in
-    its weights and the addend in its bias.
+    """The convolution `m.conv` of `m.x`, `m.W` and `m.B`, with the BatchNormalization after it
+    folded in: its factor into the weights, its addend into the bias.
     """
     channels = out_channels(m.conv, weight_shape(m.W))
     factor, addend = affine(m, channels)

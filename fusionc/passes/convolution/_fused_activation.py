@@ -12,7 +12,7 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import op, rest
 from fusionc.rewrite.pattern import Formula
 
-# Clip is not one of them, since its bounds are inputs.
+# Clip is matched separately, because its bounds are inputs.
 _FUSED_ACTIVATIONS = tuple(sorted(names_with(Trait.JOINS_CONV) - {"Clip"}))
 _PARAMETERS = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 _LIMIT = float(np.finfo(np.float32).max)

@@ -18,8 +18,9 @@ ELEMENTWISE = tuple(sorted(names_with(Trait.ACTIVATION)))
 
 
 def conv_key(conv: Node) -> tuple[Any, ...]:
-    """A key that is equal for Convs that can be joined: they differ in weights and filter count
-    only. Refuses other operators, Convs with groups, and weights that are not constant.
+    """A key that is equal for Convs that can be joined, which differ only in their weights and
+    number of filters. Refuses other operators, Convs with groups, and weights that are not
+    constant.
     """
     if not conv.is_op("Conv") or conv.has_references:
         refuse(f"{conv.op} is not a Conv with known attributes")
@@ -36,7 +37,9 @@ def conv_key(conv: Node) -> tuple[Any, ...]:
 
 
 def elementwise_key(node: Node) -> tuple[Any, ...] | None:
-    """A key that is equal for elementwise operators that compute the same; None for others."""
+    """A key that is equal for elementwise operators that compute the same function; None for other
+    operators.
+    """
     if not node.is_op(*ELEMENTWISE) or node.has_references:
         return None
     options = [None if value is None else value.constant() for value in node.inputs[1:]]

@@ -1,4 +1,6 @@
-"""Squeeze and excite: an image times one factor per channel, which depends on all pixels."""
+"""Squeeze and excite: an image is multiplied by one factor per channel, computed from all
+pixels.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ def is_for_each_channel(scale: Edge, image: Edge) -> bool:
 
 
 def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
-    """Whether onnxruntime can multiply an image by its scale in the blocked layout: image and scale
-    come from Convs in the blocked layout, a Conv or pool reads the product in this layout, and all
-    other users of the image keep the layout.
+    """Whether onnxruntime can multiply an image by its scale in its blocked layout, which stores
+    blocks of channels together. For that, image and scale must come from Convs in this layout, a
+    Conv or pool must read the product in it, and all other users of the image must keep it.
     """
     if image.elem_type != TensorProto.FLOAT or not is_for_each_channel(scale, image):
         return False

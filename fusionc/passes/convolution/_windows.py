@@ -14,10 +14,10 @@ from fusionc.rewrite import not_constant, refuse
 class Window:
     """How the window of a convolution or pool moves over an image."""
 
-    auto_pad: str  # "" for explicit padding or none
+    auto_pad: str  # empty if `pads` gives the padding
     dilations: tuple[int, ...]
     group: int
-    pads: tuple[int, ...]  # before each spatial axis, then after each spatial axis
+    pads: tuple[int, ...]  # the padding before each spatial axis, then after each
     strides: tuple[int, ...]
 
     @property
@@ -54,14 +54,14 @@ def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
 
 
 def joint_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
-    """The `pads` of a node that absorbs the Pad before it, and the number that the Pad writes.
+    """The `pads` that a node needs to absorb the Pad before it, and the number that the Pad writes.
 
     Refuses padding of batch or channels, negative or unknown padding, and an image that is known to
-    be empty.
+    be empty before the Pad.
     """
     image = pad.inputs[0]
     if image is not None and 0 in (image.shape or ()):
-        refuse("the image is empty, so the result has only padding")
+        refuse("the image is empty, so only the Pad gives the result elements")
     window = window_of(node, axes)
     if window.auto_pad:
         refuse(f"the {node.op} computes its own padding")
@@ -102,7 +102,9 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
 
 
 def _constants(inputs: Sequence[Edge | None]) -> list[Array | None]:
-    """Pads, value and axes of a Pad, None for an omitted one. Refuses computed inputs."""
+    """The inputs of a Pad after the first: pads, value and axes, each None if omitted. Refuses
+    computed ones.
+    """
     arrays = [None if value is None else value.constant() for value in inputs]
     for value, array in zip(inputs, arrays, strict=True):
         if value is not None and array is None:

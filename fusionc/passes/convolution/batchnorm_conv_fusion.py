@@ -14,11 +14,12 @@ class BatchnormConvFusionPass(Pass):
     before   Conv(BatchNormalization(x, scale, offset, mean, variance), W, B?)
     after    Conv(x, W·a, B + Σ W·d) with a = scale / √(variance + epsilon) and d = offset − mean·a
              for each input channel
-    refuses  a Conv with padding, unless d is zero; training mode; statistics per activation
-             (spatial 0, opset below 9); weights that a narrow type cannot hold; statistics that do
-             not have one number for each channel; a factor that is not finite
-    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B), unless a window covers padding, which stays
-             zero
+    refuses  a Conv with padding, unless d is zero; training mode; statistics for each activation
+             instead of each channel (spatial = 0, below opset 9); weights that a narrow type cannot
+             hold; statistics that do not have one number for each channel; a factor that is not
+             finite
+    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B), unless a window covers padding, which is zero
+             and does not get the addend d
     source   the counterpart of CANN's ConvBatchnormFusionPass
     """
 

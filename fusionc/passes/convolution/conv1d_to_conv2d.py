@@ -27,11 +27,11 @@ from fusionc.rewrite.pattern import ms
 
 _ATTRIBUTES = ("kernel_shape", "strides", "dilations")  # they get a 1 for the new axis
 _AXIS = 2  # the new axis, after batch and channels
-_MAX_DEPTH = 5  # operators between two convolutions that are followed
+_MAX_DEPTH = 5  # how many operators are followed in search of the next convolution
 _CONVOLUTIONS = ("Conv", "FusedConv")
-# With fewer products per moved element, the other layout is slower. Measured with AVX-512 and two
-# threads; with AVX2, a third is enough. With a kernel of size 1, the Conv is a matrix product and
-# needs more.
+# If a convolution computes fewer products per moved element, the blocked layout is slower. Measured
+# with AVX-512 and two threads; with AVX2, a third is enough. A kernel of size 1 needs more, because
+# the Conv is then a matrix product.
 _MIN_PRODUCTS = 400
 _MIN_POINTWISE_PRODUCTS = 768
 # activations, and the operators with which exporters write them out
@@ -39,21 +39,23 @@ _ACTIVATIONS = (*sorted(names_with(Trait.ACTIVATION)), "Abs", "Erf", "Exp", "Neg
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Max", "Min")
 _CONTRIB = (*sorted(names_with(Trait.ACTIVATION, domain=MICROSOFT)), "FastGelu")
 _BEFORE_SQUEEZE = frozenset((*_ACTIVATIONS, *_ARITHMETIC, *_CONTRIB))
-# Operators that onnxruntime computes in the faster layout.
+# Operators that onnxruntime computes in its blocked layout, which it has only for images.
 _IN_LAYOUT = frozenset((*IN_BLOCKS, "QuickGelu", "Add", "Mul"))
 
 _squeezed = op.Squeeze(var("x"), rest("axes"), _as="squeeze")
 
 
 def _has_convolved_input(m: Match) -> bool:
-    """Whether the squeezed value comes from a two-dimensional convolution whose first axis has size
-    1, perhaps through elementwise operators.
+    """Whether the squeezed value comes from a two-dimensional convolution, directly or through
+    elementwise operators. The first spatial axis of that convolution has size 1.
     """
     return _is_squeeze(m.squeeze) and _comes_from_conv(m.x, _BEFORE_SQUEEZE)
 
 
 def _comes_from_conv(value: Edge, through: Collection[str], depth: int = _MAX_DEPTH) -> bool:
-    """Whether a value comes from such a convolution, perhaps through the operators in `through`."""
+    """Whether a value comes from a two-dimensional convolution, directly or through the operators
+    in `through`.
+    """
     node = value.producer
     if node is None:
         return False
@@ -71,7 +73,7 @@ def _is_squeeze(node: Node) -> bool:
 
 
 def _is_convolved(value: Edge, depth: int = _MAX_DEPTH) -> bool:
-    """Whether a convolution reads a value, perhaps through operators in the faster layout."""
+    """Whether a convolution reads a value, directly or through operators in the blocked layout."""
     for user in value.outputs:
         if user.op in _CONVOLUTIONS and user.inputs[0] is value:
             return True
@@ -83,8 +85,8 @@ def _is_convolved(value: Edge, depth: int = _MAX_DEPTH) -> bool:
 
 
 def _require_gain(m: Match, kernel: Sequence[int]) -> None:
-    """Refuse if moving data into the other layout and back costs more than the convolution
-    gains.
+    """Refuse if moving the data into the blocked layout and back takes longer than the convolution
+    saves.
     """
     outputs, inputs, columns = kernel
     group = int(m.conv.attr("group", 1))
@@ -96,7 +98,7 @@ def _require_gain(m: Match, kernel: Sequence[int]) -> None:
     moved += 0 if _is_convolved(m.conv.outputs[0]) else outputs
     min_products = _MIN_PRODUCTS if columns > 1 else _MIN_POINTWISE_PRODUCTS
     if outputs * inputs * columns < moved * min_products:
-        refuse("the other layout gains less than moving the data there and back costs")
+        refuse("moving the data into the other layout and back costs more than the layout gains")
 
 
 def _has_one_axis(m: Match) -> bool:
@@ -132,17 +134,17 @@ def _add_axis(new: Tape, value: Edge) -> Edge:
 
 
 class Conv1dToConv2dPass(UBFusionPass):
-    """A one-dimensional convolution becomes two-dimensional, for which onnxruntime has a faster
-    layout.
+    """A one-dimensional convolution becomes two-dimensional, because onnxruntime has a faster
+    layout for images.
 
     before   Conv(x, W, B?) or FusedConv with x of shape [N, C, L]
     after    Squeeze(Conv(Unsqueeze(x, 2), W of [M, C/g, 1, K], B?), 2). The Squeeze then moves
              after elementwise operators, until it meets the Unsqueeze of the next convolution
-    refuses  elements other than float32; large weights with other users; few channels without
-             convolutions before and after, for which moving data into the layout costs more than it
-             gains
+    refuses  elements other than float32; large weights with other users; convolutions with few
+             channels and no convolution before or after them, because moving the data into the
+             layout takes longer than the layout saves
     never    weights that are not constant
-    algebra  the additional axis has size 1, and so has the window along it
+    algebra  the additional axis has size 1, and the window has size 1 along this axis
     source   onnxruntime's NchwcTransformer supports two-dimensional convolutions only; measured:
              0.7 to 0.95 of the time
     """
@@ -188,8 +190,8 @@ class Conv1dToConv2dPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         weights = array_of(m.W)
-        # The type of m.x may be unknown, because onnxruntime's own operators have no type
-        # inference.
+        # The type of m.x may be unknown, because types are not inferred for onnxruntime's own
+        # operators.
         if weights.dtype != np.float32:
             refuse("the elements are not float32")
         require_own(m, m.W)

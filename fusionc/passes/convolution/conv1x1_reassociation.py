@@ -9,7 +9,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op
 
 
 def _is_pointwise(m: Match, name: str) -> bool:
-    """Whether the inner or outer Conv (`name`) has a kernel of size 1, without pads and
+    """Whether the Conv that the match calls `name` has a kernel of size 1, without pads and
     strides.
     """
     node = getattr(m, name)
@@ -33,7 +33,7 @@ def _require_smaller_product(m: Match, product: tuple[int, ...]) -> None:
     if m.inner.attr("group") != 1 or m.outer.attr("group") != 1:
         refuse("one of the convolutions has groups")
     if first.shape[0] != second.shape[1]:
-        refuse("the channels do not match")
+        refuse("the channels of the two convolutions do not match")
     if math.prod(product) >= first.size + second.size:
         refuse("the product of the weights has as many elements as both weights, or more")
     require_own(m, m.V, m.W)
@@ -69,7 +69,8 @@ def _join_inner_pointwise(m: Match, new: Tape) -> Result:
 
 
 class Conv1x1ReassociationPass(Pass):
-    """Two Convs in a row, one of them pointwise, become one Conv if its weights are smaller.
+    """Two Convs in a row, one of them with a kernel of size 1, become one Conv with smaller
+    weights.
 
     before   Conv(Conv(x, V, A?), W, B?), where W or V has a kernel of size 1, without pads and
              strides
@@ -78,8 +79,8 @@ class Conv1x1ReassociationPass(Pass):
              bottlenecks as two Convs on purpose); a bias A before padding; large weights that are
              used elsewhere
     algebra  (W·V)∗x = W∗(V∗x) if W or V mixes only the channels of one pixel
-    source   the distributive law; off by default, because the rounding error grows with the
-             channels between the two Convs
+    source   the distributive law. Off by default, because the rounding error grows with the number
+             of channels between the two Convs
     """
 
     numerics = "rounding"

@@ -61,8 +61,9 @@ class AConv2dMulFusion(Pass):
              W, B?)
     after    Conv(x, W·c, B), Conv(x, W/c, B); Conv(x, ±W, B ± Σ W·c)
     refuses  a constant other than one number, or one number for each channel; a constant that may
-             give the result its rank or channels; an addend before padding; weights that a narrow
-             type cannot hold; a factor that is not finite; the factor ½ of Gelu
+             determine the rank or the number of channels of the result; an addend before a Conv
+             with padding; weights that a narrow type cannot hold; a factor that is not finite; the
+             factor ½ of a written-out Gelu, by which runtimes recognize it
     algebra  W∗(c·x) = (W·c)∗x, where zero padding stays zero; W∗(x + c) = W∗x + Σ W·c, unless a
              window covers padding
     source   CANN's AConv2dMulFusion, which folds the factor after the Conv; here,

@@ -64,9 +64,9 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
     before   Squeeze(Conv(x, W, B?)) + c, or − c; the same with Reshape and Flatten, and with
              ConvTranspose
     after    Squeeze(Conv(x, W, B ± c))
-    refuses  a Squeeze of the channels, or with unknown axes; a Reshape that may not keep batch and
-             channels as its first two axes; a constant other than one number, or one number for
-             each channel
+    refuses  a Squeeze that removes the channels, or whose axes are unknown; a Reshape that may not
+             keep batch and channels as its first two axes; a constant other than one number, or one
+             number for each channel
     algebra  adding one number to all elements of a channel commutes with moving the elements; (W∗x
              + B) + c = W∗x + (B + c)
     source   CANN's Conv2DSqueezeBiasaddFusionPass

@@ -15,7 +15,7 @@ _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
 def _are_several(m: Match) -> bool:
-    """Whether there are several different Convs, each an input of the Concat once."""
+    """Whether the inputs of the Concat come from several Convs, all different."""
     return len(m.convs) > 1 and len(set(m.convs)) == len(m.convs)
 
 
@@ -57,7 +57,7 @@ class ConvConcatFusionPass(Pass):
              are not constant; a Conv that is an input of the Concat twice
     algebra  each output channel of a Conv depends only on its own weights
     source   CANN's ConvConcatFusionPass, which lets the Convs write directly into the result of the
-             Concat; this is its counterpart in ONNX
+             Concat; ONNX has no means for that, so this pass joins them instead
     """
 
     numerics = "rounding"
@@ -74,7 +74,7 @@ class ConvConcatFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if axis_of(m.concat, m.convs[0].inputs[1].rank) != 1:
-            refuse("the axis is not the channels")
+            refuse("the axis is not that of the channels")
         require_own(m, *(conv.inputs[1] for conv in m.convs))
         activations = m.activations or [None]
         return one_conv(new, m.convs, activations[0])[0]

@@ -13,10 +13,10 @@ class TbeConvDoubleInFusionPass(UBFusionPass):
     after    com.microsoft.FusedConv(x, W, B?, z) with activation f
     refuses  an addend that is not known to have the shape of the convolution; elements other than
              float32, for which no kernel exists; computed bounds of Clip
-    never    by default: for images with constant weights, onnxruntime itself computes the three
-             operators together in its blocked layout. It does not do so for a FusedConv, with which
-             a ResNet-50 takes 1.11 to 1.13 of the time. Other cases are rare, and take 0.95 to 1.06
-             of the time
+    never    off by default, because onnxruntime itself computes the three operators together in its
+             blocked layout if the weights are constant and x is an image. It does not use that
+             layout for this FusedConv: a ResNet-50 takes 1.11 to 1.13 of the time. Other cases are
+             rare, and take 0.95 to 1.06 of the time
     algebra  the kernel starts its sums at z instead of 0, and applies f while the result is in the
              cache
     source   CANN's TbeConvDoubleInFusionPass; onnxruntime's ConvAddActivationFusion

@@ -28,27 +28,25 @@ _CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 
 
 def _find_at(split: Node) -> Match:
-    """A Split of a Conv along the channels. This is a search, because a formula has a fixed
-    number of outputs.
+    """The match of a Split that divides the channels of a Conv. No formula can express it, because
+    the number of outputs of a formula is fixed.
     """
     x = split.inputs[0]
     sizes = require_known(sizes_of(split), "the sizes of the parts")
     if x is None or axis_of(split, x.rank) != 1:
-        refuse("it does not split the channels")
+        refuse("the Split does not divide the channels")
     activation = _activation_of(x)
     source = activation[0].inputs[0] if activation else x
     conv = None if source is None else source.producer
     if conv is None:
-        refuse("its input is not made by a Conv")
+        refuse("the input of the Split does not come from a Conv")
     _require_gain(conv, x, split.outputs)
     captures = {"conv": conv, "activation": activation, "sizes": sizes}
     return Match(split.graph, [conv, *activation, split], split.outputs, captures)
 
 
 def _activation_of(value: Edge) -> list[Node]:
-    """The elementwise operators between a Conv and a value: none, one f(x), or the two of
-    x·f(x).
-    """
+    """The elementwise operators between a Conv and a value: none, one (f(x)), or two (x·f(x))."""
     node = value.producer
     if node is None:
         return []
@@ -63,22 +61,22 @@ def _activation_of(value: Edge) -> list[Node]:
 
 
 def _require_gain(conv: Node, x: Edge, outputs: Sequence[Edge | None]) -> None:
-    """Refuse unless onnxruntime computes all parts in the blocked layout, and there are few of
-    them.
+    """Refuse many parts, and parts that onnxruntime does not compute in its blocked layout, which
+    stores blocks of channels together.
     """
     _, _, (_, *kernel), _ = conv_key(conv)
     if x.elem_type != TensorProto.FLOAT:
         refuse("the elements are not float32")
     if not is_blocked_conv(conv) or not is_blocked(x):
-        refuse("onnxruntime does not compute what is split in its blocked layout")
+        refuse("onnxruntime does not compute the input of the Split in its blocked layout")
     max_parts = _MAX_PARTS if set(kernel) == {1} else _MAX_PARTS_OF_WINDOWS
     parts = [part for part in outputs if part is not None]
     if not 1 < len(parts) == len(outputs):
-        refuse("there is only one part, or a part is left out")
+        refuse("the Split has only one output, or omits an output")
     if len(parts) > max_parts:
-        refuse(f"there are more than {max_parts} parts")
+        refuse(f"the Split has more than {max_parts} parts")
     if not are_for_blocks(parts):
-        refuse("a part is not whole blocks of channels that are read in the blocked layout")
+        refuse("a part does not fill whole blocks of channels, or no operator reads it in blocks")
 
 
 class ConvSplitPass(UBFusionPass):
@@ -93,8 +91,8 @@ class ConvSplitPass(UBFusionPass):
              than one pixel; groups; weights that are not constant; elements other than float32
     algebra  each output channel of a Conv depends only on its own weights
     source   measured: onnxruntime leaves its blocked layout for a Split. YOLOv8 takes 0.97 of the
-             time, its block C2f alone 0.91 to 1.00. This is the inverse of SameInputConv2dPass,
-             which does not join the Convs again
+             time, its block C2f alone 0.91 to 1.00. SameInputConv2dPass does the opposite, but does
+             not join the Convs that this pass makes
     """
 
     numerics = "rounding"
@@ -114,7 +112,7 @@ class ConvSplitPass(UBFusionPass):
 
 
 def _activated(m: Match, new: Tape, value: Edge) -> Edge:
-    """The activation of one part. In x·f(x), the part is x."""
+    """The activation applied to one part. In x·f(x), the part takes the place of x."""
     result = value
     for node in m.activation:
         operands = [value, result] if node.is_op("Mul") else [value, *node.inputs[1:]]

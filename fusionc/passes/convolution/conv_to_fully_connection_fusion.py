@@ -9,7 +9,9 @@ _MIN_IMAGES = 4  # the smallest batch for which a matrix product is faster
 
 
 def _is_full(m: Match) -> bool:
-    """Whether an ungrouped kernel is as large as the image, and the result becomes a matrix."""
+    """Whether the Conv has no groups, its kernel is as large as the image, and its result becomes a
+    matrix.
+    """
     weight = dims_of(m.W)
     shape = m.flat.outputs[0].shape
     if len(weight) < 3 or shape is None or len(shape) != 2 or shape[1] != weight[0] or 0 in weight:
@@ -23,12 +25,13 @@ class ConvToFullyConnectionFusionPass(Pass):
     before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with a kernel of the height
              and width of x
     after    Gemm(Flatten(x), W as [M, C·H·W], B)
-    refuses  element types for which Gemm has no kernel; opsets below 7; an unknown number of
-             images, or fewer than 4: for one image, the Conv is as fast, or faster by a third;
-             large weights that are used elsewhere
+    refuses  element types for which Gemm has no kernel; opsets below 7; a batch of unknown size, or
+             of fewer than 4 images: for one image, the Conv is as fast or takes two thirds of the
+             time; large weights that are used elsewhere
     never    Convs with pads, groups or dilations; a Conv that is not flattened, which would need an
              additional Reshape
-    algebra  the only window of the Conv is x itself; a Conv reads its weights once for each image
+    algebra  the only window of the Conv is x itself. The Gemm is faster, because a Conv reads its
+             weights once for each image
     source   CANN's ConvToFullyConnectionFusionPass; measured: 8 images take 0.3 to 0.5 of the time
     """
 
@@ -49,7 +52,7 @@ class ConvToFullyConnectionFusionPass(Pass):
         require_floats(m.x)
         m.require_opset(7, "Gemm does not broadcast its bias")
         if m.x.require_size(0, "the number of images") < _MIN_IMAGES:
-            refuse("there are few images")
+            refuse("the batch has few images")
         require_own(m, m.W)
         weight = m.W.constant()
         bias = m.B

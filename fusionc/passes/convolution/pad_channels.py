@@ -12,7 +12,7 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, find_eac
 
 _BLOCK = 16  # channels
 _INPUT_CHANNEL_STEP = 4  # a Conv without groups reads this many input channels at a time
-# operators that compute each channel by itself, with finite results for zeros
+# operators that compute each channel on its own, and return finite numbers for zeros
 _CHANNELWISE = names_with(Trait.ACTIVATION) | {
     "AveragePool",
     "GlobalAveragePool",
@@ -23,17 +23,19 @@ _BINARY = ("Add", "Mul")
 
 
 def _find_at(conv: Node) -> Match:
-    """A Conv with the operators after it, up to the Convs that mix the channels again."""
+    """The match of a Conv and the operators after it, up to the Convs that mix the channels
+    again.
+    """
     channels = _channels_of(conv)
     if not channels:
         refuse("the weights or the bias are not constant")
     if channels % _BLOCK == 0:
-        refuse(f"its channels are whole blocks of {_BLOCK}")
+        refuse(f"the channels already fill whole blocks of {_BLOCK}")
     if not _is_plain(conv):
-        refuse("it has groups")
+        refuse("the Conv has groups")
     inner, readers = _channel_region(conv)
     if not _gains_time(conv, inner, readers):
-        refuse("no larger kernel gets into the blocked layout by padding")
+        refuse("padding brings no Conv with a kernel larger than one pixel into the blocked layout")
     nodes = sorted([conv, *inner, *readers], key=lambda node: node.position)
     outputs = [reader.outputs[0] for reader in readers]
     return Match(conv.graph, nodes, outputs, {"conv": conv, "readers": readers})
@@ -60,7 +62,8 @@ def _is_depthwise(conv: Node, channels: int) -> bool:
 
 
 def _channel_region(conv: Node) -> tuple[list[Node], list[Node]]:
-    """The operators that keep the channels of a Conv apart, and the Convs that read their results.
+    """The operators after a Conv that do not mix its channels, and the Convs that read their
+    results.
 
     Refuses if other operators read the channels.
     """
@@ -69,7 +72,7 @@ def _channel_region(conv: Node) -> tuple[list[Node], list[Node]]:
     values = [conv.outputs[0]]
     for value in values:  # the loop appends to the list
         if value is None or value.is_output:
-            refuse("the channels are an output")
+            refuse("the channels are an output of the graph")
         for user in value.outputs:
             if user.graph is not conv.graph:
                 refuse("a subgraph reads the channels")
@@ -81,12 +84,12 @@ def _channel_region(conv: Node) -> tuple[list[Node], list[Node]]:
                 inner[user] = None
                 values.append(user.outputs[0])
     if not _are_operands_inside(inner, set(values)):
-        refuse("another value is added to the channels, or multiplied by them")
+        refuse("an Add or Mul combines the channels with a value from elsewhere")
     return list(inner), list(readers)
 
 
 def _are_operands_inside(nodes: Iterable[Node], values: set[Edge | None]) -> bool:
-    """Whether all operands of Add and Mul are among these values."""
+    """Whether all operands of the Adds and Muls are among these values."""
     return all(values.issuperset(node.inputs) for node in nodes if node.is_op(*_BINARY))
 
 
@@ -126,21 +129,22 @@ class PadChannelsPass(UBFusionPass):
     before   Conv(f(Conv(x, W, B?)), V, A?), with W of [M, …] and an M that is not a multiple of 16;
              f consists of activations, pools, depthwise convolutions, sums and products; any number
              of Convs may read the result of f
-    after    the same with M rounded up to the next multiple of 16, and zeros in W, B, V and the
-             weights in between
+    after    the same with M rounded up to the next multiple of 16, and zeros added to W, B, V and
+             the weights in between
     refuses  large weights with other users; elements other than float32
-    never    channels that a node other than an ungrouped Conv reads after f; weights that are not
-             constant; kernels of one pixel, and an M that is a multiple of 4, unless f contains a
-             depthwise convolution
+    never    channels if a node other than an ungrouped Conv reads the result of f; weights that are
+             not constant; kernels of one pixel, and an M that is a multiple of 4, unless f contains
+             a depthwise convolution
     algebra  V multiplies the added channels by 0; their value f(0) is finite
     source   measured for a kernel of 3 × 3 and 10 / 18 / 30 / 42 / 50 / 90 channels: 1.08 / 1.01 /
-             0.76 / 0.83 / 0.88 / 0.81 of the time; 0.65 to 0.97 with a depthwise convolution in
-             between. Off by default, because the gain depends on the image size and the processor
+             0.76 / 0.83 / 0.88 / 0.81 of the time; with a depthwise convolution in between, 0.65 to
+             0.97 of the time. Off by default, because the gain depends on the image size and the
+             processor
     """
 
     numerics = "rounding"
     default = "off"
-    is_for_finite = True  # an infinite element of a padded channel times 0 would be NaN everywhere
+    is_for_finite = True  # an infinite element of an added channel times a weight of 0 would be NaN
     patterns = (Pattern("PadChannels", find=find_each(_find_at, "Conv"), operators=("Conv",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -8,7 +8,9 @@ others = rest("others")
 
 
 def _padded_conv(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:
-    """The convolution with the Pad absorbed. Refuses padding by another number than `zero`."""
+    """The convolution that absorbs the Pad. Refuses a Pad that writes another number than
+    `zero`.
+    """
     rank = m.W.require_rank(least=3, of="the weights")
     pads, value = joint_padding(m.conv, m.pad, rank - 2)
     if value != zero:

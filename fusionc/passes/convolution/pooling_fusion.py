@@ -13,7 +13,7 @@ from fusionc.shapes.expressions import is_static
 
 x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
-# elements of a channel; with more, rounding errors in deep models exceed the verification's bound
+# With more elements per channel, rounding errors in deep models exceed the limit of verification.
 _MAX_SUMMED = 256
 
 
@@ -36,12 +36,12 @@ def _pads(m: Match) -> tuple[list[int], float]:
 def _pad_max(m: Match, new: Tape) -> Result:
     pads, value = _pads(m)
     dtype = m.x.require_type()
-    is_integer = dtype.kind in "iu"  # integers wrap around: an absolute value may be negative
+    is_integer = dtype.kind in "iu"  # even an absolute value may be negative, by overflow
     lowest = np.iinfo(dtype).min if is_integer else -np.inf
     if value != lowest and (
         value > 0 or np.isnan(value) or is_integer or not is_at_least_zero(m.x)
     ):
-        refuse("the padding may be the maximum")
+        refuse("the padded number may be the maximum of a window")
     return new.MaxPool(m.x, like=m.pool, pads=pads, auto_pad=None)
 
 
@@ -49,7 +49,7 @@ def _pad_average(m: Match, new: Tape) -> Result:
     pads, value = _pads(m)
     counts_padding = m.pool.attr("count_include_pad")
     if counts_padding is None:
-        refuse("the opset cannot count the padding")
+        refuse("the AveragePool of this opset cannot count the padding")
     if not counts_padding and any(window_of(m.pool, len(pads) // 2).pads):
         refuse("the pool does not count its own padding")
     if value != 0:
@@ -58,8 +58,8 @@ def _pad_average(m: Match, new: Tape) -> Result:
 
 
 def _is_over_space(m: Match) -> bool:
-    """Whether exactly the spatial axes of an image in the blocked layout are reduced, with
-    keepdims.
+    """Whether a reduction keeps its axes (keepdims), and is over exactly the spatial axes of an
+    image that onnxruntime stores in its blocked layout.
     """
     is_blocked_image = m.x.rank == 4 and m.reduce.attr("keepdims") and is_blocked(m.x)
     return is_blocked_image and known_axes(m.reduce, 4) == [2, 3]
@@ -80,7 +80,7 @@ def _global_mean(m: Match, new: Tape) -> Result:
         refuse("runtimes recognize normalizations by their mean")
     space = m.x.shape[2:]
     if not is_static(space) or math.prod(space) > _MAX_SUMMED:
-        refuse("the global pool rounds a sum of many numbers more")
+        refuse("a global pool rounds the mean of this many numbers more than ReduceMean")
     return _global_node(m, new, "GlobalAveragePool")
 
 
@@ -111,17 +111,17 @@ class PoolingFusionPass(Pass):
              GlobalAveragePool, GlobalMaxPool
     refuses  padding by another value or mode; padding of batch or channels; negative padding;
              padding that is not smaller than the window; after a Pad: ceil_mode, dilations,
-             auto_pad SAME, and an AveragePool that does not count its own padding, or cannot (opset
-             below 7); an image known to be empty; a mean that is part of a normalization, or of
-             more than 256 numbers; element types without a kernel
-    never    the mean of a value that does not come from a Conv, directly or through activations,
-             pools and sums, for which GlobalAveragePool takes 1.3 to 2.4 times as long; means
-             without keepdims. Results may change for the maximum of a window with NaN, and for the
-             padding of an image without rows or columns
+             auto_pad SAME, and an AveragePool that does not count its own padding, or cannot count
+             it (opset below 7); an image known to be empty; a mean that is part of a normalization,
+             or of more than 256 numbers; element types without a kernel
+    never    means without keepdims; the mean of a value unless it comes from a Conv, directly or
+             through activations, pools and sums: for other values, GlobalAveragePool takes 1.3 to
+             2.4 times as long
     algebra  AveragePool pads with zeros and can count them; padding by the lowest number does not
              change a maximum. onnxruntime's pools read its blocked layout, but Pad and ReduceMean
              do not. Its GlobalAveragePool rounds more than ReduceMean: for 112 · 112 positive
-             numbers 3e-6 instead of 6e-7
+             numbers, the error is 3e-6 instead of 6e-7. Results may change for the maximum of a
+             window that contains NaN, and for the padding of an image without rows or columns
     source   the name is that of CANN's PoolingFusionPass; the Pads come from torch's avg_pool2d and
              Keras' ZeroPadding2D; measured: a 1×1 Conv in the blocked layout and the mean after it
              take 0.91 to 0.99 of the time

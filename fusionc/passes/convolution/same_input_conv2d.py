@@ -24,8 +24,8 @@ def _activation(conv: Node) -> Node | None:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Groups of Convs that read one value and differ only in their weights. This is a search,
-    because a formula has a fixed number of nodes.
+    """Groups of Convs that read one value and differ only in their weights. No formula can express
+    them, because the number of nodes of a formula is fixed.
     """
     groups: dict[tuple[Any, ...], list[Node]] = {}
     for conv in graph.of_operator("Conv"):
@@ -35,7 +35,7 @@ def _find(graph: Graph) -> Iterator[Match | Miss]:
             yield Miss(conv, refusal.reason)
             continue
         if key[0].is_constant:
-            yield Miss(conv, "its input is a constant")
+            yield Miss(conv, "the input is a constant")
         else:
             groups.setdefault(key, []).append(conv)
     for convs in groups.values():
@@ -71,11 +71,11 @@ class SameInputConv2dPass(Pass):
              Split
     refuses  large weights that are used elsewhere
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that
-             are not constant; Convs that ConvSplitPass would split again, for onnxruntime's blocked
-             layout
+             are not constant; Convs that ConvSplitPass would split again to keep them in
+             onnxruntime's blocked layout
     algebra  each output channel of a Conv depends only on its own weights
-    source   CANN's SameInputConv2dPass. Off by default: in onnxruntime, the Split leaves the
-             blocked layout and costs more than the joint Conv saves (1.00 to 1.09 of the time)
+    source   CANN's SameInputConv2dPass. Off by default: onnxruntime leaves its blocked layout for
+             the Split, which costs more than the joint Conv saves (1.00 to 1.09 of the time)
     """
 
     numerics = "rounding"

@@ -11,7 +11,7 @@ from fusionc.passes.convolution._channels import per_channel
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, var
 
-_BLOCK = 16  # channels of a block on processors with the widest registers; 8 on others
+_BLOCK = 16  # channels of a block with AVX-512; a block has 8 on other processors
 
 x = var("x")
 s = const("s")
@@ -19,7 +19,7 @@ b = const("b")
 
 
 def _is_between_blocks(m: Match) -> bool:
-    """Whether x is in onnxruntime's blocked layout, and the result is read in it."""
+    """Whether onnxruntime stores x in its blocked layout, and reads the result in this layout."""
     shape = m.x.shape
     if shape is None or len(shape) != 4 or m.x.elem_type != TensorProto.FLOAT:
         return False
@@ -31,8 +31,8 @@ def _is_between_blocks(m: Match) -> bool:
 
 
 def _is_absorbed_by_conv(m: Match, result: Edge) -> bool:
-    """Whether the only consumer of the result is a Conv that can absorb the constants. It can
-    absorb a factor, and without padding also an addend.
+    """Whether the only user of the result is a Conv that can absorb the constants. Every such Conv
+    can absorb a factor, and one without padding also an addend.
     """
     user = result.outputs[0]
     if result.is_output or result.use_count != 1 or not user.is_op("Conv"):
@@ -71,8 +71,8 @@ def _shift(m: Match, new: Tape) -> Result:
 
 
 class ScaleShiftToConvPass(UBFusionPass):
-    """A factor and an addend per channel become a depthwise Conv if no Conv next to them can absorb
-    them.
+    """A factor and an addend per channel become a depthwise Conv, unless a Conv next to them can
+    absorb them.
 
     before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
              Conv or a pool reads the result
@@ -80,12 +80,12 @@ class ScaleShiftToConvPass(UBFusionPass):
     refuses  constants other than one number, or one number for each channel; opset below 8
     never    constants that the next Conv absorbs into its weights and bias (AConv2dMulFusion);
              channels that are not a multiple of 16; an x that is not in onnxruntime's blocked
-             layout, or a result that no operator reads in it; elements other than float32
+             layout; a result that no operator reads in this layout; elements other than float32
     algebra  the definition of a depthwise Conv: each channel times its only weight, plus its bias
     source   measured: onnxruntime leaves its blocked layout for Mul and Add with constants, but not
              for a Conv. The blocks of PP-OCRv4 (Conv, HardSwish, Mul, Add, Conv) take 0.88 to 0.96
-             of the time. At onnxruntime's optimization level `extended` and below, which lack this
-             layout, they take 0.95 to 1.03, and 1.2 for images of 7 × 7
+             of the time. At onnxruntime's optimization levels up to `extended`, which do not use
+             this layout, the blocks take 0.95 to 1.03 of the time, and 1.2 for images of 7 × 7
     """
 
     numerics = "rounding"

@@ -20,10 +20,12 @@ def _perm(node: Node) -> list[int]:
 
 
 class SpaceToBatchConv2dBatchToSpacePass(Pass):
-    """A convolution on every b-th pixel, with all b·b offsets as a batch, becomes a dilated Conv.
+    """A convolution of every b-th pixel, with the b·b possible offsets as a batch, becomes a
+    dilated Conv.
 
     before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)), where S is a Transpose
-             that exchanges batch and channels, and T one that lets SpaceToDepth act on the batch
+             that exchanges batch and channels, and T a Transpose that puts the batch where
+             SpaceToDepth expects the channels
     after    Conv(x, W, B?) with dilations and pads multiplied by b; between Transposes if x has its
              channels last
     refuses  strides; a Conv that computes its own padding; different block sizes; the channel order
@@ -31,8 +33,8 @@ class SpaceToBatchConv2dBatchToSpacePass(Pass):
     algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; the kernel of a
              dilated Conv may sum in another order
     source   TensorFlow writes dilations in this way (SpaceToBatchND, BatchToSpaceND), and tf2onnx
-             exports it; CANN's SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice
-             after the result stay, or other passes fold them into the Conv
+             exports it; CANN's SpaceToBatchConv2dBatchToSpacePass. The Pad before these operators
+             and the Slice after them stay, unless other passes fold them into the Conv
     """
 
     numerics = "rounding"

@@ -29,16 +29,15 @@ def _has_one_conv_per_piece(m: Match) -> bool:
 
 
 class ASplitConv2dConcatPass(Pass):
-    """Equal Convs of all parts of a Split, concatenated again, become one grouped Conv.
+    """Convs of all parts of a Split whose results are concatenated again become one grouped Conv.
 
     before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the
              channels
     after    Conv(x, Concat(W₀ … Wₙ₋₁), Concat(B₀ … Bₙ₋₁)) with n times the groups
     refuses  an axis other than the channels; weights of different shapes; different strides, pads,
              dilations or groups; large weights that are used elsewhere
-    algebra  the definition of a grouped convolution
-    source   CANN's ASplitConv2dConcatPass; CANN's SplitConvConcatFusionPass changes the layout for
-             the remaining cases
+    algebra  the definition of a grouped convolution source CANN's ASplitConv2dConcatPass. For other
+             Splits before Convs, CANN's SplitConvConcatFusionPass changes the layout of the tensors
     """
 
     numerics = "rounding"
@@ -59,7 +58,7 @@ class ASplitConv2dConcatPass(Pass):
         weights = [weight.constant() for weight in m.weights]
         rank = weights[0].ndim
         if axis_of(m.split, rank) != 1 or axis_of(m.concat, rank) != 1:
-            refuse("the axis is not the channels")
+            refuse("the axis is not that of the channels")
         if any(weight.shape != weights[0].shape for weight in weights):
             refuse("the weights have different shapes")
         if any(conv.attr(name) != first.attr(name) for conv in m.convs for name in _ATTRIBUTES):

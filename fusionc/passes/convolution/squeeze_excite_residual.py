@@ -19,12 +19,12 @@ class SqueezeExciteResidualPass(Pass):
 
     before   x + x·s, with x [N, C, H, W] and s [N, C, 1, 1] (squeeze and excite with a residual)
     after    x·(s + 1)
-    refuses  a product that onnxruntime computes in its blocked layout, because it leaves this
+    refuses  a product that onnxruntime computes in its blocked layout, because it would leave this
              layout for s + 1 (SqueezeExciteScalePass replaces such products); elements that are not
              floating-point numbers; opset below 8
-    never    images that are known to have one pixel; an x or s that is not known to have such a
-             shape
-    algebra  x + x·s = x·(1 + s); one operator reads all pixels instead of two
+    never    images that are known to have one pixel; an x or s that is not known to have the shape
+             above
+    algebra  x + x·s = x·(1 + s); one operator instead of two reads all pixels
     source   the distributive law; measured: PP-OCRv4 detection has eight such sums, and takes 0.94
              to 0.99 of the time
     """

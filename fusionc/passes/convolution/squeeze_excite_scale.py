@@ -6,12 +6,14 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, var
 
 
 def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
-    """The image and the scale: the scale is the factor with one pixel."""
+    """The two factors: first the image, then the scale, which has one number for each channel."""
     return (m.s, m.x) if m.x.shape and m.x.shape[2:] == (1, 1) else (m.x, m.s)
 
 
 def _is_between_blocks(m: Match) -> bool:
-    """Whether onnxruntime has x and s in the blocked layout, and the product is read in it."""
+    """Whether onnxruntime stores x and s in its blocked layout, and reads the product in this
+    layout.
+    """
     (result,) = m.outputs
     return m.graph.model.is_for_onnxruntime and is_scaled_in_blocks(*_image_and_scale(m), result)
 

@@ -1,1 +1,3 @@
-"""Merge, move or remove Slice, Split, Concat, Gather, Transpose, Reshape and Cast."""
+"""Operators that move elements (Slice, Split, Concat, Gather, Transpose, Reshape), and Casts around
+them, are merged, moved or removed.
+"""

@@ -17,7 +17,9 @@ def transposed_blocks(order: Sequence[int]) -> OpFormula:
 
 
 def blocks_of(m: Match, first: int, second: int) -> tuple[Shape, int]:
-    """The six dimensions of the blocks, and the block size, which these two axes must have."""
+    """The six dimensions of the blocks, and the block size. The axes `first` and `second` must both
+    have this size.
+    """
     shape = m.first.outputs[0].shape
     if shape is None or len(shape) != 6 or m.x.rank != 4:
         refuse("the shapes are not those of images cut into blocks")

@@ -1,4 +1,4 @@
-"""Operators that work row by row, and the inputs from which they read the rows.
+"""Which operators work row by row, and from which inputs they read the rows.
 
 The rows of a value are its slices along one axis. An operator works row by row if selected rows of
 its result depend only on the same rows of some inputs (the carriers), and on all of the other
@@ -24,9 +24,8 @@ Carriers = dict[int, int]  # position of each input that carries the rows → th
 
 
 def carriers(node: Node, axis: int) -> Carriers | None:
-    """The inputs that carry the rows of the first output along an axis, and their axes of rows.
-
-    None if the operator is not known to work row by row.
+    """The inputs that carry the rows of the first output along `axis`, each with the axis of its
+    rows. None if the operator is not known to work row by row.
     """
     if not _has_one_plain_output(node):
         return None
@@ -161,7 +160,9 @@ def _remaining_axes(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def _reshape(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    """The axis of x with the same number of rows, and the same number of elements in each row."""
+    """The axis of x along which x has as many rows as the result, with as many elements in each
+    row.
+    """
     target = None if node.inputs[1] is None else node.inputs[1].constant()
     if target is None or target.shape != (len(shape),):
         return None

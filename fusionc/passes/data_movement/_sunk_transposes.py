@@ -18,7 +18,7 @@ from fusionc.passes._shared.transpose_and_reshape import order_of, transposed
 from fusionc.rewrite import Match, Result, Tape, find_each, refuse
 from fusionc.rewrite.match import Find
 
-_MAX_OPERATORS = 64  # operators that one match searches
+_MAX_OPERATORS = 64  # the largest number of operators that one match examines
 Accepts = Callable[[Collection[Node]], bool]  # whether a pass moves these elementwise operators
 
 
@@ -33,7 +33,9 @@ class _Region:
     fixed: dict[Edge, None] = field(default_factory=dict)  # values that are broadcast
 
     def add(self, value: Edge | None) -> bool:
-        """Add all nodes that compute a value; False if they do not begin with Transposes."""
+        """Add all nodes that compute a value. False if these nodes do not begin with Transposes of
+        one order.
+        """
         if value is None or len(self.nodes) > _MAX_OPERATORS:
             return False
         if value.is_constant or _has_one_element(value):
@@ -66,7 +68,7 @@ class _Region:
         if not self.add(value) or not self.order:
             refuse("the operators do not begin with Transposes of one order")
         if not self.nodes:
-            refuse("there is no elementwise operator between the Transposes")
+            refuse("the Transposes have no elementwise operator between them")
         if not self.is_movable:
             refuse("a broadcast value cannot be transposed back")
         if not accepts(self.nodes):

@@ -8,7 +8,7 @@ from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, p
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest
 from fusionc.shapes.equality import same_shape
 
-_MAX_BYTES = 1 << 20  # bytes; larger constants are not copied into a joined one
+_MAX_BYTES = 1 << 20  # larger constants are not copied into a joined one
 
 
 def _is_empty(value: Edge, axis: int) -> bool:
@@ -96,10 +96,10 @@ class ZConcatExt2FusionPass(Pass):
              Slice(x, 2, 5))
     after    Concat(x, cd); x; Slice(x, 0, 5), or x if its length is 5
     refuses  only what every pass refuses
-    never    an empty first input, if all others may be empty and have other sizes, because the
-             result then has the sizes of the first; constants of more than 1 MiB, or large
-             constants that are used elsewhere or twice; slices with a step; sizes that are not
-             known before the model runs
+    never    an empty first input, if all other inputs may be empty and have other sizes, because
+             the result then has the sizes of the first input; constants of more than 1 MiB, or
+             large constants that are used elsewhere or twice; slices with a step; sizes that are
+             not known before the model runs
     algebra  concatenation is associative, and an empty tensor is its neutral element; joining
              adjacent pieces is the inverse of slicing
     source   CANN's ZConcatExt2FusionPass

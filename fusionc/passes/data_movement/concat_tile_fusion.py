@@ -11,7 +11,7 @@ def _repeats(value: Edge) -> list[int]:
 
 
 class ConcatTileFusionPass(Pass):
-    """A Concat of values with equal tiling becomes a Tile of the Concat.
+    """A Concat of Tiles with equal repeats becomes one Tile of a Concat.
 
     before   Concat(Tile(a, [1, 3]), Tile(b, [1, 3])) along an axis that is not repeated
     after    Tile(Concat(a, b), [1, 3])

@@ -18,7 +18,9 @@ class _Tree:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Whole trees of Concats. If they were merged one by one, each step would copy the inputs."""
+    """Whole trees of Concats. If the Concats were merged one by one, each step would copy the list
+    of inputs.
+    """
     merged: set[Node] = set()
     for outer in sorted(graph.of_operator("Concat"), key=lambda node: -node.position):
         if outer in merged or outer.has_references:
@@ -61,8 +63,8 @@ def _concat_of(value: Edge | None, graph: Graph) -> Node | None:
 
 
 def _can_merge(inner: Node, user: Node) -> bool:
-    """Whether only `user` reads the result of `inner`. `user` may read it several times, unless
-    merging would then let the number of pieces grow exponentially.
+    """Whether only `user` reads the result of `inner`. `user` may read the result several times,
+    unless the number of pieces would then grow exponentially.
     """
     (value,) = inner.outputs
     if value is None or value.is_output or value.use_count > 1:
@@ -98,6 +100,6 @@ class ZConcatv2dFusionPass(Pass):
             refuse(
                 "an inner Concat is used elsewhere, or too often"
                 if _same_axis(m.inner, m.outer)
-                else "the axes differ"
+                else "the axes of the two operators differ"
             )
         return new.node("Concat", m.pieces, like=m.outer)

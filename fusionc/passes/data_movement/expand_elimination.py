@@ -13,8 +13,8 @@ from fusionc.passes._shared.elementwise_operators import is_broadcasting_element
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
 
-_LONG_RUN = 512  # bytes; broadcasting runs of this length costs no more time than an Expand
-_MAX_RUNS = 32  # runs; broadcasting so few of them costs no more time than an Expand
+_LONG_RUN = 512  # bytes of a run of elements, for which broadcasting is as fast as an Expand
+_MAX_RUNS = 32  # for so few runs of elements, broadcasting is as fast as an Expand
 _SOURCES = ("Expand", "Tile", "ConstantOfShape")
 
 
@@ -50,7 +50,7 @@ def _require_same_bits(user: Node, expanded: Edge) -> None:
         refuse("PRelu broadcasts its slope only")
     result = user.outputs[0]
     if result is not None and not is_same_everywhere(user.op, result.elem_type):
-        refuse("the last bit of the result depends on what is repeated")
+        refuse("the last bit of the result depends on which elements are repeated")
 
 
 def _require_shape(
@@ -69,7 +69,8 @@ def _require_shape(
 def _require_long_runs(
     dims_before: list[Element], dims_after: list[Element], user: Node, itemsize: int
 ) -> None:
-    """Refuse if broadcasting would make the operator restart its loop too often: once per run.
+    """Refuse if broadcasting would make the operator restart its loop too often, because it does so
+    for each run (the consecutive elements that are repeated together).
 
     An Expand that repeats along leading axes copies long runs, which is cheap. An Expand that
     repeats single elements is as slow as the operator.
@@ -110,11 +111,10 @@ class ExpandEliminationPass(Pass):
              dimensions; also with a Tile of dimensions of size 1, and with a ConstantOfShape of a
              number x
     after    f(x, y)
-    refuses  Pow, Max, Min and other operators on floating-point numbers, if the last bit or the
-             sign of zero depends on broadcasting; dimensions that no other operand is known to
-             have; an Expand that raises the rank; many repeated runs of less than 512 bytes, for
-             which broadcasting is slower than the Expand; a Tile that repeats dimensions larger
-             than 1
+    refuses  Pow, Max, Min and other operators on floating-point numbers whose last bit or sign of
+             zero depends on broadcasting; dimensions that no other operand is known to have; an
+             Expand that raises the rank; many repeated runs of less than 512 bytes, for which
+             broadcasting is slower than the Expand; a Tile that repeats dimensions larger than 1
     never    an operator that reads the expanded value twice, or is in a subgraph
     algebra  broadcasting repeats elements in the same way as Expand
     source   other ONNX optimizers remove an Expand in this way

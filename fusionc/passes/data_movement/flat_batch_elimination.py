@@ -8,7 +8,7 @@ from fusionc.passes._shared.transpose_and_reshape import order_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse, require_known
 from fusionc.shapes.equality import same_after_reshape
 
-_MAX_OPERATORS = 16  # operators that one match searches
+_MAX_OPERATORS = 16  # the largest number of operators that one match examines
 
 
 def _joined_axes(reshape: Node) -> Shape:
@@ -88,7 +88,7 @@ def _find_at(root: Node) -> Match:
     if not region.add(flat):
         refuse("the input does not begin with Reshapes that join the same leading axes")
     if not region.nodes:
-        refuse("there is no operator between the Reshapes")
+        refuse("the Reshapes have no operator between them")
     result = root.outputs[0]
     shape = None if result is None else result.shape
     if not same_after_reshape(shape, (*region.joined_dims, *rest)):
@@ -98,15 +98,16 @@ def _find_at(root: Node) -> Match:
 
 
 class FlatBatchEliminationPass(Pass):
-    """Matrix products between Reshapes that only join leading axes are computed on separate axes.
+    """Matrix products between Reshapes that only join leading axes are computed without joining
+    them.
 
     before   Reshape(f(Reshape(a), Reshape(b), …)), where the inner Reshapes turn [batch, heads, …]
              into [batch · heads, …], the outer Reshape splits this axis again, and f consists of
              MatMul, Softmax over the last axis, and Transposes that keep the first axis
     after    f(a, b, …)
     refuses  only what every pass refuses
-    never    leading axes that are not known to be the same, or to be joined and split again;
-             broadcasting
+    never    leading axes that are not known to be equal, or to be joined and split again; products
+             that broadcast
     algebra  each matrix of a batch is computed on its own, whatever axes the batch has
     source   Hugging Face's BART, OPT, CLIP, Whisper and wav2vec 2.0 write attention in this way;
              the attention passes match four axes

@@ -62,7 +62,7 @@ def _gather_gather(m: Match, new: Tape) -> Result:
     if inner.ndim != 1:
         refuse("the inner indices are not a vector")
     if not _same_axis(m.first.attr("axis"), m.second.attr("axis"), m.x.rank):
-        refuse("the axes differ")
+        refuse("the axes of the two operators differ")
     if (outer >= inner.size).any() or (outer < -inner.size).any():
         refuse("an index is out of bounds")
     return new.Gather(m.x, new.const(inner[outer], like=m.index), like=m.first)
@@ -73,7 +73,7 @@ def _gather_concat(m: Match, new: Tape) -> Result:
     axis = axis_of(m.concat, rank)
     indices = array_of(m.index)
     if axis is None or not _same_axis(m.gather.attr("axis"), axis, rank):
-        refuse("the axes differ")
+        refuse("the axes of the two operators differ")
     if indices.size != 1 or indices.reshape(()) < 0:
         refuse("the index is not one element, counted from the front")
     if not joins_all_inputs(m.concat):
@@ -99,8 +99,8 @@ class GatherFusionPass(Pass):
     after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
     refuses  different axes; elements that are not known to exist, or whose position is unknown; a
              Concat with an input that may be empty and have other sizes
-    never    turns a Gather of one known index into a Slice, which would need an additional Squeeze;
-             changes GatherElements, whose indices are as large as its result
+    never    a Gather of one known index alone, because a Slice instead would need an additional
+             Squeeze; GatherElements, because its indices are as large as its result
     algebra  indices compose; a vector of one index keeps the axis, a scalar index removes it
     source   CANN's GatherFusionPass; exporters read dimensions and tokens with such nodes
     """

@@ -81,7 +81,8 @@ def _channels(image: Shape | None, pixels: Shape | None, axes: tuple[int, int]) 
 
 
 class ImageTransposePass(UBFusionPass):
-    """A Transpose that moves the channels of an image moves past a Reshape, next to the Conv.
+    """A Transpose of the channels of an image changes places with a Reshape, so that it is next to
+    the Conv.
 
     before   Transpose(Reshape(Conv(…), [N, C, H·W]), [0, 2, 1]);
              Conv(Reshape(Transpose(x, [0, 2, 1]), [N, C, H, W]), …)
@@ -89,12 +90,12 @@ class ImageTransposePass(UBFusionPass):
              Conv(Transpose(Reshape(x, [N, H, W, C]), [0, 3, 1, 2]), …)
     refuses  a Reshape that is not known to keep batch and channels; unknown channels; rows and
              columns that are computed when the model runs, or are 0; pixels that only matrix
-             products read, because these exchange axes themselves; other targets
+             products read, because these exchange axes themselves; targets other than onnxruntime
     algebra  the result has the same elements in the same order, and the Transpose moves as many
              elements
     source   measured: onnxruntime 1.32 merges a Transpose into a Conv next to it, which then reads
-             or writes images with the channels last. It does not look past a Reshape. It also
-             pushes a Transpose through a normalization that is written out, towards the next
+             or writes images with the channels last. It does not do so if a Reshape is in between.
+             It also pushes a Transpose through a written-out normalization towards the next
              Transpose, and then no longer recognizes the normalization. Hierarchical vision
              transformers (PVT, SegFormer) run in 0.93 to 0.99 of the time
     """

@@ -29,8 +29,8 @@ from fusionc.rewrite import (
 )
 from fusionc.shapes.elements import FAR
 
-_LONG_ROW = 8  # elements in a row; a Gather of rows of this length is fast
-_MAX_ROWS = 100  # rows; a Gather of so few rows is fast
+_LONG_ROW = 8  # a Gather of rows with this many elements is fast
+_MAX_ROWS = 100  # a Gather of at most this many rows is fast
 
 x = var("x")
 values = rest("values")
@@ -78,7 +78,7 @@ def _reads_constant_place(node: Node, graph: Graph) -> bool:
 
 
 def _may_drop_its_axis(m: Match) -> bool:
-    """Whether all pieces may have one size, together with keepdims = 0.
+    """Whether a split with keepdims = 0 may have one size for all pieces.
 
     onnxruntime then removes the axis. The standard says that keepdims is ignored.
     """
@@ -209,12 +209,12 @@ class SequenceEliminationPass(Pass):
     after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split
              or Slice of x, with Squeeze or as Gather if the axis is removed; x; constants
     refuses  indices outside the sequence; sizes, or a number of pieces, that are not known before
-             the model runs; a negative axis with an unknown rank; some columns out of many, which a
-             Gather would copy element by element; one size for all pieces with keepdims = 0, which
-             onnxruntime obeys and the standard ignores
+             the model runs; a negative axis with an unknown rank; some columns out of many, because
+             a Gather would copy them element by element; keepdims = 0 with one size for all pieces,
+             because onnxruntime obeys this keepdims and the standard ignores it
     never    a split whose whole sequence is used elsewhere; values joined along a new axis; an
              index that is computed
-    algebra  a sequence returns the tensors that were inserted
+    algebra  a sequence returns its tensors as they were inserted
     source   torch's unbind, split, chunk and stack, which its exporter writes as sequences
     """
 

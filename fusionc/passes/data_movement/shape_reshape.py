@@ -10,7 +10,9 @@ shape = var("shape")
 
 
 def _reshape_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 0 for a dimension of x on the same axis, −1 for at most one other."""
+    """The shape in numbers: 0 for a dimension that x has on the same axis, −1 for at most one other
+    dimension.
+    """
     wanted = elements(m.shape)
     rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
@@ -25,16 +27,17 @@ def _reshape_target(m: Match) -> list[int] | None:
 
 
 def _is_same(wanted: Sequence[Element], target: list[int]) -> bool:
-    """Whether the target has the same meaning with allowzero, where 0 is a size.
-
-    −1 could not replace a computed dimension that is 0.
+    """Whether the target means the same with allowzero, with which a 0 is a size, and −1 cannot
+    replace a dimension that is 0.
     """
     pairs = zip(wanted, target, strict=True)
     return all(element != 0 and (size != -1 or element == -1) for element, size in pairs)
 
 
 def _expand_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 1 for a dimension of x on the same axis, which Expand then keeps."""
+    """The shape in numbers: 1 for a dimension that x has on the same axis, because Expand then
+    keeps it.
+    """
     wanted = elements(m.shape)
     rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:

@@ -4,8 +4,8 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refus
 
 
 def _find_at(inner: Node) -> Match:
-    """A Split that reads an output of a Split. This is a search, because a formula has a fixed
-    number of outputs.
+    """The match of a Split that reads an output of another Split. No formula can express it,
+    because the number of outputs of a formula is fixed.
     """
     piece = inner.inputs[0]
     outer = None if piece is None else piece.producer
@@ -32,8 +32,8 @@ class ZSplitVDFusionPass(Pass):
 
     before   p, q = Split(x); q1, q2 = Split(q)
     after    p, q1, q2 = Split(x)
-    refuses  different axes; sizes that are not known before the model runs; a piece that is also
-             used as a whole
+    refuses  different axes; sizes that are not known before the model runs; a piece that another
+             node also reads as a whole
     algebra  splitting a piece again is splitting the whole at more positions
     source   CANN's ZSplitVDFusionPass
     """
@@ -45,7 +45,7 @@ class ZSplitVDFusionPass(Pass):
         rank = m.x.rank
         axis = axis_of(m.outer, rank)
         if axis is None or axis != axis_of(m.inner, rank):
-            refuse("the axes differ")
+            refuse("the axes of the two operators differ")
         outer = require_known(sizes_of(m.outer), "the sizes")
         inner = require_known(sizes_of(m.inner), "the sizes")
         pieces = new_split(new, m.x, [*outer[: m.at], *inner, *outer[m.at + 1 :]], axis)

@@ -58,8 +58,8 @@ class ZSplitVDFusionPassV2(Pass):
     after    Split(x, [2, 3, 1])
     refuses  only what every pass refuses
     never    pieces that overlap, leave a gap or are not known before the model runs; Gathers of
-             single elements, which would need one more node (if it is faster, onnxruntime does this
-             itself when it loads the model)
+             single elements, because a Split would need additional Squeezes (if a Split is faster,
+             onnxruntime itself creates it when it loads the model)
     algebra  the definition of Split
     source   CANN's ZSplitVDFusionPassV2
     """

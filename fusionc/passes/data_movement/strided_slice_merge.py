@@ -73,8 +73,8 @@ class StridedSliceMergePass(Pass):
              only for some ranks; two Slices along one axis with steps, or with bounds that count
              from the end; a piece of a Concat that spans several inputs; a Concat with an input
              that may be empty and have other sizes
-    algebra  axes are cut independently of each other; an index in a piece is an index in the whole,
-             plus the start of the piece
+    algebra  axes are cut independently of each other; an index in a piece plus the start of the
+             piece is the index in the whole
     source   CANN's StridedSliceMergePass (ConstSlice merging); onnx-optimizer's
              fuse_consecutive_slices
     """

@@ -26,7 +26,7 @@ def _sink(m: Match, new: Tape) -> Result:
     for node in m.sunk.nodes:
         decider = decider_of(node.outputs[0]) if node.op in ARITHMETIC and not is_same(node) else ""
         if decider:
-            refuse(f"{decider} follows, which decides by the last bit")
+            refuse(f"the result of the later {decider} depends on the last bit")
     return sink(m, new)
 
 

@@ -42,7 +42,7 @@ def _undo(m: Match, new: Tape) -> Result:
         return m.x
     rank = (m.first.outputs[0] if m.first.op == "Unsqueeze" else m.x).require_rank()
     if sorted(axis % rank for axis in first) != sorted(axis % rank for axis in second):
-        refuse("the axes differ")
+        refuse("the axes of the two operators differ")
     return m.x
 
 
@@ -138,8 +138,8 @@ def transpose_of_groups(m: Match, new: Tape) -> Result:
 
 
 def _groups(whole: Shape, joined: Shape) -> list[list[list[int]]]:
-    """All ways to assign the axes of `whole` to the axes of `joined`: one to each, except for one
-    joint axis that gets several.
+    """All ways to assign the axes of `whole` to the axes of `joined`: one axis to each, except for
+    one joint axis that gets several.
     """
     group_size = len(whole) - len(joined) + 1
     axes = [[axis] for axis in range(len(whole))]

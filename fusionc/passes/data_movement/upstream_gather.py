@@ -23,7 +23,7 @@ from fusionc.rewrite import (
 )
 
 _ASSUMED_ROWS = 64  # assumed number of rows if it is unknown
-_SINGLE_COST = 8  # cost of copying a single element, in elements that are copied in a row
+_SINGLE_COST = 8  # cost of copying a single element, relative to an element in a longer copied row
 _NODE_COST = 1000  # cost of an additional node, in elements of elementwise work
 _PRODUCTS_PER_ELEMENT = 8  # multiplications of a matrix product that cost as much as one element
 _TOO_MANY = "the number of selected rows is 0, or more than half of all rows"
@@ -87,7 +87,7 @@ def _only_carries(user: Node, value: Edge, region: _Region) -> bool:
 
 
 def _saves_work(rows: _Selection, region: _Region) -> bool:
-    """Whether the work that is saved costs more than the additional Gathers."""
+    """Whether the saved work would cost more than the additional Gathers do."""
     count = rows.count or 1
     whole = rows.node.inputs[0]
     size = whole.shape[rows.axis] if whole is not None and whole.shape is not None else None
@@ -163,7 +163,7 @@ def _obstacle(node: Node) -> str:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The rows that a Gather or Slice takes along one axis."""
+    """The rows (slices along one axis) that a Gather or Slice takes."""
 
     node: Node
     axis: int

@@ -1,1 +1,3 @@
-"""Fold biases, scales and Transposes into MatMul, Gemm and Einsum, and join products."""
+"""Biases, scales and Transposes are folded into MatMul, Gemm and Einsum, and products are
+joined.
+"""

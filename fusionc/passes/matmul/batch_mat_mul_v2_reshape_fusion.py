@@ -96,8 +96,8 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
              differ from those of x; a Gemm that transposes its first operand; a bias that is not
              one number for each column; integers; large weights that must be transposed and are
              used elsewhere; dequantized weights that must be transposed or scaled
-    never    changes a result, except for empty tensors: in a computed shape, a 0 makes Reshape copy
-             a dimension of the flattened product, while MatMul keeps the 0
+    never    guarantees the same result for empty tensors: in a computed shape, a 0 makes Reshape
+             copy a dimension of the flattened product, while MatMul keeps the 0
     algebra  each row of a product is computed on its own, whatever the leading axes are; alpha and
              beta of Gemm are factors of W and B
     source   CANN's BatchMatMulV2ReshapeFusionPass; measured: Reshape, Gemm and Reshape take 1.01 to

@@ -102,10 +102,10 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     before   Split(x·W [+ B]) along the last axis into any number of pieces, with constant weights
              and bias, by MatMul or Gemm
     after    x·W₁ [+ B₁], x·W₂ [+ B₂], …
-    refuses  large weights that are used elsewhere; other targets
-    never    by default: one large product takes 0.97 to 1.1 of the time of its parts, depending on
-             the size, and SameInputMatMulPass does the opposite to save nodes. It does not join the
-             products that this pass has split
+    refuses  large weights that are used elsewhere; targets other than onnxruntime
+    never    off by default, because one large product takes 0.97 to 1.1 of the time of its parts,
+             depending on the size, and SameInputMatMulPass does the opposite to save nodes. That
+             pass does not join the products that this pass has split
     algebra  each column of a product is computed on its own
     source   MindSpore's inference_matmul_split_fusion, which makes two or three pieces
     """

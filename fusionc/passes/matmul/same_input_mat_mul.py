@@ -56,7 +56,7 @@ def _obstacle(product: Node) -> str:
     if product.has_references:
         return "its attributes are parameters of the function that holds it"
     if x is None or x.is_constant:
-        return "its input is a constant"
+        return "the input is a constant"
     if weight is None or not weight.is_constant or weight.rank != 2:
         return "the weights are not a constant matrix"
     bias = _gemm_bias(product)

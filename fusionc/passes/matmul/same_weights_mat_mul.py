@@ -119,7 +119,7 @@ def _require_gain(m: Match) -> None:
     if rows > _MAX_ROWS * len(m.pieces):
         refuse(f"more than {_MAX_ROWS} rows in a product")
     if len(m.pieces) < _MIN_PIECES and math.prod(weights) < _LARGE_WEIGHTS:
-        refuse("there are few products, with small weights")
+        refuse("the weights are small, and the products are few")
     if rows * max(weights) > _MAX_ELEMENTS:
         refuse("the results of all products are large")
 

@@ -40,7 +40,9 @@ def _is_looked_up(value: Edge | None) -> bool:
 
 
 def _differ(a: int | str | None, b: int | str | None) -> bool:
-    """Whether two dimensions differ for onnxruntime, which does not compare two unknown ones."""
+    """Whether two dimensions differ for onnxruntime, which does not compare two unknown
+    dimensions.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return a != b
     return a is not None and b is not None and 1 in (a, b)

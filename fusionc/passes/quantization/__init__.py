@@ -1,1 +1,3 @@
-"""Operators on quantized elements."""
+"""Operators on quantized elements become faster ones: in integers, or in floating point where
+integers are slow.
+"""

@@ -9,7 +9,7 @@ from fusionc.model.tensors import Array
 from fusionc.rewrite import Match, Tape, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
-_WIDEST = 40  # powers of two; beyond, a result could leave the range of float32
+_WIDEST = 40  # with scales beyond 2^±40, a result could leave the range of float32
 
 
 def quantized(value: Formula) -> OpFormula:
@@ -42,7 +42,7 @@ def move_scale(m: Match, new: Tape) -> tuple[Edge, Edge, Edge | None]:
 
 
 def _require_last_axis(m: Match, gamma: Array, factor: Array) -> None:
-    """Refuses a quantization of blocks, or along another axis than the last."""
+    """Refuse a quantization of blocks, or along an axis other than the last."""
     if m.quantize.attr("block_size", 0):
         refuse("blocks are quantized")
     if factor.size == 1:

@@ -1,10 +1,10 @@
 """Regions of 8-bit integers that must have one signedness, and the signedness that is fast.
 
-A region holds the values between operators that have zero points: for example the result of a
-QuantizeLinear, the result of a Reshape of it, up to the DequantizeLinear. Its zero points are
+A region holds the integers between operators that have zero points, for example all values from a
+QuantizeLinear through a Reshape to the DequantizeLinear. If its type changes, its zero points are
 shifted with its values. The data and the result of a QLinearConv are in one region. Some operators
-run in integers only if the regions on both sides have one type: such regions form a component, and
-either all of them change or none.
+run in integers only if the regions before and after them have the same type. Such regions form a
+component, in which all regions change or none.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from fusionc.passes._shared.target import SATURATES
 from fusionc.rewrite.soundness import node_in
 from fusionc.runtime.processor import has_vnni
 
-_SAFE = 64  # weights up to this size cannot saturate a sum of two products in 16 bits
+_SAFE = 64  # weights with absolute values up to 64 cannot saturate a 16-bit sum of two products
 # The cost of a conversion, as the number of products that lose the same time in the slow
 # signedness: for each element, and for each conversion as a whole
 _PER_ELEMENT = 7
@@ -103,8 +103,8 @@ class SignedRegion:
 def graded_regions(graph: Graph) -> list[tuple[SignedRegion, bool]]:
     """The regions in the order of the graph, and whether each is fast with the other signedness.
 
-    A region that must stay has an obstacle. Each region that could change only with it has one,
-    too.
+    A region that must stay has an obstacle, and so has each region that could change only together
+    with it.
     """
     if not any(map(graph.by_operator.get, KERNELS)):
         return []
@@ -198,7 +198,9 @@ def _values_of(graph: Graph) -> Iterator[Edge]:
 
 
 def _type_of(value: Edge) -> int:
-    """The element type. If none is inferred for an operator, its zero point has the type."""
+    """The element type of a value. If it is not inferred, it is the type of the operator's zero
+    point.
+    """
     if value.elem_type or value.producer is None:
         return value.elem_type
     maker = value.producer
@@ -279,7 +281,11 @@ def _reason_of_operators(region: SignedRegion, graph: Graph) -> str:
         return "onnxruntime's integer operators do not take these scales"
     if not _is_worth_conversions(region):
         return "a conversion on each side would take longer than the products gain"
-    return "other operators lie between" if _comes_back(region, graph) else ""
+    return (
+        "a path through other operators leads back to the integers"
+        if _comes_back(region, graph)
+        else ""
+    )
 
 
 def _reason_of_operator(node: Node, region: SignedRegion) -> str:
@@ -326,7 +332,9 @@ def _has_fixed_sizes(value: Edge) -> bool:
 
 
 def _has_fit_scale(quantization: Node) -> bool:
-    """Whether its scale suits the integer operators that onnxruntime may make around it."""
+    """Whether the scale of a quantization suits the integer operators that onnxruntime may create
+    next to it.
+    """
     if quantization.operator in DEQUANTIZE:
         cores = [user for user, _ in _readers(quantization.outputs[0])]
     else:
@@ -336,7 +344,9 @@ def _has_fit_scale(quantization: Node) -> bool:
 
 
 def _readers(value: Edge | None) -> Iterator[tuple[Node, Edge]]:
-    """The operators that read a value, also after it was moved, and the value that each reads."""
+    """The operators that read a value, directly or after operators that move it, each with the
+    value that it reads.
+    """
     reached = [] if value is None else [value]
     for _ in range(FAR):
         users = [(user, read) for read in reached for user in read.outputs if user.domain == ""]
@@ -377,7 +387,9 @@ def _users(node: Node) -> list[Node]:
 
 
 def _votes_of(user: Node, place: int) -> Iterator[_Vote]:
-    """The votes of the products that read a value, directly or after a DequantizeLinear."""
+    """The votes (preferred types) of the products that read a value, directly or after a
+    DequantizeLinear.
+    """
     kernel = kernel_of(user.operator, len(user.inputs))
     operands = () if kernel is None else kernel.operands
     for operand in operands:

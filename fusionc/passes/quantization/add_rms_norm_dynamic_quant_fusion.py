@@ -58,20 +58,21 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
              Clip to the range of int8, and with a lower bound for s. x is usually TorchAir's root
              mean square normalization of a sum, which may be scaled, flattened or cast to float32
              in between; but any x matches
-    after    q = QuantizeLinear(x, s), then Where(q = −128, 0, q). If all dimensions are known, it
-             quantizes blocks as long as the last axis (onnxruntime wants at least one block);
-             otherwise rows, after a Reshape to a matrix
+    after    q = QuantizeLinear(x, s), then Where(q = −128, 0, q). If all dimensions are known,
+             QuantizeLinear quantizes blocks as long as the last axis (onnxruntime requires at least
+             one block); otherwise it quantizes the rows of a matrix, after a Reshape
     refuses  opset below 14; a last axis of unknown length; rank 1; elements other than float32;
-             other bounds; a lower bound for s that is not one number; other targets
-    never    fuses the sum with its normalization: AddRmsNormFusionPass does that
+             other bounds; a lower bound for s that is not one number; targets other than
+             onnxruntime
+    never    the sum and its normalization, which AddRmsNormFusionPass fuses
     algebra  the definition of QuantizeLinear, which divides and rounds as the parts do, bit by bit;
              |x / s| ≤ 127, so −128 can only mean NaN, as in rows of zeros, which Cast turns into 0.
              The result differs for rows whose elements are all below 2.3e-41: there s lacks
              precision, and Cast leaves the range of int8, which ONNX does not define. If Clip
-             bounds s, it also differs for rows with an infinity and a number above 1e36: Clip cuts
-             s off, and Max, which is used instead, does not
-    source   TorchAir's npu_add_rms_norm_dynamic_quant; measured: it takes 0.85 to 1.0 of the time
-             if all dimensions are known, else 0.92, and 1.1 for a single row
+             bounds s, the result also differs for rows with an infinity and a number above 1e36:
+             Clip makes s finite, but the Max that replaces it does not
+    source   TorchAir's npu_add_rms_norm_dynamic_quant; measured: 0.85 to 1.0 of the time if all
+             dimensions are known; otherwise 0.92, but 1.1 for a single row
     """
 
     numerics = "rounding"
@@ -96,12 +97,12 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
         x: Edge = m.quotient.inputs[0]
         scale = _scale(m, new)
         if m.largest.inputs[0].producer.inputs[0] is not x:
-            refuse("the scale is that of another value")
+            refuse("the scale is computed from another value")
         m.require_opset(14, "Reshape cannot make an axis of length 0")
         x.require_type(np.float32)
         shape = x.require_shape(least=2)
         if trailing_axis(m.largest, x) != len(shape) - 1:
-            refuse("more than the last axis is reduced")
+            refuse("the scale is not that of the last axis only")
         size = x.require_size(-1, "the length of the last axis")
         if size < 1:
             refuse("the last axis is empty")
@@ -114,7 +115,7 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
 
 
 def _require_all_of_int8(m: Match) -> None:
-    """Refuses bounds that cut off numbers of int8."""
+    """Refuse bounds that cut off numbers of int8."""
     low, high = (bound.require_number("a bound of the result") for bound in (m.low, m.high))
     if not (low <= -127 and high >= 127):
         refuse("the result is clipped to less than int8 holds")

@@ -13,12 +13,11 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
     after    QuantizeLinear(com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale), s, z?);
              if s is a power of two, or powers of two along the last axis, and all zero points are
              the same, s is folded into the scale
-    refuses  what AddRmsNormFusionPass refuses; a normalization that is used without the
-             quantization as well
-    never    by default: as AddRmsNormFusionPass
+    refuses  the same as AddRmsNormFusionPass; a normalization that another node reads as well
+    never    off by default, because the operator takes longer (AddRmsNormFusionPass)
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
-    source   MindSpore's add_rms_norm_quant_fusion, which rounds s and uses the first zero point
-             for all
+    source   MindSpore's add_rms_norm_quant_fusion, which rounds s and uses the first zero point for
+             all elements
     """
 
     numerics = "rounding"

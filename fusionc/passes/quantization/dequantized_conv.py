@@ -27,22 +27,22 @@ from fusionc.rewrite import (
     var,
 )
 
-_LEAST = float(np.finfo(np.float32).tiny)  # of a scale
+_LEAST = float(np.finfo(np.float32).tiny)  # the smallest scale
 _LARGEST = 2.0**100
-_DEEP = 512  # products in a sum; with fewer, scaling the sums takes as long as is saved
+_DEEP = 512  # with fewer products in a sum, scaling the sums takes as long as ConvInteger saves
 
 
 def _require_deep(m: Match) -> None:
-    """Refuses convolutions that are not faster with ConvInteger."""
+    """Refuse convolutions that are not faster with ConvInteger."""
     dims = dims_of(m.W)
     if grade(m.conv, Wiring()) == INTEGERS:
-        refuse("onnxruntime computes it in integers as it is")
+        refuse("onnxruntime already computes the operator in integers")
     if m.conv.attr("group", 1) != 1:
         refuse("the convolution has groups")
     if all(size == 1 for size in dims[2:]):
         refuse("the window has one element")
     if not _DEEP <= math.prod(dims[1:]) <= MOST_PRODUCTS:
-        refuse("too few products in a sum, or more than 32 bits hold")
+        refuse("a sum has too few products, or may need more than 32 bits")
     if would_double(m.W, math.prod(dims)):
         refuse(SHARED)
 
@@ -61,7 +61,7 @@ def _as_type(array: Array, elem_type: int) -> Array:
 
 
 def _require_bytes(m: Match) -> None:
-    """Refuses unless data and weights are integers of 8 bits, and all data have one scale."""
+    """Refuse unless data and weights are 8-bit integers, and all data have one scale."""
     if m.q.elem_type not in OPPOSITE or m.W.elem_type not in OPPOSITE:
         refuse("the elements are not known to be integers of 8 bits")
     if array_of(m.s).size != 1 or (m.z is not None and array_of(m.z).size != 1):
@@ -89,14 +89,13 @@ class DequantizedConvPass(UBFusionPass):
     before   Conv(DequantizeLinear(q, s, z), DequantizeLinear(W, t, w), bias)
     after    Cast(ConvInteger(QuantizeLinear(DequantizeLinear(q, s, z), s, z − 128), W + 128, z −
              128, w + 128))·(s·t) + bias
-    refuses  a result that is quantized, which onnxruntime computes in integers as it is; groups;
-             windows of one element (IntegerPointwiseConvPass); sums of fewer than 512 or more than
-             33,025 products; data with several scales, or with a very small or very large one;
-             several zero points;
-             large weights that are used elsewhere; a processor without VNNI, where products may
-             saturate; other targets
+    refuses  a result that is quantized, because onnxruntime then already computes in integers;
+             groups; windows of one element (IntegerPointwiseConvPass); sums of fewer than 512 or
+             more than 33,025 products; data with several scales, or with a very small or very large
+             one; several zero points; large weights that are used elsewhere; a processor without
+             VNNI, where products may saturate; targets other than onnxruntime
     never    weights, scales and zero points that are not constants
-    algebra  s(q−z) is rounded to q − 128; Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in
+    algebra  quantizing s(q−z) gives q − 128; Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in
              integers
     source   residual blocks of models that quantize only the inputs of operators (NNCF, OpenVINO,
              TensorRT). ConvInteger is fast with data in int8 and weights in uint8: with 256

@@ -43,7 +43,7 @@ def _matches(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _reason_of_users(dequantized: Edge | None) -> str:
-    """Why the operators that read the weights need them as they are; "" if none does."""
+    """Why an operator that reads the weights needs their DequantizeLinear. "" if none does."""
     reached = [] if dequantized is None else [dequantized]
     for _ in range(FAR):
         for value in reached:
@@ -149,13 +149,14 @@ class DequantizedWeightsPass(UBFusionPass):
 
     before   DequantizeLinear(W, s, z) with constant W in 8 or 4 bits
     after    Mul(Cast(W), s) or Mul(Sub(Cast(W), z), s): onnxruntime folds these when it loads the
-             model, but does not fold DequantizeLinear. For blocks, there is a Reshape on both
-             sides. Biases in 32 bits and weights of at most 1,024 elements become constants
-    refuses  weights of an operator that onnxruntime computes in integers, or of a plain MatMul or
-             Gemm, where it multiplies by the packed weights (MatMulNBits); a bias in 32 bits that
-             is added; weights that are quantized again; a scale other than float32; other types;
-             blocks that do not divide their axis; scales and zero points that are not constants;
-             other targets
+             model, but does not fold DequantizeLinear. For weights in blocks, a Reshape before and
+             after these nodes is added. Biases in 32 bits and weights of at most 1,024 elements
+             become constants
+    refuses  weights of an operator that onnxruntime computes in integers; weights of a plain MatMul
+             or Gemm, because onnxruntime multiplies by the packed integers (MatMulNBits); a 32-bit
+             bias that an Add adds; weights that are quantized again; a scale other than float32;
+             other types; blocks that do not divide their axis; scales and zero points that are not
+             constants; targets other than onnxruntime
     algebra  DequantizeLinear is (W − z)·s, rounded once; W − z is exact
     source   models with 8-bit, 4-bit or float8 weights before Conv and Gemm: they take 1.3 to 2.9
              times as long as in float32, and 1.0 in this form. The file stays as small

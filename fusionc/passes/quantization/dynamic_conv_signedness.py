@@ -10,7 +10,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
 
-_HALF = 128  # of the range of 8 bits
+_HALF = 128  # half of the range of 8 bits
 _DEEP = 64  # products in a sum, and products in all; with fewer, the conversion takes longer
 _MANY = 1 << 19
 
@@ -28,9 +28,9 @@ def _products(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _require_fast(conv: Node, quantize: Node) -> None:
-    """Refuses convolutions that are not faster with data in int8."""
+    """Refuse convolutions that are not faster with data in int8."""
     if not conv.is_op("ConvInteger") or conv.has_references or conv.graph is not quantize.graph:
-        refuse("not only ConvInteger reads the integers")
+        refuse("operators other than ConvInteger read the integers")
     data, weights, zero = ([*conv.inputs, None])[:3]
     if data is not quantize.outputs[0] or zero is not quantize.outputs[2] or zero is None:
         refuse("the zero point is not the one of the data")
@@ -56,9 +56,9 @@ class DynamicConvSignednessPass(UBFusionPass):
 
     before   q, s, z = DynamicQuantizeLinear(x); ConvInteger(q, W, z, w) with W in uint8
     after    k = z − 128 in int8; ConvInteger(QuantizeLinear(x, s, k), W, k, w)
-    refuses  weights that are not uint8; convolutions with groups, which were slower; sums of
-             fewer than 64 products, or a small convolution; other readers of the integers; other
-             targets
+    refuses  weights that are not uint8; convolutions with groups, which were slower; sums of fewer
+             than 64 products, or a small convolution; other readers of the integers; targets other
+             than onnxruntime
     algebra  sat(round(x/s) + z) − 128 = sat(round(x/s) + z − 128) in the range of int8; ConvInteger
              computes (q − z)·(W − w)
     source   onnxruntime's quantize_dynamic. ConvInteger multiplies with the weights as the left
@@ -76,7 +76,7 @@ class DynamicConvSignednessPass(UBFusionPass):
             _require_fast(conv, m.quantize)
         _, scale, zero = m.quantize.outputs
         if scale is None:
-            refuse("nothing reads the scale")
+            refuse("no operator reads the scale")
         wide = new.Cast(zero, to=TensorProto.INT32)
         moved = new.Sub(wide, new.const(np.asarray(_HALF, np.int32)))
         signed_zero = new.Cast(moved, to=TensorProto.INT8)

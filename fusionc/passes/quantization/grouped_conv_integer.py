@@ -18,12 +18,12 @@ from fusionc.passes.quantization._scaled_conv_integer import (
 )
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
-_LARGEST = 255  # difference of an integer of 8 bits and a zero point
-_EXACT = 1 << 24  # integers up to this size are float32 numbers
+_LARGEST = 255  # the largest difference of an 8-bit integer and a zero point
+_EXACT = 1 << 24  # float32 represents all integers up to this size exactly
 
 
 def _require_groups(m: Match) -> None:
-    """Refuses a convolution with one group, and sums that a convolution of floats would round."""
+    """Refuse a convolution with one group, and sums that a convolution of floats would round."""
     require_onnxruntime(m)
     if m.conv.attr("group", 1) == 1:
         refuse("the convolution has one group")
@@ -59,12 +59,13 @@ def _scaled(m: Match, new: Tape) -> Result:
 class GroupedConvIntegerPass(UBFusionPass):
     """A ConvInteger with groups becomes a Conv of floats.
 
-    before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float), scaled by s·t or not, and
-             then with a bias or not
+    before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float), with or without a scale s·t,
+             and with or without a bias after it
     after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias), with 1 for missing scales
     refuses  one group; sums of so many products that they may not fit into the 24 bits of float32;
              weights that are not constant; more than one zero point, or scale of the data; scales
-             of the weights and a bias that are not one number for each channel; other targets
+             of the weights and a bias that are not one number for each channel; targets other than
+             onnxruntime
     algebra  Σ (q − z)·(W − w) with K products is an integer of at most K·255², in any order, and
              s·t·Σ is rounded; padding is q = z in both
     source   onnxruntime's quantize_dynamic; it computes groups of ConvInteger one after the other:
@@ -72,7 +73,7 @@ class GroupedConvIntegerPass(UBFusionPass):
     """
 
     numerics = "rounding"
-    # afterwards an infinite scale of the data is in each product, and ∞ − ∞ is NaN
+    # after the rewrite, an infinite scale is in each product, and ∞ − ∞ is NaN
     is_for_finite = True
     patterns = (
         Pattern("ScaledGroupedConvIntegerAdd", SCALED + bias, _scaled),

@@ -27,7 +27,7 @@ from fusionc.rewrite.pattern import Formula, Out
 from fusionc.runtime.processor import has_vnni
 from fusionc.shapes.expressions import is_static
 
-_LARGEST = 255  # difference between an element and its zero point
+_LARGEST = 255  # the largest difference between an element and its zero point
 _INT32 = (1 << 31) - 1  # the largest sum of products
 x = var("x")
 a = var("a")
@@ -89,7 +89,7 @@ def _is_transposed(m: Match) -> bool:
     if m.gemm.attr("alpha") != 1 or m.gemm.attr("beta") != 1 or m.gemm.attr("transA"):
         refuse("the Gemm scales or transposes its first operand")
     if grade(m.gemm, Wiring()):
-        refuse("onnxruntime computes it in integers as it is")
+        refuse("onnxruntime already computes the operator in integers")
     return bool(m.gemm.attr("transB"))
 
 
@@ -114,7 +114,7 @@ def _is_single(value: Edge | None) -> bool:
 
 
 def _require_columns(value: Edge | None, columns: int) -> None:
-    """Refuses a scale or zero point that is neither one number nor one for each column."""
+    """Refuse a scale or zero point that is neither one number nor one for each column."""
     if value is not None and not _is_single(value) and value.shape != (columns,):
         refuse("a scale or zero point is not one number for each column")
 
@@ -129,7 +129,7 @@ def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
 
 
 def _require_one_scale(m: Match, columns: int, is_transposed: bool) -> None:
-    """Refuses unless the left operand has one scale, and the right one has one for each column."""
+    """Refuse unless the left operand has one scale, and the right one has one scale per column."""
     for value in (m.a_scale, m.W_scale):
         _require_finite(value)
     if not _is_single(m.a_scale) or m.left.outputs[0].elem_type != TensorProto.FLOAT:
@@ -160,11 +160,11 @@ def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
 
 
 class InferenceQbmmAddFusionPass(UBFusionPass):
-    """A product of quantized operands, scaled, and its bias become one operator of onnxruntime.
+    """A product of quantized operands, its scale and its bias become one operator of onnxruntime.
 
     before   DequantizeLinear(a) · DequantizeLinear(W) + bias as MatMul and Add or as Gemm, with W
-             transposed or not; MatMulInteger of a DynamicQuantizeLinear, or of anything, with Cast,
-             the product of both scales, and with or without a bias
+             transposed or not; MatMulInteger, of a DynamicQuantizeLinear or of other integers,
+             followed by a Cast, the multiplication by both scales, and with or without a bias
     after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
              DynamicQuantizeMatMul(x, W, …)
     refuses  weights that are not a matrix of known shape, or may have no rows (the kernel would not

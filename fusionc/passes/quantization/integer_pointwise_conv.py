@@ -36,12 +36,12 @@ from fusionc.rewrite import (
     var,
 )
 
-_FEW = 64  # with fewer channels, the transpositions take longer than the product saves
+_FEW = 64  # with fewer channels, the Transposes take longer than the product saves
 _TO_THE_END = (1 << 31) - 1
 
 
 def _require_pointwise(m: Match) -> None:
-    """Refuses convolutions that have groups, padding, or a window of several elements."""
+    """Refuse convolutions that have groups, padding, or a window of several elements."""
     if any(size != 1 for size in dims_of(m.W)[2:]):
         refuse("the window has more than one element")
     if m.conv.attr("group", 1) != 1:
@@ -51,7 +51,7 @@ def _require_pointwise(m: Match) -> None:
 
 
 def _require_weights(m: Match) -> None:
-    """Refuses weights or data that the product does not support."""
+    """Refuse weights or data that the product does not support."""
     if dims_of(m.W)[1] > MOST_PRODUCTS:
         refuse("the sum may need more than 32 bits")
     if m.W.elem_type not in OPPOSITE or m.q.elem_type not in OPPOSITE:
@@ -118,7 +118,8 @@ class IntegerPointwiseConvPass(UBFusionPass):
              padding; dequantized data of fewer than 64 channels, because the transpositions take
              longer; several scales for the data; weights of more than 33,025 channels, because sums
              may need more than 32 bits; large weights that are used elsewhere; a processor without
-             VNNI, where products may saturate; types other than 8 bits; other targets
+             VNNI, where products may saturate; types other than 8 bits; targets other than
+             onnxruntime
     never    weights, and their scales and zero points, that are not constants
     algebra  Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in integers
     source   models of NNCF, OpenVINO and TensorRT quantize only the inputs of operators.
@@ -144,9 +145,9 @@ class IntegerPointwiseConvPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if grade(m.conv, Wiring()) == INTEGERS:
-            refuse("onnxruntime computes it in integers as it is")
+            refuse("onnxruntime already computes the operator in integers")
         if dims_of(m.W)[1] < _FEW:
-            refuse("too few channels")
+            refuse("the convolution has too few channels")
         values = [m.t, m.w]
         if any(v is not None and dims_of(v) not in ((), (1,), dims_of(m.W)[:1]) for v in values):
             refuse("a scale or zero point is not one number for each channel")

@@ -65,9 +65,9 @@ class QuantizeBeforeTransposePass(UBFusionPass):
     before   DynamicQuantizeLinear(act(Transpose(x))), where act is nothing, Relu or Clip
     after    q, s, z = DynamicQuantizeLinear(act(x)); Transpose(q); Transpose(act(x)), if others
              read the activation
-    refuses  a Transpose that others read, unless the integers are transposed again; integers that a
-             ConvInteger reads, because DynamicConvSignednessPass gives it other integers; other
-             targets
+    refuses  a Transpose that other operators read, unless the integers are transposed again;
+             integers that a ConvInteger reads, because DynamicConvSignednessPass gives it integers
+             of another type; targets other than onnxruntime
     never    other activations
     algebra  scale and zero point depend only on the smallest and the largest element
     source   1×1 convolutions in quantize_dynamic's models, which become products over the last
@@ -95,7 +95,7 @@ class QuantizeBeforeTransposePass(UBFusionPass):
         if not is_turned and not _is_private(m.turn.outputs[0]):
             refuse("other operators read the transposed values")
         if any(user.is_op("ConvInteger") for user in users):
-            refuse("a ConvInteger reads the integers, and gets its own in int8")
+            refuse("a ConvInteger reads the integers, and another pass gives it int8")
         value = m.turn.inputs[0]
         for activation in m.activations:
             value = new.node(activation.op, [value, *activation.inputs[1:]], like=activation)

@@ -16,12 +16,14 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, o
 
 _INTEGER_CLIP = 12  # the opset since which Clip takes integers
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
-_LARGEST = 2.0**100  # of a scale: numbers dequantized by it stay finite
+_LARGEST = 2.0**100  # the largest scale; numbers dequantized by it stay finite
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """The one scale and zero point of a quantization."""
+    """The single scale and zero point of a quantization. Its integers represent the multiples of
+    the scale.
+    """
 
     scale: np.float32
     zero: Array
@@ -33,7 +35,9 @@ class _Grid:
         return int(np.clip(steps, ends.min, ends.max))
 
     def limited(self, value: Edge, low: int, high: int, new: Tape) -> Edge:
-        """Integers clipped to limits; limits of the type itself are left out."""
+        """Integers clipped to limits. A limit that is the lowest or highest integer of the type is
+        left out.
+        """
         ends = np.iinfo(self.zero.dtype)
         if low == ends.min and high == ends.max:
             return value
@@ -48,7 +52,7 @@ def _grid_of(scale: Edge | None, zero: Edge | None) -> _Grid:
     """The grid. Refuses unless there is one positive scale, and one zero point of 8 bits."""
     arrays = [None if value is None else value.constant() for value in (scale, zero)]
     if any(array is None or array.size != 1 for array in arrays):
-        refuse("not one scale and one zero point that are constants")
+        refuse("the quantization does not have one constant scale and one constant zero point")
     step, point = (array_of(value) for value in (scale, zero) if value is not None)
     if step.dtype != np.float32 or point.dtype not in _BYTES:
         refuse("the elements are not float32 and integers of 8 bits")
@@ -58,10 +62,10 @@ def _grid_of(scale: Edge | None, zero: Edge | None) -> _Grid:
 
 
 def _table(m: Match, new: Tape, interval: Interval, source: Node, grid: _Grid) -> Result:
-    """Convert integers from one grid to another, within limits."""
+    """Convert integers from one scale and zero point to others, within limits."""
     before = _grid_of(*([*source.inputs, None][1:3]))
     if before.zero.dtype != grid.zero.dtype:
-        refuse("the integers before and after it are of two types")
+        refuse("the integers before and after the activation have different types")
     low = grid.quantized(interval.low)
     high = grid.quantized(interval.high)
     if before == grid:
@@ -87,7 +91,7 @@ class QuantizedActivationPass(UBFusionPass):
     refuses  several scales or zero points; a scale that is not positive; types other than float32
              and 8 bits; limits at which the quantization saturates anyway, because onnxruntime
              removes these; x that is not computed from integers, or that others read; opset below
-             12, where Clip takes no integers; other targets
+             12, where Clip takes no integers; targets other than onnxruntime
     algebra  quantization with s > 0 is monotonic, so it commutes with min and max; LeakyRelu with
              alpha 1 is x
     source   symmetric models of TensorRT and ModelOpt, and onnxruntime's quantize_static with
@@ -119,7 +123,7 @@ class QuantizedActivationPass(UBFusionPass):
         if source is not None and source.operator in DEQUANTIZE:
             return _table(m, new, interval, source, grid)
         if source is None or m.x.use_count > 1 or not reads_integers(source):
-            refuse("the operator before it does not compute with integers")
+            refuse("the operator before the activation does not compute in integers")
         if not takes_scale(source, m.scale):
             refuse("the scale of an AveragePool is not a scalar")
         low = grid.quantized(interval.low)

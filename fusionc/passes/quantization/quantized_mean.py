@@ -24,7 +24,7 @@ from fusionc.rewrite import (
 )
 
 _LARGEST_DENOMINATOR = 64
-_RELATIVE_ERROR = 3e-7  # a quotient of two float32 numbers has at most 1.2e-7
+_RELATIVE_ERROR = 3e-7  # the error of a quotient of two float32 numbers is at most 1.2e-7
 
 
 class QuantizedMeanPass(UBFusionPass):
@@ -33,11 +33,12 @@ class QuantizedMeanPass(UBFusionPass):
     before   QuantizeLinear(ReduceMean(DequantizeLinear(q)), …) over all axes from 2 on
     after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q)), …), with a Flatten if the axes
              are dropped
-    refuses  other axes, or unknown ones; more than one scale; a quotient s/t of small integers,
-             where many sums lie exactly between two steps and any rounding error picks the other
-             one; types other than 8 bits; other targets
+    refuses  other axes, or unknown ones; more than one scale; scales s and t whose quotient is a
+             fraction of small integers, because many sums are then exactly between two integers,
+             and any rounding error changes the result; types other than 8 bits; targets other than
+             onnxruntime
     never    a mean that others read; scales that are not constants
-    algebra  both are Σx/n
+    algebra  ReduceMean and GlobalAveragePool both compute Σx/n
     source   squeeze-and-excite of a quantized EfficientNet: onnxruntime has
              QLinearGlobalAveragePool, and no mean in integers. The model takes 0.8 of the time
     """
@@ -64,7 +65,7 @@ class QuantizedMeanPass(UBFusionPass):
         image = m.mean.inputs[0]
         rank = image.require_rank()
         if rank < 3 or known_axes(m.mean, rank) != list(range(2, rank)):
-            refuse("the mean is not over all axes from 2 on")
+            refuse("the mean is not over all axes after the channels")
         if any(np.prod(dims_of(scale)) != 1 for scale in (m.s, m.t)):
             refuse("more than one scale")
         if _is_simple_quotient(m.s.constant().item(), m.t.constant().item()):

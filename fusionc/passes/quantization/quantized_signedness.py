@@ -94,11 +94,11 @@ class QuantizedSignednessPass(UBFusionPass):
     refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
              without a zero point makes or reads; zero points that the model computes; scales with
              which onnxruntime's integer operators fail: more than one for data, and, for
-             AveragePool, one that is not a scalar; a region with a path that leaves and enters it
-             again; conversions that would take longer than the products save; a region if an
-             operator needs it to have the type of another one that must stay; without VNNI,
-             weights of int8 with which a sum may saturate in 16 bits; processors other than
-             x86-64; other targets
+             AveragePool, one that is not a scalar; a region (values that must change together) that
+             a path leaves and enters again; conversions that would take longer than the products
+             save; a region that an operator needs in the same type as a region that must stay;
+             without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
+             other than x86-64; targets other than onnxruntime
     algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in
              that of uint8; (q + 128) − (z + 128) = q − z
     source   microsoft/onnxruntime 6732 and 12854, where maintainers name signed values as the cause

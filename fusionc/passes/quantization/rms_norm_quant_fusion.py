@@ -13,13 +13,13 @@ class RmsNormQuantFusionPass(UBFusionPass):
     before   QuantizeLinear(RMSNormalization(x, scale), s, z?) with constants; below opset 23 the
              normalization written out
     after    QuantizeLinear(RMSNormalization(x, scale / s), 1, z?)
-    refuses  s that is not a power of two, or powers of two along the last axis; different zero
-             points; a normalization that is used without the quantization as well; elements other
-             than float32; other targets
-    never    by default: a single s gains nothing
+    refuses  an s that is neither a power of two nor a vector of powers of two along the last axis;
+             different zero points; a normalization that another node reads as well; elements other
+             than float32; targets other than onnxruntime
+    never    off by default, because a single s saves no time
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
-    source   MindSpore's rms_norm_quant_fusion, which rounds s and uses the first zero point for
-             all
+    source   MindSpore's rms_norm_quant_fusion, which rounds s and uses the first zero point for all
+             elements
     """
 
     default = "off"

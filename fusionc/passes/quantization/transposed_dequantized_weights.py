@@ -16,8 +16,8 @@ class TransposedDequantizedWeightsPass(Pass):
     before   Transpose(DequantizeLinear(W, s, z)) with constant W
     after    DequantizeLinear(Wᵀ, s, z), with its axis moved accordingly
     refuses  large weights that are used elsewhere; blocks, and types other than integers of 8 bits;
-             a product whose other operand is not dequantized: onnxruntime would make MatMulNBits of
-             it, which rounds that operand
+             a product whose other operand is not dequantized: onnxruntime would turn the product
+             into MatMulNBits, which rounds that operand
     never    scales and zero points that are not constants
     algebra  each element keeps its scale and zero point
     source   torch's Linear, quantized in the manner of TensorRT or torch's pt2e: a product with

@@ -35,7 +35,7 @@ STAYS = [
     Stays(
         "the lower limit is above",
         graph("a = Clip (x, six, high) y = Relu (a)"),
-        "a lower limit above the upper one",
+        "a lower limit is above the upper one",
     ),
     Stays("one Min alone", graph("y = Min (x, high)"), None),
     Stays(
@@ -75,7 +75,7 @@ STAYS = [
     Stays(
         "opset 5",
         graph("a = Min (x, high) y = Relu (a)"),
-        "before opset 6 Clip has a different form",
+        "before opset 6, Clip has a different form",
         opset=5,
     ),
     Stays(

@@ -60,7 +60,7 @@ STAYS = [
     Stays(
         "another divisor",
         graph(CELU.replace("(x, a)", "(x, c)")),
-        "not one positive number in both places",
+        "alpha is not the same positive number in both places",
     ),
     Stays(
         "a constant for each column",

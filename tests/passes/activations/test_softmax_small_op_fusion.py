@@ -59,7 +59,7 @@ STAYS = [
     Stays(
         "an inner axis below opset 13",
         older(graph(), 1),
-        "before opset 13 Softmax normalizes over its axis and all later ones",
+        "before opset 13, Softmax normalizes over its axis and all later ones",
         opset=11,
     ),
     Stays(

@@ -51,7 +51,7 @@ STAYS = [
         Stays(
             f"{name} of it",
             graph(f"{POWER} {body}"),
-            f"{name} follows, which needs the digits of small numbers",
+            f"the later {name} needs the digits of small numbers",
         )
         for name, body in {
             "Log": "s = Div (one, a) y = Log (s)",
@@ -64,7 +64,7 @@ STAYS = [
     Stays(
         "rounded",
         graph(f"{POWER} s = Div (one, a) m = Mul (s, alpha) y = Floor (m)"),
-        "Floor follows, which decides by the last bit",
+        "the result of the later Floor depends on the last bit",
     ),
     Stays("another addend", graph(f"{POWER} y = Reciprocal (a)", "float one = {1.01}"), None),
 ]

@@ -54,12 +54,12 @@ STAYS = [
     Stays(
         "the logarithm of a power of another type",
         "agraph (float[N] x, int64[N] z) => (float[N] y) { e = Pow (x, z) y = Log (e) }",
-        "the exponent is of another type",
+        "the exponent has another type than the base",
     ),
     Stays(
         "a power of another type",
         "agraph (float[N] x, int64[N] z) => (float[N] y) { e = Exp (x) y = Pow (e, z) }",
-        "the exponent is of another type",
+        "the exponent has another type than the base",
     ),
     Stays(
         "roots of two values",

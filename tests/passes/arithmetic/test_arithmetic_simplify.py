@@ -84,7 +84,10 @@ STAYS = [
             "s = Pow (x, two) m = ReduceMean <keepdims = 1> (s) e = Add (m, two) r = Sqrt (e) n = Div (x, r) y = Mul (n, c)",
             "float[4] c = {1, 1, 1, 1}, float two = {2}",
         ),
-        ("the mean of squares", "runtimes recognize normalizations by their scale"),
+        (
+            "the mean of the square is taken, by which runtimes recognize normalizations",
+            "runtimes recognize normalizations by their scale",
+        ),
     ),
     Stays(
         "Where of two values",

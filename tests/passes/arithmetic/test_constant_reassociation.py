@@ -172,7 +172,7 @@ STAYS = [
     Stays(
         "rounding by a large number",
         graph("a = Add (x, c) y = Sub (a, c)", "float c = {12582912}"),
-        "the constants cancel",
+        "the constants cancel each other, and may round x on purpose",
     ),
     Stays(
         "some cancel",
@@ -180,12 +180,12 @@ STAYS = [
             "a = Add (x, c) y = Add (a, d)",
             "float[4] c = {1, 1, 1, 1e8}, float[4] d = {1, 1, 1, -1e8}",
         ),
-        "the constants cancel",
+        "the constants cancel each other, and may round x on purpose",
     ),
     Stays(
         "the reverse cancels",
         graph("a = Sub (c, x) y = Sub (d, a)", "float c = {5}, float d = {5.5}"),
-        "the constants cancel",
+        "the constants cancel each other, and may round x on purpose",
     ),
     Stays(
         "an outer factor that enlarges",

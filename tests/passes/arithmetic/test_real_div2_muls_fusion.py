@@ -26,12 +26,12 @@ STAYS = [
     Stays(
         "Gelu",
         graph(" c = {1.4142135}", body="q = Div (x, c) y = Erf (q)"),
-        "Erf reads the quotient",
+        "Erf reads the quotient, by which runtimes recognize Gelu",
     ),
     Stays(
         "attention",
         "agraph (float[N,4] a, float[4,M] b) => (float[N,M] y) <float c = {8}> { p = MatMul (a, b) q = Div (p, c) y = Softmax (q) }",
-        "the scale of a matrix product",
+        "the quotient scales a matrix product, by which runtimes recognize attention",
     ),
     Stays(
         "a large constant that stays",

@@ -31,7 +31,7 @@ STAYS = [
             "float[1] y",
             "int64[1] k = {0}",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "more than one element",
@@ -66,7 +66,7 @@ STAYS = [
             "float[1,N,3] y",
             "int64[1] k = {1}, int64[1] l = {0}",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "one axis of two put back",
@@ -76,7 +76,7 @@ STAYS = [
             "float[N,1] y",
             "int64[2] k = {1, 2}, int64[1] l = {1}",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "other axes dropped",
@@ -86,7 +86,7 @@ STAYS = [
             "float[1,3] y",
             "int64[1] k = {1}, int64[1] l = {0}",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "whatever is 1 is dropped",
@@ -138,12 +138,12 @@ STAYS = [
     Stays(
         "only the outer keeps",
         twice("ReduceMax", first=DROP, second=KEEP, y="N,1"),
-        "only one of them keeps its dimensions",
+        "only one of the two Reduces has keepdims",
     ),
     Stays(
         "only the inner keeps",
         twice("ReduceMax", first=KEEP, second=DROP, y="N,1"),
-        "only one of them keeps its dimensions",
+        "only one of the two Reduces has keepdims",
     ),
     Stays(
         "used between",

@@ -12,7 +12,7 @@ def casts(start: str, *to: int, end: str) -> str:
     )
 
 
-LOSES = "the inner Cast loses something"
+LOSES = "the inner Cast may change a number"
 
 
 def fill(

@@ -47,7 +47,7 @@ STAYS = [
         MOVED.format(ROWS, "<axis = 1> (W, s, z)", "Transpose (d)").replace(
             "(t, s", "<axis = 0> (t, s"
         ),
-        "there is more than one scale",
+        "the quantization has more than one scale",
     ),
     Stays(
         "a sum of constants",

@@ -52,7 +52,7 @@ STAYS = [
         graph(AFTER.format("Mul"))
         .replace("n = Batch", "n, p, q = Batch")
         .replace("ation (", "ation <training_mode = 1> ("),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
     ),
     Stays(
         "from outside",

@@ -13,7 +13,7 @@ def graph(
 
 
 ZERO = "float[3] s, float[3] o = {0,0,0}, float[3] m = {0,0,0}, float[3] v"
-PADDED = "the padding would get the addend, too"
+PADDED = "padding would get the addend, too, and no longer be zero"
 STAYS = [
     Stays("padding", graph("Conv <pads = [0, 0, 0, 1]> (n, W, B)"), PADDED),
     Stays("computed padding", graph('Conv <auto_pad = "SAME_LOWER"> (n, W, B)'), PADDED),
@@ -22,7 +22,7 @@ STAYS = [
         graph()
         .replace("n = Batch", "n, p, q = Batch")
         .replace("ation (", "ation <training_mode = 1> ("),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
     ),
     Stays(
         "a variance below zero",
@@ -74,12 +74,12 @@ STAYS = [
         "a constant would overflow in float16",
     ),
     Stays(
-        "statistics per activation",
+        "the BatchNormalization has statistics for each activation",
         graph(
             statistics="float[3,6,6] s, float[3,6,6] o, float[3,6,6] m, float[3,6,6] v",
             bn="BatchNormalization <spatial = 0> (x, s, o, m, v)",
         ),
-        "statistics per activation",
+        "the BatchNormalization has statistics for each activation",
         opset=7,
     ),
 ]

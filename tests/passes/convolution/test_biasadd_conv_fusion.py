@@ -45,7 +45,7 @@ STAYS = [
             (
                 "a vector beside constant weights",
                 vector(conv="Conv (x, K)"),
-                "with constant weights onnxruntime needs a constant bias",
+                "with constant weights, onnxruntime's blocked layout needs a constant bias",
             ),
             ("a vector subtracted", vector(add="Sub (a, c)"), None),
             ("a vector behind a bias", vector(conv="Conv (x, W, b)"), None),

@@ -4,7 +4,7 @@ from harness import Fires, Stays, tables
 
 ONE = "agraph (float[N,184,17] x{}) => (float[N,{},L] y) <float[184,184,7] W, float[184] B{}> {{ {} }}"
 FEW = "agraph (float[N,{0},9] x) => (float[N,{1},L] y) <float[{1},{0},{2}] W{3}> {{ {4} }}"
-TOO_FEW = "the other layout gains less than moving the data there and back costs"
+TOO_FEW = "moving the data into the other layout and back costs more than the layout gains"
 SQUEEZED = "agraph (float[N,4,1,9] x{}) => (float[N,6,L] y) <float[6,4,1,3] W, int64[1] a = {{2}}{}> {{ {} s = Squeeze (c, a) {} }}"
 CONV2D = "c = Conv (x, W)"
 MOVED = ["Conv", "Relu", "Squeeze"]

@@ -63,7 +63,7 @@ STAYS = [
     Stays(
         "a bias before padding",
         graph(**{**FIRST, "inner": "Conv (x, V, A)"}, outer="Conv <pads = [1, 1, 1, 1]> (a, W)"),
-        "the padding would get the addend, too",
+        "padding would get the addend, too, and no longer be zero",
     ),
     Stays(
         "weights from outside", graph(V="float[8] A", x="float[N,3,6,6] x, float[8,3,3,3] V"), None

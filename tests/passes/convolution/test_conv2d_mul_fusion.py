@@ -13,7 +13,7 @@ def before(
 
 WRONG = "the constant is not one number for each channel"
 ENLARGES = "the constant may enlarge the value that it is combined with"
-PADDED = "the padding would get the addend, too"
+PADDED = "padding would get the addend, too, and no longer be zero"
 STAYS = [
     Stays("a factor before it along the height", before(c="float[6,1] c"), WRONG),
     Stays(

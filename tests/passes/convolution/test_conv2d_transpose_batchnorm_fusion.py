@@ -20,7 +20,7 @@ STAYS = [
             "y = BatchNormalization (c, s, o, m, v)",
             "y, rm, rv = BatchNormalization <training_mode = 1> (c, s, o, m, v)",
         ),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
     ),
     Stays(
         "a variance of zero without epsilon",

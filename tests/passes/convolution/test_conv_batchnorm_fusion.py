@@ -49,16 +49,16 @@ STAYS = [
             "y = BatchNormalization (c, s, o, m, v)",
             "y, rm, rv = BatchNormalization <training_mode = 1> (c, s, o, m, v)",
         ),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
     ),
     Stays(
-        "statistics per activation",
+        "the BatchNormalization has statistics for each activation",
         batchnorm_of(
             "Conv (x, W)",
             "float[4,3,3,3] W, float[4,6,6] s, float[4,6,6] o, float[4,6,6] m, float[4,6,6] v",
             bn="BatchNormalization <spatial = 0>",
         ),
-        "statistics per activation",
+        "the BatchNormalization has statistics for each activation",
         opset=7,
     ),
     Stays(
@@ -78,7 +78,7 @@ STAYS = [
     Stays(
         "more than one output before opset 14",
         batchnorm_of("Conv (x, W)").replace("y = Batch", "y, m1, v1, m2, v2 = Batch"),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
         opset=9,
     ),
     Stays(
@@ -116,19 +116,19 @@ STAYS = [
     Stays(
         "training mode, the statistics left out",
         batchnorm_of("Conv (x, W)", bn="BatchNormalization <training_mode = 1>"),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
         valid=False,
     ),
     Stays(
         "no is_test before opset 7",
         batchnorm_of("Conv (x, W)"),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
         opset=6,
     ),
     Stays(
         "statistics of another number of channels",
         batchnorm_of("Conv (x, W)").replace("float[4] m", "float[1] m"),
-        "not one statistic for each channel",
+        "the statistics are not one number for each channel",
         valid=False,
     ),
 ]

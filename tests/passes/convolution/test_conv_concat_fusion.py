@@ -23,7 +23,7 @@ STAYS = [
         graph(weights="float[2,3,3,3] V, float[2] A, float[2,3,3,3] W").replace(
             "axis = 1", "axis = 2"
         ),
-        "the axis is not the channels",
+        "the axis is not that of the channels",
     ),
     Stays(
         "large weights are used elsewhere",

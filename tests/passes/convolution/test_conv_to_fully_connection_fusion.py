@@ -35,7 +35,7 @@ STAYS = [
     Stays(
         "one image",
         graph(x="float[1,3,4,5] x"),
-        "there are few images",
+        "the batch has few images",
     ),
     Stays(
         "an unknown number of images",

@@ -35,7 +35,7 @@ def full(pool: str, x: str = "float[N,3,5,6] x") -> str:
 
 
 MAX = "MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (a)"
-MAXIMUM = "the padding may be the maximum"
+MAXIMUM = "the padded number may be the maximum of a window"
 SMALL = "the padding is not smaller than the window"
 SIZES = {"H": 4, "K": 5}
 
@@ -52,19 +52,19 @@ def lowest_of_opset_10() -> ModelProto:
 
 NORMALIZATION = "runtimes recognize normalizations by their mean"
 
-MANY = "the global pool rounds a sum of many numbers more"
+MANY = "a global pool rounds the mean of this many numbers more than ReduceMean"
 STAYS = [
     Stays("a large image", mean(x="float[N,8,32,32] x"), MANY),
     Stays("an image of unknown size", mean(x="float[N,8,H,K] x"), MANY),
     Stays(
         "an image without rows",
         padded(MAX, x="float[N,3,0,6] x"),
-        "the image is empty, so the result has only padding",
+        "the image is empty, so only the Pad gives the result elements",
     ),
     Stays(
         "an image without columns",
         padded(x="float[N,3,6,0] x"),
-        "the image is empty, so the result has only padding",
+        "the image is empty, so only the Pad gives the result elements",
     ),
     Stays(
         "padding by another value",
@@ -262,7 +262,7 @@ STAYS = [
     Stays(
         "opset 6 cannot count",
         padded(pad="Pad <pads = [0, 0, 1, 2, 0, 0, 2, 0]> (r)", pads="").replace("Relu", "Abs"),
-        "the opset cannot count the padding",
+        "the AveragePool of this opset cannot count the padding",
         opset=6,
         ir_version=3,
     ),

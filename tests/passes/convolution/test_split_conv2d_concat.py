@@ -19,7 +19,7 @@ STAYS = [
     Stays(
         "concatenated along the height",
         graph(concat="Concat <axis = 2> (s, t)"),
-        "the axis is not the channels",
+        "the axis is not that of the channels",
     ),
     Stays(
         "other strides",
@@ -91,7 +91,7 @@ STAYS = [
             x="float[N,3,6,5] x",
             concat="Concat <axis = 2> (s, t)",
         ),
-        "the axis is not the channels",
+        "the axis is not that of the channels",
     ),
     Stays(
         "pieces of different sizes",
@@ -119,7 +119,7 @@ STAYS = [
     Stays(
         "split along the height, concatenated along the channels",
         graph(split="p, q = Split <axis = 2, num_outputs = 2> (x)", x="float[N,3,6,5] x"),
-        "the axis is not the channels",
+        "the axis is not that of the channels",
     ),
     Stays(
         "one piece",

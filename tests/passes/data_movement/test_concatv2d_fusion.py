@@ -9,7 +9,7 @@ STAYS = [
     Stays(
         "another axis",
         graph("Concat <axis = 1> (p, q)", "Concat <axis = 0> (i, i)"),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "used elsewhere",
@@ -29,7 +29,7 @@ STAYS = [
         "axes that only the rank makes equal",
         "agraph (float[2,3] p, int64[K] s) => (float[a,b] y) "
         "{ u = Reshape (p, s) i = Concat <axis = 1> (u, u) y = Concat <axis = -1> (i, u) }",
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "a subgraph uses the inner one",
@@ -66,7 +66,7 @@ STAYS = [
         "axes from the back of an unknown rank",
         "agraph (float[2,3] p, int64[K] s) => (float[a,b] y) "
         "{ u = Reshape (p, s) i = Concat <axis = -2> (u, u) y = Concat <axis = -1> (i, u) }",
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
 ]
 

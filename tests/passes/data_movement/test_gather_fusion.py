@@ -36,7 +36,7 @@ STAYS = [
             x=JOINED,
             y="float[6] y",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "a joined value that may be empty",
@@ -94,7 +94,7 @@ STAYS = [
             "g = Gather <axis = 1> (x, i) y = Gather <axis = 0> (g, j)",
             "int64[2] i = {4, 0}, int64[1] j = {0}",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "an element that is not there",

@@ -48,7 +48,7 @@ STAYS = [
             inputs="float[4,6] x",
             outputs="float[4,a] p, float[b,c] u, float[d,e] v",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "the piece is used as a whole",
@@ -110,7 +110,7 @@ STAYS = [
             p, q = Split <axis = 1> (r, s)
             u, v = Split <axis = -1> (q, t)
         }""",
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "more pieces than there can be",
@@ -134,7 +134,7 @@ STAYS = [
             p, q = Split <axis = -1> (r, s)
             u, v = Split <axis = -2> (q, t)
         }""",
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "sizes of the second from outside",

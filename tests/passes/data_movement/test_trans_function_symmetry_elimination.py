@@ -2,7 +2,7 @@ from harness import Fires, Stays, tables
 
 TURN = "Transpose <perm = [1, 2, 0]>"
 BACK = "Transpose <perm = [2, 0, 1]>"
-FLOOR = "Floor follows, which decides by the last bit"
+FLOOR = "the result of the later Floor depends on the last bit"
 TWO = "float[2,3,N] x, float[2,3,N] w"
 
 

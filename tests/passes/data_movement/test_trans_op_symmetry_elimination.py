@@ -269,7 +269,7 @@ STAYS = [
             "float[1,4] x",
             "p,q",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "negative axes of another tensor",
@@ -280,7 +280,7 @@ STAYS = [
             "float[4,1] x",
             "p,q",
         ),
-        "the axes differ",
+        "the axes of the two operators differ",
     ),
     Stays(
         "axes that are not written",

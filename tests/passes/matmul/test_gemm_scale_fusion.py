@@ -250,12 +250,12 @@ STAYS = [
         "the rank is not 2",
     ),
     Stays(
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
         graph(
             GEMM + " y, r, q = BatchNormalization <training_mode = 1> (g, s, o, m, v)",
             constants=STATISTICS,
         ),
-        "batch normalization in training mode",
+        "the BatchNormalization is in training mode",
     ),
     Stays(
         "a Gemm that leaves out its bias, normalized",

@@ -43,7 +43,7 @@ STAYS = [
         graph(GATHERED.replace("i3", "i2").replace("p3 = Gather", "n = Neg (x) p3 = Gather"), "g{t} = MatMul (p{t}, W)"),
         "the pieces overlap",
     ),
-    Stays("two, small", graph(TWO, "g{t} = MatMul (p{t}, W)", "float[2,8] x", steps=2), "there are few products, with small weights"),
+    Stays("two, small", graph(TWO, "g{t} = MatMul (p{t}, W)", "float[2,8] x", steps=2), "the weights are small, and the products are few"),
     Stays("an addend with rows", graph(weights="float[8,6] W, float[2,6] b"), "each row may have an addend of its own"),
     Stays("scaled", graph(product="g{t} = Gemm <alpha = 0.5> (p{t}, W, b)"), "the products are scaled"),
     Stays("transposed", graph(product="g{t} = Gemm <transA = 1> (p{t}, W)", x="float[4,8,2] x"), "the pieces are transposed"),

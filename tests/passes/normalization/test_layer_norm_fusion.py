@@ -38,14 +38,14 @@ STAYS = [
     Stays(
         "nothing to normalize",
         graph(x="float[N,S,0] x", g="float[0] g", b="float[0] b"),
-        "there may be nothing to normalize",
+        "the normalized axes may be empty",
     ),
     Stays(
         "perhaps nothing to normalize",
         graph(x="float[N,S,D] x", g="float unused", b="float other").replace(
             "S,D] x)", "S,D] x, float[D] g, float[D] b)"
         ),
-        "there may be nothing to normalize",
+        "the normalized axes may be empty",
     ),
     Stays(
         "the mean of one axis, the variance of two",
@@ -72,16 +72,14 @@ STAYS = [
     Stays(
         "no scale, and an unknown size",
         graph(tail="y = Identity (n)", x="float[N,S,H] x"),
-        "there may be nothing to normalize",
+        "the normalized axes may be empty",
     ),
     Stays(
         "no scale, and so large that ones would cost",
         graph(tail="y = Identity (n)", x="float[N,S,65537] x"),
         "scales would take too much memory",
     ),
-    Stays(
-        "another axis", graph(ax="int64[1] ax = {1}"), "other axes than the last ones are reduced"
-    ),
+    Stays("another axis", graph(ax="int64[1] ax = {1}"), "the reduced axes are not the last ones"),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),
     Stays(
         "double",

@@ -29,13 +29,13 @@ NORMED = {
     "before": "b = Add (x, x) n = RMSNormalization (b, g) h = Mul (n, t)",
     "y": "int8[a,b,c] y",
 }
-OTHER = "the scale is that of another value"
+OTHER = "the scale is computed from another value"
 STAYS = [
     Stays("opset 13", graph(reduce="a = Abs (x) m = ReduceMax <axes = [-1]> (a)"), "before opset 14 Reshape cannot make an axis of length 0", opset=13),
     Stays("double", graph().replace("float", "double"), "the elements are not float32", opset=21),
     Stays("rank 1", graph(x="float[4] x", y="int8[a] y"), "the rank is less than 2", opset=21),
-    Stays("another axis", graph(axis="1"), "other axes than the last ones are reduced", opset=21),
-    Stays("all axes", graph(reduce="a = Abs (x) m = ReduceMax (a)"), "more than the last axis is reduced", opset=21),
+    Stays("another axis", graph(axis="1"), "the reduced axes are not the last ones", opset=21),
+    Stays("all axes", graph(reduce="a = Abs (x) m = ReduceMax (a)"), "the scale is not that of the last axis only", opset=21),
     Stays("an unknown length", graph(x="float[B,S,H] x"), "the length of the last axis is unknown", opset=21),
     Stays("an empty last axis", graph(x="float[B,S,0] x"), "the last axis is empty", opset=21),
     Stays("an unknown rank", graph(x="float[] x"), "the rank is unknown", opset=21, valid=False),

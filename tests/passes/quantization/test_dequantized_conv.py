@@ -49,9 +49,9 @@ QUANTIZED = conv(
     constants=f"{GRIDS}, {WEIGHTS}, uint8 o = {{0}}",
     more="r = Relu (c) y = QuantizeLinear (r, s, o)",
 ).replace("float[?,?,?,?] y", "uint8[?,?,?,?] y")
-FEW = "too few products in a sum, or more than 32 bits hold"
+FEW = "a sum has too few products, or may need more than 32 bits"
 STAYS = [
-    Stays("a quantized result", QUANTIZED, "onnxruntime computes it in integers as it is"),
+    Stays("a quantized result", QUANTIZED, "onnxruntime already computes the operator in integers"),
     Stays("groups", conv("<group = 2, pads = [1, 1, 1, 1]>").replace("N,64", "N,128").replace("[3]", "[2]").replace(", 0.005", "").replace("0, 0, 0", "0, 0").replace(", 0.3}", "}").replace(WEIGHTS, "int8[2,64,3,3] W"), "the convolution has groups"),
     Stays("one element", with_weights("int8[3,600,1,1] W").replace("N,64", "N,600"), "the window has one element"),
     Stays("few products", with_weights("int8[3,64,2,2] W"), FEW),

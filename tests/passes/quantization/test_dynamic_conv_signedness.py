@@ -17,7 +17,7 @@ STAYS = [
     Stays("groups", graph("<group = 2>").replace("[4,8,3,3]", "[4,4,3,3]"), "the convolution has groups"),
     Stays("another zero point", graph(inputs="(q, W, e, w)"), "the zero point is not the one of the data"),
     Stays("no zero point", graph(inputs="(q, W)"), "the zero point is not the one of the data"),
-    Stays("other readers", graph(more=" k = Cast <to = 1> (q)", out=", float[?,?,?,?] k"), "not only ConvInteger reads the integers"),
+    Stays("other readers", graph(more=" k = Cast <to = 1> (q)", out=", float[?,?,?,?] k"), "operators other than ConvInteger read the integers"),
     Stays("no convolution", "agraph (float[N,3] x) => (int32[?,?] y) <uint8[3,2] W> { q, s, z = DynamicQuantizeLinear (x) y = MatMulInteger (q, W, z) }", None),
     Stays("short sums", graph().replace("N,8,", "N,7,").replace("[4,8,", "[4,7,"), "too few products"),
     Stays("a small convolution", graph().replace("[N,8", "[1,8"), "too few products"),

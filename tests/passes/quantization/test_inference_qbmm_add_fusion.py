@@ -65,7 +65,7 @@ STAYS = [
             bias="int32[5] I = {1, 2, 3, 4, 5}",
             more=", float bs = {0.005}",
         ),
-        "onnxruntime computes it in integers as it is",
+        "onnxruntime already computes the operator in integers",
     ),
     Stays(
         "transposed weights with a scale for each row",

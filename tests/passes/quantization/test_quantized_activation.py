@@ -26,20 +26,20 @@ AVERAGE = (
     "r = QuantizeLinear (a, t, o) }}"
 )
 LOWEST = GRIDS.replace("-7", "-128")
-GRID = "not one scale and one zero point that are constants"
+GRID = "the quantization does not have one constant scale and one constant zero point"
 STAYS = [
     Stays("a zero point at the lowest integer", product(grids=LOWEST), "the quantization saturates at the limits"),
     Stays("limits beyond the grid", product("a = Clip (p, k, h)", GRIDS + ", float k = {-30}, float h = {30}"), "the quantization saturates at the limits"),
-    Stays("a product of floats", product(more="f = Identity (p)", out=", float[?,?] f"), "the operator before it does not compute with integers"),
-    Stays("floats", f"agraph (float[N,4] p) => (int8[?,?] r) <{GRIDS}> {{ a = Relu (p) r = QuantizeLinear (a, t, o) }}", "the operator before it does not compute with integers"),
+    Stays("a product of floats", product(more="f = Identity (p)", out=", float[?,?] f"), "the operator before the activation does not compute in integers"),
+    Stays("floats", f"agraph (float[N,4] p) => (int8[?,?] r) <{GRIDS}> {{ a = Relu (p) r = QuantizeLinear (a, t, o) }}", "the operator before the activation does not compute in integers"),
     Stays("the activation is read elsewhere", product(more="f = Neg (a)", out=", float[?,?] f"), "an interior value is used elsewhere"),
     Stays("a scale for each column", product(grids=GRIDS.replace("float t = {0.04}, int8 o = {-7}", "float[3] t = {0.1, 0.2, 0.3}, int8[3] o = {1, 2, 3}")), GRID),
     Stays("a zero point from outside", product(grids=GRIDS.replace(", int8 o = {-7}", "")).replace("int8[N,4] q", "int8[N,4] q, int8 o"), None),
     Stays("a negative scale", product(grids=GRIDS.replace("0.04", "-0.04")), "the scale is not a positive number of usual size"),
     Stays("integers of 16 bits", table(grids=GRIDS.replace("int8 o", "int16 o")).replace("int8[?,?] r", "int16[?,?] r"), "the elements are not float32 and integers of 8 bits", opset=21),
-    Stays("two types", table(grids=GRIDS.replace("int8 o = {-7}", "uint8 o = {7}")).replace("int8[?,?] r", "uint8[?,?] r"), "the integers before and after it are of two types"),
-    Stays("a scale for each column of the data", product(grids=GRIDS.replace("float s = {0.05}, int8 z = {3}", "float[4] s = {0.1, 0.2, 0.3, 1}, int8[4] z = {1, 2, 3, 4}")), "the operator before it does not compute with integers"),
-    Stays("an average with a scale that is not a scalar", AVERAGE.format("[1]", ""), "the operator before it does not compute with integers"),
+    Stays("two types", table(grids=GRIDS.replace("int8 o = {-7}", "uint8 o = {7}")).replace("int8[?,?] r", "uint8[?,?] r"), "the integers before and after the activation have different types"),
+    Stays("a scale for each column of the data", product(grids=GRIDS.replace("float s = {0.05}, int8 z = {3}", "float[4] s = {0.1, 0.2, 0.3, 1}, int8[4] z = {1, 2, 3, 4}")), "the operator before the activation does not compute in integers"),
+    Stays("an average with a scale that is not a scalar", AVERAGE.format("[1]", ""), "the operator before the activation does not compute in integers"),
     Stays("an average whose result has a scale that is not a scalar", AVERAGE.format("", "[1]"), "the scale of an AveragePool is not a scalar"),
     Stays("opset 11", product(), "before opset 12 Clip takes no integers", opset=11),
     Stays("another target", product(), "for target onnx no gain is known", target="onnx"),

@@ -28,7 +28,7 @@ STAYS = [
         "a phase behind it",
         "agraph (float[B,8,1] x) => (float[B,K,1] y) <int64[2] k = {1, 1}>"
         " { d = DFT (x) r, i = Split <axis = 2> (d, k) q = Div (i, r) y = Atan (q) }",
-        "Atan follows, which decides by the last bit of parts that are nearly 0",
+        "the result of the later Atan depends on the rounding of numbers near 0",
         17,
     ),
     Stays(

@@ -36,7 +36,7 @@ def fires(name: str, graph: str, opset: int = 17, first: str = "Transpose", **mo
     )
 
 
-SIGN = "follows, which decides by the last bit of parts that are nearly 0"
+SIGN = "depends on the rounding of numbers near 0"
 # What exporters write of a complex spectrum: its parts, taken apart along the last axis.
 PHASE = """agraph (float[B,L,1] x) => (float[B,F,K] y)
     <int64 step = {{5}}, float[20] w, int64 one = {{1}}, int64 none = {{0}}, float zero = {{0}}> {{
@@ -97,7 +97,12 @@ STAYS = [
         "the transform is faster than a product with a matrix of this size",
     ),
     *[
-        Stays(f"{decider} behind it", PHASE.format(body), f"{decider} {SIGN}", 17)
+        Stays(
+            f"{decider} behind it",
+            PHASE.format(body),
+            f"the result of the later {decider} {SIGN}",
+            17,
+        )
         for decider, body in {
             "Atan": "q = Div (im, re) p = Atan (q) y = Squeeze (p)",
             "Sign": "s = Sign (im) y = Squeeze (s)",
