@@ -108,7 +108,7 @@ def test_a_name_of_the_documents_is_a_pass_or_another_name_of_one(name: str) -> 
 def test_a_name_that_only_a_chip_has_is_known(name: str) -> None:
     assert NAMES.is_ascend_only(name)
     assert decide(PASSES, optimization_switch=f"{name}:off").notices == (
-        f"Ascend only: no effect here: {name}",
+        f"only for Ascend chips, no effect in fusionc: {name}",
     )
 
 
