@@ -211,7 +211,7 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
     source.refuse_mistakes()
     if source.without_effect:
         wishes.notices.append(
-            f"no effect in fusionc: {', '.join(source.without_effect)} in {source.path}"
+            f"no effect in fusionc: {', '.join(source.without_effect)} of {source.path}"
         )
     if misplaced:
         wishes.notices.append(

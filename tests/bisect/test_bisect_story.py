@@ -410,7 +410,7 @@ def test_nothing_is_written_but_to_the_folder_of_the_search(
         tmp_path / "model.onnx", check="test -s {model}", output_dir=tmp_path / "elsewhere/found"
     )
     assert found.summary == "exit code 0" and not list((tmp_path / "elsewhere").iterdir())
-    with pytest.raises(UsageError, match="this is not a folder"):
+    with pytest.raises(UsageError, match="the path is not a folder"):
         bisect(tmp_path / "model.onnx", output_dir=tmp_path / "model.onnx")
 
 

@@ -126,7 +126,7 @@ def test_a_name_and_an_operator(run: Any) -> None:
 def test_a_name_of_ascend(run: Any) -> None:
     result = run("passes", "TfMergeSubFusionPass")
     assert result.exit_code == 0 and result.stdout.startswith(
-        "TfMergeSubFusionPass is Ascend only: "
+        "TfMergeSubFusionPass is a pass for Ascend chips: "
     )
 
 

@@ -452,5 +452,5 @@ def test_a_holder_beside_a_node_without_outputs_and_a_value_with_the_name_of_its
     model.graph.node[1].output[0] = model.graph.output[1].name = "y/shape"
     model.graph.node.add(op_type="Print", domain="my", input=["x"])
     model.opset_import.add(domain="my", version=1)
-    with pytest.raises(UsageError, match="the model needs this size in one place"):
+    with pytest.raises(UsageError, match="the model needs exactly this size in one place"):
         free_sizes(model, {"x": {1: ""}})
