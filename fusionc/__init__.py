@@ -68,7 +68,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: `fusionc --help` must not wait for onnx."""
+    """Import a name when it is first used, because `fusionc --help` must not wait for onnx."""
     if name not in _MODULES:
         raise AttributeError(f"module 'fusionc' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -21,7 +21,7 @@ _COLLECTION_THRESHOLD = 250_000
 
 def run() -> None:
     """Run the command. Ctrl-C ends it without a traceback, even during imports and at exit."""
-    # under nohup the signal is ignored and must stay so
+    # a signal that is ignored, as in a background process, must stay ignored
     handles_interrupt = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles_interrupt:
         signal.signal(signal.SIGINT, _interrupt)
@@ -82,8 +82,8 @@ def _open_missing_streams() -> None:
 
 
 def _flush() -> None:
-    """Flush the standard output. If that fails, the failure has already been reported: the rest is
-    dropped, so that Python does not report it again.
+    """Flush the standard output. If that fails, the failure has already been reported. The rest of
+    the output is then dropped, so that Python does not report the failure again.
     """
     try:
         sys.stdout.flush()

@@ -132,7 +132,7 @@ def bisect(
     Raises FusioncError if it cannot be decided whether a result is right, and UsageError as
     `convert` does.
     """
-    # a conversion whose result is right does not need this import
+    # imported here because `convert`, too, imports this module, and does not need bisection
     from fusionc.bisect import bisect_story
 
     return bisect_story.bisect(options_of(model, **options), check, Path(output_dir))
@@ -148,8 +148,8 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
     last = bisect_story.convert_up_to(options_of(model, **options), limit)
     count, text = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
-        what = f"the conversion has no more rewrites (the limit was {limit})"
-        text += f"; {what}: this is its whole result"
+        what = f"the limit was {limit}, but the conversion has no more rewrites"
+        text += f"; {what}: the model is its complete result"
     return text
 
 
@@ -161,7 +161,8 @@ def why(
     expected: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Answer:
-    """Say where a pass fires in a conversion, and why it does not fire at places that nearly match.
+    """Say where a pass fires in a conversion, and why it does not fire at places where its pattern
+    nearly matches.
 
     pass_name     the name of the pass, or an alias of one or more passes; with `expected`, None
                   means all passes; "DequantizeLinear" asks why each node of this operator stays

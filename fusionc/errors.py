@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 _LONGEST_QUOTE = 120  # characters
-# An error shows this many details. A file with more mistakes is probably not the intended file.
+# An error shows at most this many details. A file with more mistakes is probably the wrong file.
 SHOWN = 20
 
 
@@ -30,8 +30,8 @@ def said(error: BaseException) -> str:
 
 
 def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
-    """A question: did the user mean the candidate most similar to `name`? `otherwise` if no
-    candidate is similar.
+    """Advice for a wrong name: the question whether the user meant the most similar candidate, or
+    `otherwise` if no candidate is similar.
     """
     near = nearest(name, candidates)
     return f"did you mean {quote(near)}?" if near else otherwise

@@ -108,7 +108,7 @@ def test_a_name_of_the_documents_is_a_pass_or_another_name_of_one(name: str) -> 
 def test_a_name_that_only_a_chip_has_is_known(name: str) -> None:
     assert NAMES.is_ascend_only(name)
     assert decide(PASSES, optimization_switch=f"{name}:off").notices == (
-        f"Ascend only: no effect here: {name}",
+        f"only for Ascend chips, no effect in fusionc: {name}",
     )
 
 
@@ -120,7 +120,7 @@ def test_a_documented_name_switches_off_what_does_its_work(name: str, passes: st
     assert doers <= enabled
     switches = decide(PASSES, optimization_switch=f"{name}:off")
     assert switches.enabled == DEFAULT - doers
-    assert not any("Ascend only" in notice for notice in switches.notices)
+    assert not any("only for Ascend" in notice for notice in switches.notices)
     assert switched(PASSES, enabled, Flags(disable_pass=(name,))) == enabled - doers
     assert switched(PASSES, enabled - doers, Flags(enable_pass=(name,))) == enabled
 

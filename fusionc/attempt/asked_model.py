@@ -46,16 +46,16 @@ class ReferenceModel:
 class AskedModel:
     """The model of a conversion as the passes get it. Each attempt needs a new copy.
 
-    Three steps produce it: `open` or `load`, `change`, `raise_opset`. `rebuild` does all three. The
-    reference is the model after `change`. A comparison therefore also detects mistakes of raising
-    the opset.
+    Three steps produce this model: `open` or `load`, `change`, `raise_opset`. `rebuild` does all
+    three. The reference is the model after `change`, so that a comparison with it also detects
+    mistakes of raising the opset.
     """
 
     def __init__(self, plan: ConversionPlan) -> None:
         self.plan = plan
         self.freed: Freed | None = None  # the sizes that became symbolic
         self.types: Mapping[str, int] = {}  # the requested types of outputs, by output name
-        self.lost: Sequence[LostKernel] = ()  # kernels that the target opset does not have
+        self.lost: Sequence[LostKernel] = ()  # kernels that onnxruntime lacks at the target opset
         self.notices: list[str] = []  # for the user
         self._folder = os.fspath(plan.options.source.parent)
 
@@ -132,7 +132,7 @@ class AskedModel:
             yield ReferenceModel(saved.model, sizes)
 
     def _is_too_old(self, proto: ModelProto) -> bool:
-        """Whether onnxruntime runs the model only after its opset is raised."""
+        """Whether onnxruntime cannot run the model before its opset is raised."""
         return (
             self.plan.requests.target_opset is not None
             and opsets_of(proto).get("", 0) < OLDEST

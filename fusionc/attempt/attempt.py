@@ -22,8 +22,8 @@ from fusionc.shapes.inference import typed_model
 if TYPE_CHECKING:
     from fusionc.graph_kernel.fusion import Fused
 
-# After this many failed rewrites of one pass the whole pass is left out: finding each failed
-# rewrite takes a search.
+# After this many failed rewrites of one pass the whole pass is left out, because finding each
+# failed rewrite takes a search.
 _MAX_FAILED_REWRITES = 3
 
 
@@ -71,7 +71,7 @@ class ConversionAttempt:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether its kernels multiply numbers of bfloat16."""
+        """Whether the kernels of the result multiply numbers of bfloat16."""
         return self.fused is not None and bool(self.fused.narrow)
 
 

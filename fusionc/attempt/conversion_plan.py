@@ -129,7 +129,7 @@ def _precision_notices(options: Options, *, has_kernels: bool) -> list[str]:
             if value is not None
         ]
     if not has_kernels:
-        what = f"--precision_mode_v2={MIXED_BFLOAT16} is about kernels, and there are none"
+        what = f"--precision_mode_v2={MIXED_BFLOAT16} needs kernels, and none are generated"
         hint = "add --enable_graph_kernel"
         raise UsageError(what, where="the options", hint=hint, code="E10001")
     if not has_bfloat16():

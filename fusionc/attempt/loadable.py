@@ -13,9 +13,9 @@ DEPLOYED = "all"  # the default level of onnxruntime's optimizers
 
 
 def fault_of_result(plan: ConversionPlan, result: Path) -> str | None:
-    """Why onnxruntime cannot load a result. None if onnxruntime loads the result, or if it does
-    not load the original either. A result with kernels is loaded with and without the kernels,
-    because it should also run without them.
+    """Why onnxruntime cannot load a result. None if onnxruntime loads the result, or if it cannot
+    load the original model either. A result with kernels is loaded with and without the kernels,
+    because it must also run without them.
     """
     for library in dict.fromkeys((None, plan.kernels.file)):
         fault = fault_of_loading(result, DEPLOYED, library)

@@ -1,9 +1,9 @@
 """Constants whose names onnxruntime may give to new constants when it loads a model.
 
-Its MatMulAddFusion chooses names for the shapes of its Reshapes. It only avoids the names of nodes,
-not those of constants. A model that onnxruntime has saved already has constants with such names.
-Depending on how many nodes are fused, a new name may equal one of them; then the model cannot be
-loaded ("Attempt to replace the existing tensor", onnxruntime 1.32).
+onnxruntime's optimizer MatMulAddFusion adds Reshapes and chooses names for their shapes. It only
+avoids the names of nodes, not those of constants. A model that onnxruntime has saved before already
+has constants with such names. Depending on how many nodes are fused, a new name may equal one of
+these; then the model cannot be loaded ("Attempt to replace the existing tensor", onnxruntime 1.32).
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ def _rename_reads(graph: GraphProto, renamed: Mapping[str, str]) -> None:
         for place, name in enumerate(node.input):
             if name in renamed:
                 node.input[place] = renamed[name]
-    for value in graph.output:  # a branch may hand on a constant
+    for value in graph.output:  # a constant may be the output of a branch
         value.name = renamed.get(value.name, value.name)

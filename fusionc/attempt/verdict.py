@@ -141,10 +141,11 @@ def _check_kernels(
 ) -> Verification:
     """The verification with kernels, after the one `without` kernels.
 
-    Kernels of integers compute the same as onnxruntime's optimizers do for quantized groups.
-    Therefore they are first compared with the optimized candidate without kernels. This comparison
-    is left out if these optimizers are at fault or were not checked, because kernels with the same
-    fault would pass it. If it does not show equality, the kernels are compared with the reference.
+    Kernels of integers compute the same as the integer operators that onnxruntime's optimizers make
+    of a quantized model. Therefore the kernels are first compared with the optimized candidate
+    without kernels. This comparison is left out if these optimizers are at fault or were not
+    checked, because kernels with the same fault would pass it. If the comparison is left out or
+    finds a difference, the kernels are compared with the reference.
     """
     level = LEVELS[-1]
     is_checked = level in check.keywords["levels"]

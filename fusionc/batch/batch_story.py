@@ -44,7 +44,7 @@ def convert_many(
     arguments    those of `fusionc.convert`, except model, output and progress
     jobs         the number of models converted at once; by default the number of cores
     scheduler    the address of a Dask cluster that converts the models
-    resume       keep results that were made from the same models with the same options
+    resume       keep existing results of the same models and options
     notes        additional notices for the summary
     tell         is called with each outcome as soon as it is known
 
@@ -100,7 +100,7 @@ def _require_folders(options: Mapping[str, Any]) -> None:
     for name in ("report", "dump_graph"):
         path = options.get(name)
         if path is not None and path.exists() and not path.is_dir():
-            what = f"--{name} of many models must be a folder, and this is a file"
+            what = f"--{name} of many models must be a folder, but a file has this name"
             hint = "give the name of a folder"
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
 

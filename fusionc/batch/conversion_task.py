@@ -19,7 +19,7 @@ class ConversionTask:
     source: Path
     name: str  # the path of the result in `output`
     output: Path  # the folder for all results
-    arguments: Mapping[str, Any]  # of `fusionc.convert`
+    arguments: Mapping[str, Any]  # the arguments of `fusionc.convert`
     run: str  # identifies the call of `convert_many`
     keeps_results: bool  # whether an existing result is kept (--resume)
 

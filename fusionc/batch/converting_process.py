@@ -1,4 +1,4 @@
-"""The converting processes, from the view of their caller. If a process crashes, only one model
+"""The caller's side of the processes that convert models. If a process crashes, only one model
 fails.
 
 Threads of the command and workers of a cluster call `convert`. Each call uses a process that no
@@ -49,7 +49,7 @@ def convert(task: ConversionTask) -> Outcome:
     except _EndedError as error:
         hint = "convert this model alone to see more; --resume tries it again"
         failure = FusioncError(
-            f"the process that converts it has ended: {error}", where=str(task.source), hint=hint
+            f"the converting process has ended: {error}", where=str(task.source), hint=hint
         )
         return Outcome(task.name, str(task.source), CRASHED, error=str(failure))
     return outcome_of(answer)

@@ -1,8 +1,8 @@
 """Convert many models on a Dask cluster (`dask.distributed`). All workers see the same files under
 the same paths.
 
-If a worker is lost, the scheduler gives its current conversion to another worker. No file is half
-written, and results that are already written are not made again.
+If a worker is lost, the scheduler gives the worker's current conversion to another worker. No file
+stays half written, and results that are already written are not made again.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def convert_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcom
         for done, future in enumerate(
             as_completed([pool.submit(convert, task) for task in tasks]), 1
         ):
-            # From here on there are fewer models than processes.
+            # From here on fewer models remain than there are processes.
             if done == len(tasks) - jobs + 1:
                 unpin_processes()
             yield future.result()

@@ -1,9 +1,9 @@
 """Pin processes to cores of this machine.
 
-A job consists of two processes, and usually only one of them works. If both may use any core, the
-system often wakes one of them on the busy core of another job, although another core is idle. For
-many small models this costs 5 to 8 % of the time. Therefore each job is pinned to its own core, as
-long as models are waiting and if there are as many jobs as cores.
+A job (one conversion at a time) consists of two processes, and usually only one of them works. If
+both may use any core, the system often wakes one of them on the busy core of another job, although
+another core is idle. For many small models this costs 5 to 8 % of the time. Therefore, if there are
+as many jobs as cores, each job is pinned to its own core as long as models are waiting.
 """
 
 from __future__ import annotations

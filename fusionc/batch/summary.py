@@ -52,8 +52,8 @@ class Summary:
         )
         what = f"{len(wrong)} of {len(self.outcomes)} models were not converted"
         hint = (
-            "the table says why; earlier results of these models were not changed; --resume "
-            "converts only these models"
+            "the table gives the reasons; earlier results of these models were not changed; the "
+            "same command with --resume converts only these models"
         )
         return kind(what, where=str(file), hint=hint)
 

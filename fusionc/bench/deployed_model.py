@@ -77,4 +77,4 @@ def _notices_without_kernels(model: Path, library: Path) -> list[str]:
         return [f"{what}; --trust_kernels loads it"]
     if not has_areas(model) or any(is_own(Path(file)) for file in libraries_in_use()):
         return []
-    return [f"there is no {library.name} next to {model.name}: its areas run without kernels"]
+    return [f"{library.name} is not next to {model.name}, so its areas run without kernels"]

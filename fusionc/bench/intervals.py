@@ -2,8 +2,8 @@
 does not measure.
 
 All runs of one process can be slower or faster by a tenth, depending on where its memory is placed.
-Therefore each process, or each pair of processes that ran in turn, counts as one observation. The
-number of runs in it does not matter.
+Therefore each process, or each pair of processes that ran in turn, counts as one observation,
+whatever the number of its runs.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def percentile(values: Sequence[float], part: float) -> float:
 def log_ratio(slices: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float:
     """The logarithm of the ratio of run times of two models, from slices of runs made in turn.
 
-    Load from other processes usually affects two adjacent slices alike. The median leaves out pairs
-    in which it affected only one. Models that were measured separately may have different numbers
-    of slices; then the medians of all slices are compared.
+    Load from other processes usually affects two adjacent slices alike. Pairs in which the load
+    affected only one slice do not change the median of the ratios. Models that were measured
+    separately may have different numbers of slices; then the medians of all slices are compared.
     """
     own, other = ([statistics.median(one) for one in runs] for runs in (slices, others))
     if len(own) != len(other):

@@ -95,7 +95,7 @@ def _measure_together(
 
 
 def _run_in_turn(processes: Mapping[str, Process], seconds: float) -> dict[str, _Runs]:
-    """Run the loaded models in turn, each for one slice of time after the other."""
+    """Run the loaded models in turn: one slice of time for each model, then the next slice."""
     names = list(processes)
     runs = {name: _Runs() for name in names}
     began = perf_counter()

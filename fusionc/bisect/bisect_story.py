@@ -27,7 +27,7 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
-_MAX_CULPRITS = 16  # the user finds further culprits with another search
+_MAX_CULPRITS = 16  # rewrites at fault; another search finds further culprits
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             trials = Trials(model, LeftOut(), judge, steps.begin)
             for culprit in islice(culprits(trials), _MAX_CULPRITS):
                 steps.begin(f"culprit {len(result.found) + 1}")
-                steps("looking for a small model that shows it")
+                steps("looking for a small model that shows the fault")
                 finding = _written(model.plan, culprit, files, len(result.found) + 1)
                 result.found.append(finding)
                 for rewrite in culprit.rewrites:

@@ -14,8 +14,8 @@ from fusionc.graph_kernel.select.replace_by_call import ALGORITHMS, BLOCKED, PRO
 from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite.log import Commit
 
-NOT_LOADED = "the result could not be loaded with it"
-_MAX_LEFT_OUT = 8  # if more rewrites fail, the user should see an error
+NOT_LOADED = "the result could not be loaded with this rewrite"
+_MAX_LEFT_OUT = 8  # if more rewrites fail, the conversion ends with an error
 
 
 def blame(
@@ -86,7 +86,7 @@ def _advice(plan: ConversionPlan, done: ConversionAttempt, guilty: Commit) -> st
     if guilty.pass_name in plan.custom:
         return f"correct the pass, or switch it off: {off}"
     used = ALGORITHMS.keys() & {count.pass_name for count in done.counts if count.effected}
-    # these algorithms have larger rounding errors
+    # the algorithms of these two passes have larger rounding errors
     if used and guilty.pass_name in (BLOCKED, PRODUCTS):
         first = ";".join(f"{name}:off" for name in sorted(used))
         return (

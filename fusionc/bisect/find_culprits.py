@@ -12,7 +12,7 @@ from fusionc.bisect.trials import Rewrite, Trials
 from fusionc.errors import FusioncError
 from fusionc.rewrite.log import Commit, RewriteLog
 
-LEFT_OUT = "the result is wrong with it"
+LEFT_OUT = "the result is wrong with this rewrite"
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Culprit:
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
     """Find all culprits. For each culprit the search needs at most ceil(log2(rewrites)) + 2 runs: a
-    run with all rewrites, the bisection, and a run without the culprit. Culprits are then left out.
-    The search ends early if the result without the culprits cannot be judged.
+    run with all rewrites, the bisection, and a run without the culprit. The culprit is left out of
+    all later runs. The search ends early if the result without the culprits cannot be judged.
 
     Raises FusioncError if the first result cannot be judged, or if the model itself is wrong.
     """
@@ -72,9 +72,9 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
 
 
 def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = False) -> Commit:
-    """The first rewrite in the log of an attempt that makes the result wrong. With
-    `is_unknown_good` a trial that cannot be judged counts as right. Raises FusioncError if the
-    trials contradict each other.
+    """The first rewrite of an attempt, in the order of its log, that makes the result wrong. If
+    `is_unknown_good` is true, a trial that cannot be judged counts as right. Raises FusioncError if
+    the trials contradict each other.
     """
 
     def is_good(limit: int) -> bool | None:

@@ -36,7 +36,7 @@ class FindingsFolder:
         hint = "give another folder with --output_dir"
         if folder.exists() and not folder.is_dir():
             where = f"--output_dir {folder}"
-            raise UsageError("this is not a folder", where=where, hint=hint, code="E10001")
+            raise UsageError("the path is not a folder", where=where, hint=hint, code="E10001")
         files = sorted(folder.iterdir()) if folder.exists() else []
         self._former = list(filter(_is_former_model, files))
         if others := [*filterfalse(_is_former, files), *_used_files(self._former, used)]:

@@ -32,9 +32,9 @@ _NOT_A_COMMAND = (126, 127)  # the exit codes of a shell that cannot run a comma
 class Verifying:
     """Compares a result with the reference, as a conversion does.
 
-    `counts` are the pattern counts of the conversion with all rewrites. They decide which tolerance
-    applies. By default they are taken from the first result. Results with fewer rewrites are judged
-    with the same tolerance. Otherwise the first rewrite that rounds would be blamed.
+    `counts` are the pattern counts of the conversion with all rewrites; by default they are taken
+    from the first result. They decide which tolerance applies. Results with fewer rewrites are
+    judged with the same tolerance, because otherwise the first rewrite that rounds would be blamed.
     """
 
     def __init__(

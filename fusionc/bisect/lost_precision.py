@@ -1,4 +1,6 @@
-"""Find the convolutions and products whose bfloat16 breaks the bound: they stay in float32."""
+"""Find the convolutions and matrix products (here all called products) that must stay in float32,
+because in bfloat16 they change an output by more than the allowed bound.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from fusionc.attempt.verdict import losses_of
 from fusionc.disk.save import save
 from fusionc.verify.precision_loss import PrecisionLosses
 
-_MOST = 8  # products that are found one by one; after that, all later ones stay in float32, too
+_MOST = 8  # products that are found one by one; after these, all later products stay in float32
 
 
 def keep_in_float32(
@@ -23,8 +25,8 @@ def keep_in_float32(
     """Find the products of an attempt that must stay in float32 so that the others keep the bound,
     and add them to `left_out`. `losses` are the losses with all products in bfloat16.
 
-    Products are taken in order. Each one that is found is the first that breaks the bound together
-    with the products before it.
+    Products are taken in order. Each product that is found is the first with which the products up
+    to it, all in bfloat16, break the bound.
     """
     assert done.fused is not None
     products = dict.fromkeys(map(model.plan.kept.name_of, done.fused.narrow))
@@ -49,8 +51,8 @@ class _Costs:
         if self.with_it.fault or self.with_it.worst is None:
             return self.with_it.fault
         without = self.without.worst
-        return f"off by {self.with_it.worst} with it" + (
-            f", {without} without it" if without is not None else ""
+        return f"off by {self.with_it.worst} with this in bfloat16" + (
+            f", by {without} with this in float32" if without is not None else ""
         )
 
 

@@ -11,7 +11,7 @@ from fusionc.graph_kernel.library.location import published
 
 
 def write_result(model: AskedModel, done: ConversionAttempt, destination: Path) -> None:
-    """Write a result with its weights and kernels, without verification."""
+    """Write a result with its weights and kernels. The result is not verified."""
     plan = model.plan
     source = plan.options.source
     with save(done.proto, source.parent, destination, plan.options.external_weight) as saved:

@@ -45,7 +45,8 @@ _APPROXIMATE = 0.01
 _HALF = ("float16", "bfloat16")
 _FIRST_EXTRA_SEED = 1000  # the seed of the first additional samples
 _MAX_MUTANTS = 12  # a check must notice at least one of them
-# samples of one kind that are judged; the other ones are assumed to differ in the same way
+# Of the samples of one kind that differ, at most this many are judged. The others are assumed to
+# differ in the same way.
 _MAX_JUDGED = 32
 _FAILS = "the original nodes run, but their replacement fails"
 _NOTHING_DECIDES = "the original nodes are unstable on all inputs that were drawn"

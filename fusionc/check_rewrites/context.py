@@ -1,5 +1,5 @@
-"""Selects the nodes before a rewrite that its models include: nodes that compute sizes or inputs of
-the rewrite.
+"""A rewrite is checked with two small models. This file selects the nodes before the rewrite that
+both models contain: nodes that compute sizes or inputs of the rewrite.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GENERATIONS = (0, 1, 2, 4, 8)
 _MAX_NODES = 200
 _INTEGER_TYPES = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _MAX_CONSTANT_NODES = 200  # largest number of nodes between constants and a value
-_ONLY_AFTER = 3  # generations of nodes before a value that only the replacement reads
+_ONLY_AFTER = 3  # how many nodes back a value is computed that only the replacement reads
 
 
 def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:

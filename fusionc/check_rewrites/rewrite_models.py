@@ -48,7 +48,7 @@ class RewriteOnItsOwn:
         nodes = [*match.nodes, *new.nodes]
         self.reason = ""
         if match.graph.in_function:
-            self.reason = "it is in a function, whose types depend on the call"
+            self.reason = "it is in a function, and the types in a function depend on the call"
         elif tape.moved or any(
             body.changed for node in nodes for body in node.subgraphs(recursive=True)
         ):

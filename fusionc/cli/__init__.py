@@ -32,8 +32,8 @@ COMMANDS = (
 
 
 class _LazyGroup(click.Group):
-    """A group that imports the module of a command only when it is called. A failure becomes one
-    block of text.
+    """A group that imports the module of a command only when the command is called. A failure of
+    the command is shown as one block of text.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -122,8 +122,8 @@ def _version(distribution: str) -> str:
     help="Show the versions.",
 )
 def main() -> None:
-    """An ONNX graph optimizer in the manner of ATC: fusion passes that can be switched, counted and
-    verified.
+    """An ONNX graph optimizer modelled on ATC, the converter for Ascend chips. Each fusion pass can
+    be switched on and off, its rewrites are counted, and the result is verified.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # a name in a model may contain any character

@@ -27,8 +27,9 @@ _OPTIONS = (
         type=click.Choice(["0", "1", "3", "6"]),
         default="0",
         show_default=True,
-        help="0 convert; 1 write the model to --json, without weights above 1 KiB; 3 only check "
-        "whether each operator runs on the target; 6 show facts about the model.",
+        help="0: convert. 1: write the model as JSON to the file --json, without weights above "
+        "1 KiB. 3: only check whether each operator runs on the target. 6: show facts about the "
+        "model.",
     ),
     click.option(
         "--om",
@@ -43,7 +44,7 @@ _OPTIONS = (
         "--dump_mode",
         type=click.Choice(["0", "1"]),
         default="0",
-        help="1: --mode 1 writes inferred shapes, too.",
+        help="1: with --mode 1, also write the inferred shapes.",
     ),
     click.option(
         "--check_report",

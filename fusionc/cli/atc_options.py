@@ -16,8 +16,8 @@ class RefusedOption(NamedTuple):
     asks_for: str  # what the option would do
     instead: str  # the advice: what to do instead
     harmless: tuple[str, ...] = ()  # values that ask for fusionc's normal behaviour
-    offered: tuple[str, ...] = ()  # values that ask for what another option does
-    other_option: str = ""  # the advice for these values
+    offered: tuple[str, ...] = ()  # values whose effect another option of fusionc has
+    other_option: str = ""  # the advice for the values in `offered`
 
 
 _SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
@@ -81,7 +81,7 @@ REFUSED = {
     "raw_ge_options": RefusedOption("options from a JSON file", "give each option by its own name"),
 }
 
-# the reason for having no effect → the options
+# why options have no effect → these options
 IGNORED = {
     "it describes the chip and the machine that run the model, and fusionc does not need this": """
         soc_version core_type aicore_num virtual_type device_id host_env_os host_env_cpu
@@ -95,7 +95,7 @@ IGNORED = {
     "type": """
         allow_hf32 op_precision_mode op_select_implmode optypelist_for_implmode auto_tune_mode
         mdl_bank_path op_bank_path""",
-    "it makes exceptions to a precision mode, and without such a mode no type changes": """
+    "it makes exceptions to a precision mode, and fusionc changes no type without such a mode": """
         modify_mixlist is_weight_clip""",
     "it says how an .om file is stored": """
         enable_attr_compression sparsity build_config save_original_model""",

@@ -43,8 +43,8 @@ class AtcCommand(click.Command):
 
 
 def _hint_for_flag(name: str, options: Sequence[click.Option]) -> str:
-    """How to write a flag of graph kernel fusion. "" if `name` is not a flag, or if the command
-    does not take flags.
+    """How to write a flag of graph kernel fusion. "" if `name` is not such a flag, or if the
+    command does not take flags of graph kernel fusion.
     """
     takes_flags = any(option.name == "graph_kernel_flags" for option in options)
     if not takes_flags or name not in (*EFFECTIVE, *WITHOUT_EFFECT):
@@ -53,8 +53,8 @@ def _hint_for_flag(name: str, options: Sequence[click.Option]) -> str:
 
 
 def _hint_for_model(ctx: click.Context, error: click.UsageError, args: Sequence[str]) -> str:
-    """How to write a model that stands on the command line without --model. "" if the error has
-    another cause than a missing --model or a surplus argument.
+    """Advice on how to name a model that stands on the command line without --model. "" if the
+    error is neither a missing --model nor a surplus argument.
     """
     model = _lone_model(args)
     if model is None:
@@ -91,8 +91,8 @@ def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 
 
 def other_options(command: _Decorated) -> _Decorated:
-    """Accept ATC's other options without showing them in the help. Refused options end the
-    command, ignored options do nothing.
+    """A decorator: accept ATC's options that fusionc does not implement, without showing them in
+    the help. Refused options end the command, ignored options do nothing.
     """
     for name in (name for names in IGNORED.values() for name in names.split()):
         command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_remember)(
@@ -106,8 +106,8 @@ def other_options(command: _Decorated) -> _Decorated:
 
 
 def notices(ctx: click.Context, idle: Sequence[str] = ()) -> list[str]:
-    """A notice that lists the options without effect, including the `idle` ones. Empty if no
-    option is without effect.
+    """One notice that lists all options without effect: ATC's ignored options and the `idle` ones.
+    Empty if every option has an effect.
     """
     names = dict.fromkeys([*ctx.meta.get(_IGNORED_KEY, ()), *idle])
     return [f"accepted, no effect: {', '.join(names)}"] if names else []

@@ -23,14 +23,15 @@ _OPTIONS = (
     click.option(
         "--resume",
         is_flag=True,
-        help="With many models: keep existing results that the same version made from the same "
-        "models with the same options.",
+        help="With many models: keep an existing result if the same version of fusionc made it "
+        "from the same model with the same options.",
     ),
     click.option(
         "--scheduler",
         metavar="tcp://HOST:PORT",
-        help="Convert many models on a Dask cluster whose machines see models and results under "
-        "the same paths. Needs pip install 'fusionc[cluster]' on this machine and on the cluster.",
+        help="Convert many models on a Dask cluster. Its machines must see the models and results "
+        "under the same paths as this machine. Needs pip install 'fusionc[cluster]' on this "
+        "machine and on the cluster.",
     ),
 )
 _NAMES = ("jobs", "resume", "scheduler")
@@ -56,8 +57,8 @@ def asks_for_batch(ctx: click.Context, models: Sequence[Path], mode: str) -> boo
 
 
 def unused_batch_options(ctx: click.Context, is_batch: bool) -> list[str]:
-    """The given batch options that have no effect: all of them for one model, --jobs with
-    --scheduler.
+    """The given batch options that have no effect. For one model, no batch option has an effect;
+    with --scheduler, --jobs has no effect.
     """
     given = [
         name for name in _NAMES if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
@@ -86,8 +87,8 @@ def convert_batch(
     output = arguments.pop("output")
     if output is None:
         where = ", ".join(map(str, models))
-        what = "a folder, a pattern or several models need a folder for the results"
-        hint = "give one with --output"
+        what = "many models are converted, so --output must name a folder for the results"
+        hint = "give the folder with --output"
         raise UsageError(what, where=where, hint=hint, code="E10001")
     sources = find_models(models, output, arguments.get("dump_graph"))
     try:

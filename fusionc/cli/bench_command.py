@@ -26,7 +26,7 @@ _EPILOG = """\b
 Exit codes:
   0  the models were measured
   1  onnxruntime cannot run one of the models
-  2  an option is wrong, a model does not exist, or it takes other inputs than the first model"""
+  2  an option is wrong, a model does not exist, or a model takes other inputs than the first"""
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Fresh processes for each model.",
+    help="How many fresh processes run each model.",
 )
 @click.option(
     "--seconds",
@@ -68,7 +68,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     show_default=True,
     help="How long to measure each model in each process.",
 )
-@confidence_option("The confidence that the true ratio lies within the shown bounds.")
+@confidence_option("The confidence that the true ratio of run times lies within the shown bounds.")
 @click.option(
     "--batch_sizes",
     metavar="1,8,32",
@@ -106,13 +106,14 @@ def command(
     custom_op_library: tuple[Path, ...],
     timeout: float | None,
 ) -> None:
-    """Run models in turn, as fusionc.session opens them, on the same inputs and in several fresh
-    processes.
+    """Run models in turn on the same inputs, in several fresh processes. The models are opened as
+    fusionc.session opens them.
 
-    The result has the load time, the peak memory, percentiles of the run time, the ratio to the run
-    time of the first model with its bounds, and the operators that take the most time. Each
-    process is one observation, because the placement of memory makes a process as a whole faster or
-    slower. If 1 lies between the bounds of a ratio, no model is proved to be faster.
+    For each model the result shows the load time, the peak memory, percentiles of the run time, and
+    the operators that take the most time. It also shows the ratio of the run time to that of the
+    first model, with bounds. Each process counts as one observation, because the placement of
+    memory makes a whole process faster or slower. If 1 lies between the bounds of a ratio, neither
+    model is proved to be faster.
     """
     from fusionc.runtime.process import start, step_limit
 
@@ -184,7 +185,7 @@ def _show_costs(measured: Bench) -> None:
 
 
 def _show_operators(cost: ModelCost) -> None:
-    """The operators of one model that take most of the time."""
+    """Show the operators of one model that take most of the time."""
     from fusionc.report.table import show_table
 
     by_time = sorted(cost.operators.operators.items(), key=lambda item: -item[1][1])

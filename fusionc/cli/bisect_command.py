@@ -35,16 +35,16 @@ Exit codes:
     "--check",
     metavar='"CMD {model}"',
     help="A command whose exit code says whether a model is right, as for git bisect run: 0 right, "
-    "1 to 124 wrong, 125 undecided. {model} is replaced by the path. Default: verification, as in "
-    "convert.",
+    "1 to 124 wrong, 125 undecided. {model} in the command is replaced by the path of the model. "
+    "Default: verification, as in convert.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
     help=(
-        "Do not search: stop after the N-th rewrite, write the model unverified, and name that "
-        "rewrite."
+        "Do not search. Stop the conversion after its N-th rewrite, write the model unverified, "
+        "and name the N-th rewrite."
     ),
 )
 @click_option("destination", "The model that --limit writes. Default: <model>_fusionc.onnx.")
@@ -68,12 +68,13 @@ def command(
     output_dir: Path | None,
     **given: Any,
 ) -> None:
-    """Repeat a conversion with some of its rewrites until the rewrites at fault are found, one
-    after another.
+    """Find the rewrites that make the result of a conversion wrong, one after another, by repeating
+    the conversion with only some of its rewrites.
 
-    With n rewrites, each search takes at most log2(n) + 2 conversions. It names the pass, the
-    pattern and the nodes of the rewrite at fault, and writes a model of a few nodes that shows the
-    fault. A switch file avoids all rewrites at fault. The options are those of convert.
+    If the conversion has n rewrites, finding one rewrite at fault takes at most log2(n) + 2
+    conversions. bisect names its pass, pattern and nodes, and writes a model of a few nodes that
+    shows the fault. It also writes a switch file that avoids all rewrites at fault. The options
+    are those of convert.
     """
     if limit is not None and check is not None:
         raise click.UsageError("--limit does not search, so there is nothing to --check.", ctx)
@@ -111,10 +112,10 @@ def _show(result: Bisection) -> None:
     if not result.found:
         lines.append(("result", f"right: {result.summary}"))
     elif result.is_all is None:
-        what = f"without these the result cannot be judged: {result.summary}"
+        what = f"without these rewrites the result cannot be judged: {result.summary}"
         lines.append(("and more", what))
     elif not result.is_all:
-        lines.append(("and more", f"without all these the result is still wrong: {result.summary}"))
+        lines.append(("and more", f"without these it is still wrong: {result.summary}"))
     if result.switches is not None:
         lines.append(("avoid", f"the same with --fusion_switch_file {result.switches}"))
     if result.must:

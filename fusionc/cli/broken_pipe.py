@@ -1,5 +1,5 @@
-"""A standard output that continues without its reader: `fusionc convert | head -1` still converts
-the model, and its exit code stays meaningful.
+"""A standard output that still accepts text after its reader has closed the pipe. So
+`fusionc convert | head -1` still converts the model, and its exit code stays meaningful.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 
 class BrokenPipeSafeStream:
-    """Writes to a stream while the stream has a reader, and then to the null device."""
+    """Writes to a stream while the stream has a reader, and afterwards to the null device."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,5 +1,5 @@
-"""Options that several commands share and that are not conversion options: --confidence, and --log
-of commands without a log.
+"""Options that several commands share and that are not conversion options: --confidence, and the
+--log of commands that do not write a log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fusionc.cli.table_options import Decorated
 
 
 def confidence_option(help_text: str) -> Callable[[Decorated], Decorated]:
-    """--confidence of commands that measure."""
+    """The option --confidence of commands that measure."""
     return click.option(
         "--confidence",
         type=click.FloatRange(50, 100, max_open=True),

@@ -1,4 +1,6 @@
-"""The options of commands that convert models, by groups of the table of options."""
+"""The options of commands that convert models. Each command chooses groups of options from the
+table in fusionc/options/option_table.py.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def _options(groups: tuple[OptionGroup, ...]) -> Iterator[_Decorator[Any]]:
 
 
 def conversion_arguments(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `fusionc.convert`. The values of aliases are merged into their options."""
+    """The arguments of `fusionc.convert` for these values of the command line. The values of an
+    alias are merged into the option that it stands for.
+    """
     arguments = dict(given)
     for option in OPTIONS.values():
         for alias in option.aliases:

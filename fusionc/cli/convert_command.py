@@ -60,8 +60,9 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 )
 @click_option(
     "destination",
-    f"{OPTIONS['destination'].help} For many models, the folder for the results: it has the same "
-    "subfolders as the models, and fusionc_records with logs and summary.json.",
+    f"{OPTIONS['destination'].help} For many models, the folder for the results: the results get "
+    "the same subfolders as the models, and the subfolder fusionc_records gets the logs and "
+    "summary.json.",
 )
 @batch_options
 @conversion_options(*CONVERSION)
@@ -93,9 +94,9 @@ def command(
 ) -> None:
     """Optimize an ONNX model, verify the result and write it.
 
-    Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file,
-    -fusion_switch_file. ATC's other options are refused if they would change the result; otherwise
-    they have no effect.
+    Options may be spelled as ATC allows: --fusion_switch_file, --fusion-switch-file or
+    -fusion_switch_file. An option of ATC that is not listed here is refused if it would change the
+    result; otherwise it has no effect.
     """
     is_batch = asks_for_batch(ctx, models, mode)
     source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)

@@ -51,7 +51,8 @@ Exit codes:
     "--input_shape",
     metavar='"x:1,3,224,224"',
     callback=parse_run_shape,
-    help="The input sizes for counting operations and bytes. Default: 1 for every open dimension.",
+    help="The input sizes for counting operations and bytes. Default: 1 for every dimension "
+    "without a fixed size.",
 )
 @log_debug_option
 @click.pass_context
@@ -67,9 +68,9 @@ def command(
     """Compare the models BEFORE and AFTER without running them: interface, versions, nodes,
     weights, sizes.
 
-    A node that a pass of fusionc made names the pass and the nodes that it replaces. Other nodes
-    are matched by name, and then by operator and neighbours. This works for the results of any
-    tool. Differences of names, comments and metadata are ignored.
+    The results of any tool can be compared. A node that a pass of fusionc made records that pass
+    and the nodes that it replaces. Other nodes are matched by name, and then by operator and
+    neighbours. Differences of names, comments and metadata are ignored.
     """
     with hold_signals():
         from fusionc.diff.diff_story import model_diff
@@ -162,7 +163,7 @@ def _text(change: Change, with_names: bool) -> str:
 
 
 def _words(operators: Sequence[str]) -> list[str]:
-    """Each operator once, with its count if it occurs several times."""
+    """Each operator once. An operator that occurs several times has its count."""
     return [f"{count} {name}" if count > 1 else name for name, count in Counter(operators).items()]
 
 
@@ -194,5 +195,5 @@ def _counted_sizes(diff: ModelDiff) -> str:
         f"{name}:{','.join(map(str, shape))}" for name, shape in diff.before.sizes.items()
     )
     unknown = max(diff.before.unknown, diff.after.unknown)
-    left_out = f"; {unknown} nodes of unknown size left out" if unknown else ""
+    left_out = f"; without {unknown} nodes whose size is unknown" if unknown else ""
     return f"{sizes or 'the sizes of the model'}{left_out}"

@@ -17,7 +17,7 @@ Exit codes:
   0  success
   1  the command failed
   2  an option or the switch file is wrong, or a file to read or a folder to write to is missing
-  3  the two models differ; convert then writes nothing
+  3  the result does not compute what the model computes; nothing was written
   130  interrupted by Ctrl-C; 143 by SIGTERM"""
 
 _EXIT_INTERRUPTED = 130  # the exit code that a shell reports after Ctrl-C
@@ -43,7 +43,7 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
         raise
     except (FusioncError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            raise  # the output has no reader: click ends without a message
+            raise  # the output no longer has a reader: click ends the command without a message
         _show(ctx, _explain(error, _command(ctx)))
     except BaseException as error:
         _end(ctx, error)
@@ -57,7 +57,7 @@ def _explain(error: FusioncError | MemoryError | OSError, command: str) -> Fusio
         hint = "give smaller sizes: convert takes --verify_shape, verify takes --input_shape"
         return FusioncError("there is not enough memory", where=command, hint=hint)
     hint = hint_for_limit(str(error))
-    hint = hint or "check the path, its permissions, and the free space there"
+    hint = hint or "check the path, its permissions, and the free space on its disk"
     where = str(error.filename or command)
     return FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004")
 

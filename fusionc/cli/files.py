@@ -38,7 +38,7 @@ def write_text(path: Path, text: str) -> None:
     if path.suffix.lower() == ".onnx":
         hint = "give a name that ends in .json"
         raise UsageError(
-            "text would be written where a model belongs", where=str(path), hint=hint, code="E10001"
+            "a text file cannot have the ending .onnx", where=str(path), hint=hint, code="E10001"
         )
     try:
         write_where_told(path if stream_at(path) else Path(os.path.realpath(path)), text)
@@ -48,5 +48,5 @@ def write_text(path: Path, text: str) -> None:
             folder = shlex.quote(str(path.parent))
             hint = f"make the folder (mkdir -p {folder}), or give another folder"
             raise UsageError(what, where=str(path), hint=hint, code="E13004") from error
-        hint = "choose a folder that can be written"
+        hint = "choose a folder in which you may write"
         raise FusioncError(what, where=str(path), hint=hint, code="E13004") from error

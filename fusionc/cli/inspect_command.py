@@ -30,16 +30,17 @@ Exit codes:
 )
 @click.option("--model", required=True, type=FilePath(), help="The model (.onnx).")
 @click.option(
-    "--json", "as_json", is_flag=True, help="The findings as JSON on stdout, with all places."
+    "--json", "as_json", is_flag=True, help="The findings as JSON on stdout, with all names."
 )
 @log_debug_option
 def command(model: Path, as_json: bool) -> None:
     """Examine a model without changing it.
 
-    This says how a model is quantized and which parts run in integers. It finds operators without a
-    fast kernel on a CPU, convolutions of integers, signed activations, unrolled recurrences,
-    subnormal numbers and dead filters in the weights, weights stored twice, and open sizes. Each
-    finding comes with advice; a dry run of the passes shows what a conversion does about it.
+    inspect says how the model is quantized and which parts compute with integers. It finds
+    operators that have no fast kernel on a CPU, integer convolutions, signed activations, unrolled
+    recurrences, subnormal numbers and dead filters in the weights, weights that are stored twice,
+    and dimensions without a fixed size. Each finding comes with advice. inspect also runs the
+    passes in memory, without writing a model, to say what a conversion does about each finding.
     """
     with hold_signals():
         from fusionc.inspect.inspect_story import inspect

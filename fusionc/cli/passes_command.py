@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def command(name: str | None, operator: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
-    NAME may also be an alias of one or more passes. A pass whose default is "must" cannot be
-    switched off by a switch file. OPERATOR is an operator of ONNX, such as Slice, or an operator
-    with its domain, such as com.microsoft.Gelu. With --operator, passes without a pattern, such as
+    NAME may also be an alias of one or more passes. A switch file cannot switch off a pass whose
+    default is "must". OPERATOR is an operator of ONNX, such as Slice, or an operator with its
+    domain, such as com.microsoft.Gelu. With --operator, passes that have no pattern, such as
     ConstantFoldingPass, are not listed.
     """
     from fusionc.custom.loading import load_passes
@@ -98,8 +98,8 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
     if not named:
         if names.is_ascend_only(name):
             click.echo(
-                f"{printable(name)} is Ascend only: it is accepted in switch files and has no "
-                "effect here."
+                f"{printable(name)} is a pass for Ascend chips: switch files may name it, and it "
+                "has no effect in fusionc."
             )
             return
         hint = '"fusionc passes" without a name lists all of them'

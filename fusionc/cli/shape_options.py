@@ -1,5 +1,5 @@
-"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". Input names may contain the same
-punctuation.
+"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". The names of inputs may contain colons,
+commas and semicolons, too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def parse_sizes(
     """A click callback: the dimensions of each input. A dimension is a size, -1 or a range
     (smallest, largest).
 
-    The largest size of an open range is -1. A name may contain colons. An input without dimensions
-    is a scalar. Brackets around the dimensions, as in ATC's --input_shape_range, are ignored.
+    -1 is also the largest size of a range without an upper end. A name may contain colons. An
+    input without dimensions is a scalar. Brackets around the dimensions, as in ATC's
+    --input_shape_range, are ignored.
     """
     shapes: dict[str, tuple[DimensionSize, ...]] = {}
     for part in _parts(ctx, value or ""):
@@ -59,8 +60,8 @@ def parse_run_shape(
 def parse_axes(
     ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> dict[str, dict[int, str]] | None:
-    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis. An axis without a
-    symbol has an empty one.
+    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis. The symbol of an
+    axis is empty if the text names none.
     """
     axes: dict[str, dict[int, str]] = {}
     for part in _parts(ctx, value or ""):
@@ -89,7 +90,9 @@ def _parts(ctx: click.Context, text: str) -> Iterator[str]:
 
 
 def _models(ctx: click.Context) -> Iterator[Path]:
-    """The models of the command. Their parameters are eager: click has already parsed them."""
+    """The models of the command. The options that name models are eager, so click has already
+    parsed them.
+    """
     from fusionc.batch.find_models import models_in
 
     for name in ("models", "model", "reference", "candidate", "before", "after"):

@@ -1,4 +1,4 @@
-"""Signals: how they end a command, and when they have to wait."""
+"""Signals: how they end a command, and when they are delayed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _ENDING: dict[int, _Handler] = {
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Turn signals into an error that ends the command: context managers then clean up unfinished
-    work.
+    """Turn signals into an error that ends the command, so that context managers clean up
+    unfinished work.
 
-    An ignored signal stays ignored: Ctrl-C in the background, SIGHUP under nohup.
+    A signal that is ignored stays ignored, for example Ctrl-C in the background or SIGHUP under
+    nohup.
     """
     with _install_handlers(
         {n: handler for n, handler in _ENDING.items() if signal.getsignal(n) != signal.SIG_IGN}
@@ -43,9 +44,10 @@ def raise_on_signals() -> Iterator[None]:
 
 @contextmanager
 def hold_signals() -> Iterator[None]:
-    """Delay signals that end the command until the context is left.
+    """Delay the signals that end a command until the context is left.
 
-    This is for imports: an error during the import of onnx's extension module crashes the process.
+    Imports need this, because an error during the import of onnx's extension module crashes the
+    process.
     """
     caught: list[int] = []
     try:

@@ -28,7 +28,10 @@ _MEANINGS = "\b\nPresets:\n" + "\n".join(
     help="The preset.",
 )
 @click.option(
-    "--output", type=FilePath(), metavar="FILE", help="Write this file instead of showing the text."
+    "--output",
+    type=FilePath(),
+    metavar="FILE",
+    help="Write the switch file to FILE; do not show it.",
 )
 @click_option("custom_passes")
 @log_debug_option
@@ -48,8 +51,8 @@ def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> 
             b"",
             *(preset(known, passes).encode() for known in PRESETS),
         ):
-            what = "the file exists, and its content is not a preset"
-            hint = "give another name, or remove it first"
+            what = "the file exists and is not an unedited preset, so it is not replaced"
+            hint = "give another name, or remove the file first"
             raise UsageError(what, where=str(output), hint=hint, code="E10001")
         write_text(output, text)
         path = printable(str(output))

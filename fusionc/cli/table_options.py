@@ -1,4 +1,4 @@
-"""Click options from the table of options."""
+"""Click options, made from the table of options in fusionc/options/option_table.py."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
 
 def _number_of(kind: Kind, form: str) -> _Callback:
-    """A callback that makes a number of the text, if the kind accepts it. `form` follows "is not"
-    in the error.
+    """A click callback that turns the text into a number. The number is an error if the kind does
+    not accept it; the message is then "TEXT is not `form`".
     """
 
     def convert(
@@ -52,7 +52,7 @@ def _external_weight(
     try:
         is_external = value == "2" or atc_bool(ctx, parameter, value)
     except click.BadParameter as error:
-        raise click.BadParameter(f"{value!r} is none of 0, 1 and 2.") from error
+        raise click.BadParameter(f"{value!r} is not 0, 1 or 2.") from error
     return None if value is None else int(is_external or 0)
 
 
@@ -85,8 +85,8 @@ _DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
 def click_option(
     name: str, help_text: str = "", **changes: Any
 ) -> Callable[[Decorated], Decorated]:
-    """A decorator that adds the option of this field of `Options`. `help_text` replaces the help of
-    the table. `changes` are arguments of `click.option`.
+    """A decorator that adds the option of this field of `Options`. `help_text` replaces the help
+    text of the table. `changes` replace or add arguments of `click.option`.
     """
     option = OPTIONS[name]
     details: dict[str, Any] = {

@@ -33,7 +33,7 @@ _FORMS = {
 _EPILOG = """\b
 Exit codes:
   0  the model is written in the fastest confirmed form: tuned, with the defaults, or unoptimized
-  1  the tuning failed; the measurements are in a journal, from which the same command continues
+  1  the tuning failed; a journal keeps the measurements, and the same command continues from it
   2  an option or the switch file is wrong, or a file to read does not exist
   3  the result does not compute what the model computes; nothing was written
   130  interrupted; a journal next to the output stays, and the same command continues from it"""
@@ -58,9 +58,9 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     default="5m",
     show_default=True,
     callback=_duration,
-    help="How long to measure: 90s, 5m, 1h. Additional time is needed for the last run on a busy "
-    "machine, for checking that outputs stay the same without slow optimizers of onnxruntime, and "
-    "for the final conversion with its verification.",
+    help="How long to measure: 90s, 5m, 1h. tune takes additional time for three things: the last "
+    "run, if the machine is busy; the check that outputs stay the same when optimizers of "
+    "onnxruntime are switched off; and the final conversion with its verification.",
 )
 @confidence_option("The confidence that every delivered change makes the model faster.")
 @click.option("--json", "as_json", is_flag=True, help="All results as JSON on stdout.")
@@ -77,16 +77,17 @@ def command(
     **given: Any,
 ) -> None:
     """Measure which changes make this model faster on this machine with these input sizes. A change
-    concerns passes, areas with kernels, onnxruntime's own optimizers, or session settings. A change
-    that is undecided is not made.
+    switches passes, generated kernels, onnxruntime's own optimizers, or session settings. A change
+    is made only if the measurements prove that it helps.
 
-    Each change is measured side by side with the defaults, in turn and in fresh processes: first
-    groups of changes, then single changes. A change that seems to pay is tested again in new
-    processes. A separate last run compares the result with the defaults and with the original, and
-    only a form that this run confirms to be faster is delivered. Next to the model, tune writes
-    <output>.switches.json for convert, <output>.session.json for fusionc.session, and
-    <output>.tune.svg, a plot. --inputs or --verify_shape give the values and sizes of the inputs;
-    the other options are those of convert.
+    Each change is measured in alternation with the defaults, in fresh processes: first groups of
+    changes, then single changes. A change that seems to help is tested again in new processes. A
+    separate last run compares the tuned model with the model at the defaults and with the
+    original. The tuned model is written only if this run confirms that it is faster; otherwise tune
+    writes the model at the defaults or unoptimized. Next to the model, tune writes
+    <output>.switches.json for convert, <output>.session.json for fusionc.session, and the plot
+    <output>.tune.svg. --inputs or --verify_shape give the values and sizes of the inputs; the other
+    options are those of convert.
     """
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
@@ -107,7 +108,7 @@ def command(
                 **arguments,
             )
     except (KeyboardInterrupt, Terminated):
-        what = "the measurements are kept in the journal; the same command continues from there"
+        what = "the journal keeps the measurements; the same command continues from it"
         click.echo(f"fusionc: {what}", err=True)
         raise
     if as_json:
@@ -176,8 +177,8 @@ def _row(worth: Worth, tuned: Tuned) -> list[str]:
 
 
 def _why_undecided(worth: Worth, one: RatioInterval) -> str:
-    """Why a change is undecided. If several changes are tested together, each of them needs a
-    higher confidence than its own bounds have.
+    """Why a change is undecided. If several changes are tested, each of them needs a higher
+    confidence than that of the bounds which are shown.
     """
     if not worth.tested:
         return "undecided, not tested"

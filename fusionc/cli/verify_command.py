@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
 _EPILOG = """\b
 Exit codes:
-  0  equal, or equal in part: runs that exceed the budget were left out
+  0  equal, or equal in part (runs that exceed the budget are left out)
   1  the comparison is impossible or failed
   2  an option is wrong, or a model does not exist
   3  different"""
@@ -45,8 +45,8 @@ Exit codes:
 @click.option(
     "--locate",
     is_flag=True,
-    help="Instead of judging the outputs, compare the intermediate values that both models have "
-    "under the same name, in execution order. Show the first value that differs, with the nodes "
+    help="Do not compare the outputs. Instead, compare the intermediate values that have the same "
+    "name in both models, in execution order, and show the first value that differs and the nodes "
     "that compute it.",
 )
 @click_option("verify_budget")
@@ -67,9 +67,10 @@ def command(
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output.
 
-    If CANDIDATE has a ready form that fits this machine, the ready form is compared as well. Areas
-    of graph kernel fusion run as ONNX functions. Their generated kernels run only in the
-    verification of a conversion.
+    A ready form (written by convert --ready) is the model as onnxruntime holds it in memory. If
+    CANDIDATE has a ready form that fits this machine, the ready form is compared as well. Nodes
+    that graph kernel fusion combined run as ONNX functions here; their generated kernels run only
+    in the verification of a conversion.
     """
     from fusionc.runtime.process import start, step_limit
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from fusionc.why.why_story import Answer, ExpectedAnswer
 
 _Item = TypeVar("_Item")
-_MAX_ITEMS = 5  # names on a line, and places of a pass
+_MAX_ITEMS = 5  # the number of names on a line, and of places that are shown for a pass
 _AREA_NOTE = (
-    "that is an area of graph kernel fusion: give --enable_graph_kernel, too, and the flags of "
-    "the conversion that made the area"
+    "the node comes from graph kernel fusion: also give --enable_graph_kernel and the flags of the "
+    "conversion that made it"
 )
-_DEQUANTIZE = "DequantizeLinear"  # given instead of a pass
+_DEQUANTIZE = "DequantizeLinear"  # may be given instead of the name of a pass
 # what is shown if there is nothing to say
-_OF_EXPECTED = ("expected", "nothing more is fused there")
+_OF_EXPECTED = ("expected", "the other optimizer fused nothing more")
 _OF_DEQUANTIZE = ("stays", "the converted model has no DequantizeLinear")
 _EPILOG = """\b
 Exit codes:
@@ -48,8 +48,9 @@ Exit codes:
     "--expected",
     type=FilePath(),
     metavar="FILE",
-    help="The result of another optimizer for this model. For each fused operator that this result "
-    "has and the conversion does not produce, say why the passes for it, or PASS, do not fire.",
+    help="The result of another optimizer for this model. If this result has a fused operator that "
+    "the conversion does not produce, say why PASS, or each pass that makes such operators, does "
+    "not fire.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="All results as JSON on stdout, every place by name."
@@ -66,14 +67,14 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Convert a model without writing the result, and say where PASS fires, where it is refused and
-    why, where another pass came first, and where it nearly fires. For a near miss, the first
-    condition that does not hold is named. The nearest misses come first.
+    """Convert a model without writing the result. Say where PASS fires, where it is refused and
+    why, where another pass came first, and where PASS nearly fires. For each place where it nearly
+    fires (a near miss), name the first condition that does not hold. The nearest misses come first.
 
     PASS may also be an alias of one or more passes. A pass that is off is treated as if it were
-    on. At a far miss only the first operator of a pattern fits; far misses are shown only if a pass
-    has no near misses. If PASS is DequantizeLinear, the answer says for each such node of the
-    result why it stays, and which passes refuse to take it.
+    on. A place where only the first operator of a pattern fits is a far miss; far misses are shown
+    only if the pass has no near misses. If PASS is DequantizeLinear, the answer says why each
+    DequantizeLinear of the result stays, and which passes refuse to take it.
     """
     if pass_name is None and expected is None:
         raise click.UsageError(
@@ -124,7 +125,7 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
         yield _kind(reason), _text(reason)
     if further := one.reasons[_MAX_ITEMS:]:
         places = sum(1 + len(reason.more) for reason in further)
-        yield "more", f"{places} places more, for {len(further)} other reasons: --json has them"
+        yield "more", f"{places} more places, for {len(further)} other reasons: --json shows them"
     yield from (("note", note) for note in one.notes)
 
 
@@ -141,8 +142,8 @@ def _dequantize_facts(stays: Sequence[Dequantization]) -> Iterator[tuple[str, st
 
 def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
     operator = one.operator
-    made_of = f"; made there from {_names(operator.nodes)}" if operator.nodes else ""
-    made_of += f", which {_names(one.taken_by)} took here" if one.taken_by else ""
+    made_of = f"; the other made it from {_names(operator.nodes)}" if operator.nodes else ""
+    made_of += f", which {_names(one.taken_by)} took in fusionc" if one.taken_by else ""
     yield (
         "expected",
         f"{operator.operator}: {operator.expected} there, {operator.converted} here{made_of}",

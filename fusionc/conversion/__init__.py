@@ -1,1 +1,3 @@
-"""A conversion from start to finish, and two of its steps: onlookers, and saving a right result."""
+"""A conversion from start to finish, and two parts of it: onlookers, which examine each rewrite,
+and saving the result if it is right.
+"""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Onlookers:
-    """The onlookers of a conversion. They are created before the conversion begins, because errors
-    in their options should come first.
+    """The onlookers of a conversion. They are created before the conversion begins, so that errors
+    in their options are reported at once.
     """
 
     def __init__(self, plan: ConversionPlan, left_out: LeftOut, report: Report) -> None:

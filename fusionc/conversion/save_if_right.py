@@ -174,8 +174,8 @@ def _verdict(
 
 
 def _loss_error(plan: ConversionPlan, verdict: Verdict) -> VerificationError:
-    """The error for inherited kernels that lose too much. Their products can no longer be kept in
-    float32.
+    """The error if kernels that the model already had lose too much precision in bfloat16. It is
+    too late to keep their products in float32.
     """
     return VerificationError(
         f"the kernels next to the model compute in bfloat16: {verdict.losses}",

@@ -3,8 +3,8 @@
     op.Add(op.MatMul(x, w), b)      with formulas as arguments, it describes a subgraph;
                                     with the values of a match, it creates nodes
 
-One function can serve for both. A number is a constant of one element, None an omitted input, and a
-keyword an attribute. In a replacement, `outputs=2` asks for two outputs, and `domain=` names
+The same function can do both. A number is a constant of one element, None is an omitted input, and
+a keyword is an attribute. In a replacement, `outputs=2` asks for two outputs, and `domain=` names
 another operator set.
 """
 
@@ -38,7 +38,7 @@ class CapturedAttributes:
         self.attributes: dict[str, list[tuple[str, str]]] = {}
 
     def label_for(self, attributes: dict[str, Any]) -> str:
-        """Remove the arguments of the search function from the attributes. Returns the label of the
+        """Remove the arguments of the search function from the attributes. Return the label of the
         node that has such attributes, or an empty string.
         """
         captured = [name for name, value in attributes.items() if isinstance(value, Const)]
@@ -155,8 +155,8 @@ def _attribute_names() -> dict[str, set[str]]:
 
 
 def _check(name: str, domain: str, attributes: list[str]) -> None:
-    """Raises ValueError for a misspelt operator or attribute, which would never match, or would be
-    refused silently.
+    """Raise ValueError for a misspelt operator or attribute, because otherwise the pass would never
+    match, or would be refused silently.
     """
     if domain:
         return

@@ -128,7 +128,7 @@ def _execute(file: Path, number: int) -> ModuleType:
         for other, folder in _SIBLING_MODULES.items()
         if folder != file.parent and _is_sibling(file, other)
     ]:
-        sys.modules.pop(other, None)  # a module of the same name in the file's own folder wins
+        sys.modules.pop(other, None)  # so that the module in the file's own folder is imported
         del _SIBLING_MODULES[other]
     modules_before = set(sys.modules)
     # like a script, the file can import files in its folder

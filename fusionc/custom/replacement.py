@@ -28,7 +28,7 @@ from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out
 RESERVED = ("ALL", "forbidden_close_pass")
 _KINDS = ("GraphFusion", "UBFusion")
 REGISTERED: list[Pass] = []  # in the order of registration
-_CHECK = "the extra check says no"
+_CHECK = "the extra check refuses the match"
 
 
 def register_replacement(

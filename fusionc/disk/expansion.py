@@ -1,5 +1,5 @@
-"""Check the size of a model after its function calls are inlined. onnxruntime and onnx's inference
-inline all calls.
+"""Check the size that a model has after its function calls are inlined, because onnxruntime and
+onnx's inference inline all calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
         raise FusioncError(
             f"the function calls of the model are nested {depth:,} deep",
             where=where,
-            hint="onnxruntime takes at most 100 nested calls; export the model with fewer",
+            hint="onnxruntime takes at most 100 nested calls; export the model with fewer of them",
             code="E13005",
         )
     called = _count_operators(model.graph.node)

@@ -17,8 +17,8 @@ from fusionc.errors import FusioncError, UsageError
 
 def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     """Read a model without its external data. The files of external data are only checked: they
-    exist, are long enough, and are in the model's folder. With `maps`, large weights inside the
-    model file are not read either (see `mapped_weights`).
+    must exist, be long enough, and be in the model's folder. If `maps` is true, large weights
+    inside the model file are not read either (see `mapped_weights`).
 
     Raises UsageError if the file does not exist, and FusioncError if it is not a valid ONNX model.
     """

@@ -24,7 +24,7 @@ from fusionc.disk.tensor_data import STORAGE, make_external, make_inline, read_e
 from fusionc.model.tensors import byte_size
 from fusionc.protos import MAPPED, is_mapped
 
-WORTH_MAPPING = 1 << 16  # bytes; smaller tensors, such as shapes, are read often and stay in memory
+WORTH_MAPPING = 1 << 16  # bytes; smaller tensors stay in memory, because they are read often
 _BYTES = 2  # the wire type of fields with a length: messages, strings, bytes
 # The tags of ModelProto.graph, GraphProto.initializer and TensorProto.raw_data.
 _GRAPH, _INITIALIZER, _RAW_DATA = (number << 3 | _BYTES for number in (7, 5, 9))
@@ -49,7 +49,8 @@ def read_mapped(path: Path) -> ModelProto:
 
 def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
     """Write a model to `path`. Its external data and the file of its mapped tensors are in
-    `folder`. The bytes are the same as protobuf would write. They are never in memory all at once.
+    `folder`. The file has the same bytes as protobuf would write, but the bytes are never in memory
+    all at once.
     """
     if not any(map(_is_streamed, proto.graph.initializer)):
         path.write_bytes(proto.SerializeToString())

@@ -42,7 +42,7 @@ def require_as_valid(candidate: Path, reference: Path) -> None:
 
 def _fault_of_result(path: Path) -> str | None:
     """The complaint of onnx.checker about a result, or None. The checker holds a file in memory
-    three times. To save memory, it gets a temporary file in which large weights are external data.
+    three times. To save memory, the checker gets a temporary file whose large weights are external.
     """
     proto = read_mapped(path)
     if not any(map(is_mapped, proto.graph.initializer)):

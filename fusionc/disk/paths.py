@@ -15,7 +15,7 @@ _PATH_PROBLEMS = {
     errno.ENAMETOOLONG: "has a name that is too long",
 }
 
-# kinds of streams; these two can be written into
+# the kinds of streams into which a program can write
 PIPE = "pipe"
 DEVICE = "device"
 _STREAMS = {
@@ -64,7 +64,7 @@ def stream_at(path: Path) -> str:
 def require_no_stream(path: Path) -> None:
     """Raise FileExistsError if a path leads to a stream."""
     if what := stream_at(path):
-        raise FileExistsError(errno.EEXIST, f"there is a {what}", str(path))
+        raise FileExistsError(errno.EEXIST, f"the path is a {what}", str(path))
 
 
 def require_file_place(path: Path, option: str) -> None:
@@ -83,7 +83,7 @@ def require_file_place(path: Path, option: str) -> None:
 
 
 def require_unread(written: Path, option: str, read: Mapping[Path, str]) -> None:
-    """Raise UsageError if the command would write over a file that it reads. `written` is the path
+    """Raise UsageError if the command would overwrite a file that it reads. `written` is the path
     that `option` names. `read` has the files that the command reads, with a description of each.
     """
     for file, what in read.items():

@@ -81,7 +81,7 @@ def require_replaceable(path: Path) -> None:
 
 
 def _is_replaceable(path: Path) -> bool:
-    """Whether the path may be replaced: there is nothing, an empty file, a link or a model."""
+    """Whether a result may take the path: nothing is there, or an empty file, a link or a model."""
     try:
         return (
             not path.is_file() or path.is_symlink() or path.stat().st_size == 0 or _is_model(path)

@@ -110,7 +110,7 @@ class _Writer:
         """
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
-            # raises if the file was truncated after the model was read
+            # called for its errors: the file may have been truncated after the model was read
             external_range(tensor, os.fspath(self.folder))
             files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):

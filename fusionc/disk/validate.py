@@ -154,7 +154,7 @@ def _check_names(graph: GraphProto | FunctionProto, file: str) -> None:
     else:
         _require_text(file, "a graph", partial(_names_of_graph, graph))
     for number, node in enumerate(graph.node):
-        # There may be very many nodes: names are checked one by one only if all at once fail.
+        # To save time, the names of all nodes are checked at once, and one by one only on failure.
         try:
             "".join(
                 (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
@@ -186,10 +186,10 @@ def _fault_of_node(
     None if the node is valid.
     """
     if not is_in_function and any(attribute.ref_attr_name for attribute in node.attribute):
-        return "refers to an attribute of a function, and is not in a function"
+        return "refers to an attribute of a function, but is not in a function"
     fault = fault_of_call(node, opsets)
     if fault is None and node.output and "" not in opsets and not canonical_domain(node.domain):
-        return "is an ONNX operator, and the model does not import an ONNX opset"
+        return "is an ONNX operator, but the model does not import an ONNX opset"
     return fault
 
 

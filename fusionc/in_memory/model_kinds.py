@@ -1,6 +1,7 @@
-"""The kinds of models in memory, and their conversion to a ModelProto and back.
+"""The kinds of models in memory (of onnx, onnx_ir and torch), and their conversion to a ModelProto
+and back.
 
-fusionc does not require the packages of these kinds: if a model exists, its package is installed.
+fusionc does not require onnx_ir and torch: whoever has a model of such a kind has its package.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fusionc.in_memory.temporary_files import serialize
 
 @dataclass(frozen=True)
 class InMemory:
-    """A model in memory, as a ModelProto."""
+    """A model that the user has in memory, converted to a ModelProto."""
 
     label: str  # the name of the model in messages
     proto: onnx.ModelProto
@@ -57,7 +58,7 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
             lambda result: _program(model, inner.back(result)),
         )
     is_of_ir = _is_from("onnx_ir", model) or _is_from("onnxscript", model)
-    # a graph or a function of onnx_ir does not have both attributes
+    # both attributes together tell a model from a graph or a function of onnx_ir
     if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):
         return _model_of_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
@@ -86,7 +87,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
 
 
 def _model_of_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
-    """A model of onnx_ir, or of an older onnxscript, where the same package is onnxscript.ir."""
+    """A model of onnx_ir as a ModelProto. In an older onnxscript this package is onnxscript.ir."""
     ir = import_module(type(model).__module__.removesuffix("._core"))
     folders = {
         (tensor.name, os.fspath(tensor.location)): os.fspath(tensor.base_dir)
@@ -122,7 +123,9 @@ def _external_tensors(model: Any) -> Iterator[Any]:
 
 
 def _program(program: Any, model: Any) -> Any:
-    """A copy of the program with another model. Its next call creates a new session."""
+    """A copy of a torch.onnx.ONNXProgram with another model. The next call of the copy creates a
+    new session.
+    """
     changed = copy.copy(program)
     changed.model = model
     changed._inference_session = changed._tempdir = None

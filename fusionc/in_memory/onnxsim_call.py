@@ -29,8 +29,8 @@ from fusionc.report import Report
 from fusionc.requested.target_opset import latest_opset, newest_opset
 
 _OWN_CHECK = (
-    "results are verified with tolerances and values derived from the model; input_data gives "
-    "additional values"
+    "fusionc derives the tolerances and input values of the verification from the model; "
+    "input_data gives additional values"
 )
 # arguments that must have their defaults, and what to do instead
 _UNSUPPORTED = {
@@ -110,18 +110,18 @@ def simplify(
     check_gradients: bool = False,
     gradient_precision: str = "fp32",
 ) -> tuple[onnx.ModelProto, bool]:
-    """Simplify a model for any runtime, with standard operators only. Return the result and whether
-    it is right. The arguments are those of `onnxsim.simplify`.
+    """Simplify a model for any runtime, with standard operators only. Return the result and a bool:
+    whether the result is right. The arguments are those of `onnxsim.simplify`.
 
-    The result is always verified, on more inputs than check_n asks for. Rewrites that make it wrong
-    are left out. If all results are wrong, the function warns and returns the original model and
-    False. If onnxruntime cannot run the model, nothing is verified: the function returns the result
-    and True, or False if check_n asks for a check.
+    The result is always verified, on more inputs than check_n asks for. Rewrites that make the
+    result wrong are left out. If the result is wrong even then, the function warns and returns the
+    original model and False. If onnxruntime cannot run the model, nothing is verified: the function
+    returns the result with True, or with False if check_n asks for a check.
 
     overwrite_input_shapes      input sizes to fix; they may differ from the model's sizes
     test_input_shapes           input sizes for the verification
     input_data                  additional input values for the verification
-    perform_optimization        False runs only the passes that static sizes need
+    perform_optimization        False: run only the passes that make sizes static
     skip_fuse_bn, skipped_optimizers, skip_constant_folding
                                 switch off the corresponding passes
     unused_output               outputs to leave out
@@ -133,10 +133,10 @@ def simplify(
                                 they become constants and are no longer inputs
 
     Four arguments have no effect, because fusionc always does what they ask for:
-    skip_shape_inference (the result has only the shapes that the model has), dynamic_input_shape,
-    include_subgraph (subgraphs are always simplified) and import_custom_schemas. Every other
-    argument must have its default. Otherwise a UsageError says what to use instead. providers may
-    name the CPU.
+    skip_shape_inference (no inferred shapes are added to the result), dynamic_input_shape,
+    include_subgraph (subgraphs are always simplified) and import_custom_schemas. providers may name
+    the CPU. Every other argument must have its default; otherwise a UsageError says what to use
+    instead.
 
     Raises UsageError and FusioncError as `fusionc.optimize` does.
     """
@@ -199,8 +199,8 @@ def _opset(proto: onnx.ModelProto, wanted: int | str | None) -> int | str | None
 def _drop_initialized_inputs(
     model: str | os.PathLike[str] | onnx.ModelProto, proto: onnx.ModelProto
 ) -> str | os.PathLike[str] | onnx.ModelProto:
-    """The model without inputs that have initializers. Unchanged if it has no such inputs, or if
-    its IR version needs them. `proto` is the same model without external data.
+    """The model without the inputs that have initializers. The model is unchanged if it has no such
+    inputs, or if its IR version requires them. `proto` is the same model without external data.
     """
     fed = inputs_to_feed(proto.graph)
     if proto.ir_version < 4 or len(fed) == len(proto.graph.input):
@@ -213,7 +213,7 @@ def _drop_initialized_inputs(
 
 
 def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[int, ...]] | None:
-    """The shapes by input name. The key None means the only input."""
+    """The shapes by input name. In `shapes`, the key None means the only input of the model."""
     if shapes is None:
         return None
     inputs = [value.name for value in inputs_to_feed(model.graph)]
@@ -226,7 +226,7 @@ def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[in
 
 
 def _other_outputs(model: onnx.ModelProto, unused: Sequence[str] | None) -> list[str] | None:
-    """The outputs that are used; None for all of them."""
+    """The outputs that are not `unused`. None if `unused` names no output."""
     if not unused:
         return None
     names = [value.name for value in model.graph.output]

@@ -30,8 +30,8 @@ from fusionc.requested.exact_names import names_of_values
 _UNSUPPORTED = {
     "inputs": "onnx.utils.Extractor cuts a model at intermediate values",
     "dtype": (
-        "a model of another type has other results; onnxconverter-common and onnxruntime have "
-        "converters"
+        "fusionc does not change the type of a model, because its results would change; use a "
+        "converter of onnxconverter-common or onnxruntime"
     ),
     "size_threshold": (
         'folding may add at most 1 MiB in all; skip_optimizations=["constant_folding"] switches '
@@ -41,7 +41,8 @@ _UNSUPPORTED = {
     "dump_to_disk": "fusionc diff --json and fusionc convert --report write what was done",
 }
 _TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32", "bool": "BOOL"}
-# The passes for onnxslim's dead nodes, in addition to branches that are never taken.
+# The passes that remove what onnxslim calls dead nodes. Branches that are never taken are removed,
+# too; another option switches this.
 _DEAD_NODES = (
     "CastRemovePass",
     "DropOutPass",
@@ -92,8 +93,8 @@ def slim(
     output_model             write the result to this path, show what was done, and return None
     input_shapes             input sizes to fix, as ["x:1,3,224,224"]; they may differ from the
                              model's sizes
-    outputs                  the values that become the outputs: ["logits", "mask:fp16"]; the inputs
-                             stay
+    outputs                  the values that become the outputs, with a type if they get another
+                             one: ["logits", "mask:fp16"]; all inputs stay
     skip_optimizations       a list with some of "constant_folding", "graph_fusion",
                              "dead_node_elimination", "subexpression_elimination", "weight_tying"
     skip_fusion_patterns     onnxslim's names of patterns; the corresponding passes are switched off
@@ -102,12 +103,12 @@ def slim(
     save_as_external_data    with output_model, write the weights to a separate file
     verbose                  print the current step
 
-    no_shape_infer has no effect: the result has only the shapes that the model has. Every other
-    argument must have its default, and `model` cannot be a list. Otherwise a UsageError says what
-    to use instead.
+    no_shape_infer has no effect, because no inferred shapes are ever added to the result. Every
+    other argument must have its default, and `model` cannot be a list; otherwise a UsageError says
+    what to use instead.
 
-    Raises VerificationError if all results are wrong, and UsageError and FusioncError as
-    `fusionc.optimize` does.
+    Raises VerificationError if the result is wrong even without the rewrites at fault, and
+    UsageError and FusioncError as `fusionc.optimize` does.
     """
     require_model("slim", model)
     _require_lists(
@@ -159,7 +160,7 @@ def _switches(
     off = [*passes_for(patterns or (), ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
     off += [pass_name for name, pass_name in _MERGING_PASSES.items() if name in skipped]
     if "dead_node_elimination" in skipped:
-        # ArithmeticSimplifyPass also removes multiplications by 1
+        # this pass also removes multiplications by 1, which onnxslim counts as dead nodes
         off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]
     has_fusions = "graph_fusion" not in skipped
     kept = []
@@ -177,7 +178,7 @@ def _output_options(model: onnx.ModelProto, texts: Sequence[str] | None) -> dict
     """The options of `fusionc.optimize` for the requested outputs and their types."""
     outputs = list(_outputs(model, texts or ()))
     if unknown := [type_ for _, type_ in outputs if type_ and type_ not in _TYPES]:
-        what = f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}"
+        what = f"outputs: {unknown[0]} is not a type; the types are {', '.join(_TYPES)}"
         raise UsageError(what, hint="choose one", code="E10001")
     types = {name: _TYPES[type_] for name, type_ in outputs if type_}
     return {"out_nodes": [name for name, _ in outputs] or None, "output_type": types or None}
@@ -214,14 +215,16 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 def _values(
     model: onnx.ModelProto, texts: Sequence[str]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
-    """The shapes, and the arrays from .npy files, by input name."""
+    """The shapes by input name, and the arrays of .npy files by input name."""
     files = [_file(model, text) for text in texts if text.endswith(".npy")]
     shapes = dict(_shape(text) for text in texts if not text.endswith(".npy"))
     return shapes, {name: _array(path) for name, path in files}
 
 
 def _file(model: onnx.ModelProto, text: str) -> tuple[str, str]:
-    """Split "name:path". An input name may contain colons; the longest name that fits is used."""
+    """Split "name:path". The name and the path may contain colons, so the longest input name that
+    fits is used.
+    """
     names = [value.name for value in model.graph.input if text.startswith(f"{value.name}:")]
     name = max(names, key=len, default=text.rpartition(":")[0])
     return name, text[len(name) + 1 :]

@@ -43,18 +43,19 @@ def optimize(
     model         an onnx.ModelProto, its bytes, an onnx_ir.Model (or one of onnxscript.ir), a
                   torch.onnx.ONNXProgram, or the path of a model; the object is not changed, and the
                   result is of the same kind; for a path it is a ModelProto with its weights
-    base_dir      the folder of the external data of a model in memory; by default the current
-                  folder, or the folder that the tensors of onnx_ir name; data that no pass changes
-                  stays there
+    base_dir      the folder with the external data of a model in memory; by default the folder that
+                  the tensors of an onnx_ir.Model name, and for other models the current folder;
+                  the data of tensors that no pass changes stays in this folder
     output        also write the result to this path, with its kernels next to it; by default
                   nothing is written
     log           as in `convert`, except that by default no log is written
-    options       those of `convert`; without `output`, external_weight can only be 0, which moves
-                  external data into the model
+    options       those of `convert`; without `output`, external_weight must be left out or 0, which
+                  moves external data into the model
 
-    The result is the model that `convert` writes. With enable_graph_kernel, its areas run as
-    functions on any runtime. `report.kernels` is the library with their kernels, in the user's
-    cache or next to `output`; register it with
+    The result is the model that `convert` writes. With enable_graph_kernel, some nodes of the
+    result are areas: each combines several operators of the model and is an ONNX function, so the
+    result runs on any runtime. The areas run faster on their generated kernels. `report.kernels` is
+    the library of these kernels, in the user's cache or next to `output`; to use the kernels, call
     `session_options.register_custom_ops_library(str(report.kernels))`.
 
     Several threads may call this function at once. During the call, a temporary folder needs space
@@ -92,7 +93,7 @@ def _require_folder(base_dir: str | os.PathLike[str] | None) -> None:
 
 
 def _require_output(output: object, options: Mapping[str, Any]) -> None:
-    """Raise UsageError if an option asks for files next to the result, and the result is not
+    """Raise UsageError if an option asks for a file next to the result although the result is not
     written.
     """
     needs_output = {"external_weight": (1, "the weights"), "ready": (True, "the ready form")}
@@ -104,7 +105,7 @@ def _require_output(output: object, options: Mapping[str, Any]) -> None:
 
 def _no_room(error: OSError, folder: Path) -> FusioncError:
     what = f"the files of a conversion cannot be written: {error.strerror or error}"
-    hint = "free some space there, or set the environment variable TMPDIR to another folder"
+    hint = "free some disk space, or set the environment variable TMPDIR to another folder"
     return FusioncError(what, where=str(folder), hint=hint)
 
 
@@ -115,8 +116,8 @@ def _optimize(
     output: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> tuple[Any, Report]:
-    # A conversion locks the folder of its result. `folder` is already locked, so a subfolder is
-    # used.
+    # A conversion locks the folder of its result. `folder` is already locked, so the result is
+    # written to a subfolder.
     inner = folder / "files"
     inner.mkdir()
     moved: Moved = {}
@@ -145,8 +146,8 @@ def _optimize(
 def _write_model(
     model: Any, base_dir: str | os.PathLike[str] | None, source: Path
 ) -> tuple[Moved, Callable[[onnx.ModelProto], Any]]:
-    """Write a model in memory to a file. Return the weights that were written to a separate file,
-    and the function that converts a result to the kind of the model.
+    """Write a model in memory to a file. Return the weights that were moved to a separate file, and
+    the function that converts a result back to the kind of the model.
     """
     in_memory = model_in_memory(model, base_dir)
     try:
@@ -157,7 +158,7 @@ def _write_model(
         # a file of external data is missing
         if base_dir is None and error.code == "E10410":
             error.hint = (
-                "load the model with its external data, or give its path instead, or give the "
+                "load the model with its external data, or give the path of the model, or give the "
                 "folder of the external data as base_dir of fusionc.optimize"
             )
         raise

@@ -1,5 +1,6 @@
-"""The names of rewrites in onnxsim and onnxslim, and the corresponding passes of fusionc. A call
-switches these passes off by the peer's names. A rewrite without passes here has no counterpart.
+"""The names of rewrites in onnxsim and onnxslim, here called peers, and the corresponding passes of
+fusionc. Calls of `fusionc.simplify` and `fusionc.slim` switch passes off by these names. If a name
+has no passes in the tables, fusionc does not have such a rewrite.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def passes_for(
 
 
 def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
-    """The text for `optimization_switch`."""
+    """The value of the option `optimization_switch` that switches these passes off and on."""
     values = {**dict.fromkeys(off, "off"), **dict.fromkeys(on, "on")}
     return ";".join(f"{name}:{value}" for name, value in values.items()) or None
 
@@ -118,8 +119,8 @@ def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
 def refuse_arguments(
     hints: Mapping[str, str],
 ) -> Callable[[Callable[_P, _Result]], Callable[_P, _Result]]:
-    """A decorator that raises UsageError if an argument in `hints` does not have its default value.
-    fusionc does not support these arguments. False, 0 and empty values count as None.
+    """A decorator for arguments that fusionc does not support: it raises UsageError if an argument
+    in `hints` does not have its default value. False, 0 and empty values count as None.
     """
 
     def decorate(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
@@ -141,7 +142,9 @@ def refuse_arguments(
 
 
 def require_model(name: str, model: object) -> None:
-    """Raise UsageError if a model is neither a path nor a ModelProto. Peers take only these."""
+    """Raise UsageError if a model is neither a path nor a ModelProto, which are all that peers
+    take.
+    """
     if isinstance(model, list):
         hint = "fusionc diff shows what differs between two models"
         raise UsageError(f"{name} takes one model, not a list of them", hint=hint, code="E10001")

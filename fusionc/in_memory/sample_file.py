@@ -29,7 +29,7 @@ def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
         path = Path(folder, "inputs.npz")
         with ZipFile(path, "w") as archive:
-            # numpy.savez cannot write an input whose name is one of its arguments
+            # not numpy.savez, which fails if an input has the name of one of its own arguments
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)

@@ -1,10 +1,10 @@
 """Write a ModelProto of any size to files in a temporary folder, and read a result back. The proto
 is not changed.
 
-onnxruntime, which runs in another process, and all checks of a result work on files. External
-weights, and weights that are too large for protobuf, are moved to one temporary file. If the result
-still has a moved weight, the weight is stored in the result as in the model: as bytes, or as
-external data in the user's file.
+The files are needed because onnxruntime, which runs in another process, and all checks of a result
+read files. Two kinds of weights are moved to one temporary file: external weights, and all large
+weights of a model that is too large for protobuf. If a moved weight is still in the result, it is
+stored as it was in the model before the move: as bytes, or as external data in the user's file.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
     with path.with_name(_WEIGHTS).open("wb") as file:
         for original, tensor in zip(everything, protos.tensors_of(copy), strict=True):
             if _is_external(tensor) and _size(tensor) == 0:
-                # for an external tensor of size 0, onnxruntime reads to the end of the file, and
-                # fails
+                # onnxruntime would read an external tensor of size 0 to the end of the file and
+                # fail
                 make_inline(tensor, b"")
             elif _is_external(tensor):
                 offset = file.tell()
@@ -71,7 +71,9 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
 
 
 def read(path: Path, moved: Moved) -> onnx.ModelProto:
-    """Read a result. Moved weights are stored as in the model; other weights are in memory."""
+    """Read a result. Its moved weights are stored again as they were in the model; all other
+    weights are read into memory.
+    """
     proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     for tensor in filter(_is_external, protos.tensors_of(proto)):
         entries = external_entries(tensor)
@@ -134,5 +136,5 @@ def _is_external(tensor: TensorProto) -> bool:
 
 
 def _size(tensor: TensorProto) -> int:
-    # reading a tensor of an unknown type raises an error later
+    # the size of an unknown type is unknown; an error is raised later, when the tensor is read
     return byte_size(tensor) if tensor.data_type in _KNOWN_TYPES else 0

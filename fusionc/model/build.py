@@ -41,7 +41,7 @@ def build_graph(
             _declare(graph, Value(name, graph))
         graph.inputs = ReadOnlyTuple(graph.values.values())
     nodes = [_declare_node(graph, node) for node in proto.node]
-    # A new value may not take a name in value_info: it would get the type declared there.
+    # A new value may not take a name in value_info, because it would get the type declared for it.
     model.names |= {info.name: 1 for info in proto.value_info}
     _pin(graph)
     for node in nodes:
@@ -79,7 +79,7 @@ def add_node(graph: Graph, node: Node, position: float) -> None:
     node.position = position
     node.is_in_graph = True
     graph.nodes[node] = None
-    if node.inputs or node.outputs:  # a node without both does nothing, whatever its operator
+    if node.inputs or node.outputs:  # a node with neither does nothing, whatever its operator
         graph.by_operator.setdefault(node.operator, {})[node] = None
     for value in filter(None, node.inputs):
         value._uses[node] = None

@@ -16,7 +16,7 @@ Key = tuple[str, str, str]  # domain, name and overload
 
 def functions_of(model: ModelProto) -> dict[Key, FunctionProto]:
     """The functions that a node of the model can call. A function with the name of an ONNX
-    operator cannot be called: the node means the operator.
+    operator cannot be called, because a node with this name means the operator.
     """
     opsets = opsets_of(model)
     functions = {_key(function): function for function in model.functions}
@@ -214,8 +214,8 @@ def _called_functions(
 
 
 def drop_functions(model: ModelProto, kept: Collection[Key] = ()) -> None:
-    """Remove all functions except `kept`: they are no longer called. The model then imports the
-    operator sets that these functions imported. Imports that no node uses are removed.
+    """Remove all functions except `kept`; no node may call the removed functions any more. The
+    model gets the imports of the removed functions, except those that no node uses.
     """
     opsets = opsets_of(model)
     functions = {_key(function): function for function in model.functions}

@@ -341,15 +341,15 @@ class Types(Protocol):
     """The interface of type inference. `shapes.inference`, a room above this one, implements it."""
 
     def of(self, value: Edge, *, rank_only: bool = False) -> tensors.ValueType:
-        """The type of a value as far as it is known; with `rank_only` the sizes of its dimensions
-        may be missing.
+        """The type of a value as far as it is known. If `rank_only` is true, the sizes of its
+        dimensions may be missing although they could be inferred.
         """
 
     def elements_of(self, value: Edge) -> list[Any] | None:
         """The known elements of an integer vector or scalar that is not a constant."""
 
     def begin_pass(self) -> None:
-        """Note that a pass starts. A pass may refresh the types once."""
+        """Note that a pass starts: the types may be inferred again once in each pass."""
 
     def new_symbol(self) -> str:
         """A name for an unknown dimension."""
@@ -371,7 +371,7 @@ class Model:
         self.functions: dict[tuple[str, str, str], Graph] = {}  # by domain, name, overload
         self.opsets = operators.opsets_of(proto)
         self.serials = count()  # the serial numbers of values
-        self.version = 0  # the number of commits: for the same version a pass finds nothing new
+        self.version = 0  # the number of commits; while it stays the same, passes find nothing new
         # the bytes by which constant folding made the model larger, including earlier conversions
         growth = (
             p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit()

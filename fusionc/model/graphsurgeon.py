@@ -1,5 +1,5 @@
-"""onnx-graphsurgeon's API on the graph that passes see: which calls work, and what replaces the
-others.
+"""onnx-graphsurgeon's API on the graph that passes see: which calls work, and what to use instead
+of the other calls.
 
 A graph is read as in onnx-graphsurgeon. Only the engine changes the graph: a pass returns the
 replacement, and the engine inserts it. A call that would change the graph raises TypeError. A
@@ -169,8 +169,8 @@ class ReadOnly:
 
 
 def _has(owner: Any, name: str) -> bool:
-    """Whether an attribute has its final value. The engine sets the name of a new value only when
-    the value enters the graph.
+    """Whether an attribute has its final value, and may not be assigned again. The name of a new
+    value is set late, when the value enters the graph.
     """
     if name == "name" and name in vars(owner):
         return owner.graph.values.get(owner.name) is owner
@@ -224,7 +224,7 @@ def replace_in(owner: Any, name: str, old: T, new: T) -> None:
     """Replace `old` by `new` in the Replaceable attribute `name`. A class has only one such
     attribute.
     """
-    # None if it was not read or assigned since the last replacement
+    # None if the attribute was not read or assigned since the last replacement
     read = owner.__dict__.get(name)
     places = owner.__dict__.get("_places")
     if places is None or (read is not None and read is not places.current):
@@ -235,7 +235,7 @@ def replace_in(owner: Any, name: str, old: T, new: T) -> None:
         places.values[place] = new
     if moved:
         places.of.setdefault(new, []).extend(moved)
-    # a tuple that is assigned later is a new one, even if it was read before
+    # so that a tuple that is assigned later is seen to be a new one
     places.current = None
     owner.__dict__.pop(name, None)
 

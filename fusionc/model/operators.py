@@ -20,7 +20,7 @@ from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 
 KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 
-# These operators say how a model is quantized: their constants stay unchanged.
+# These operators say how a model is quantized. Their constants stay unchanged.
 QUANTIZATION = names_with(Trait.QUANTIZES, Trait.DEQUANTIZES)
 _NO_BODIES: Iterator[Any] = iter(())
 # A Constant node counts here only if its value cannot be read.
@@ -83,8 +83,8 @@ def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
 
 
 def means_the_same(op: str, domain: str, one: int | None, other: int | None) -> bool:
-    """Whether an operator is known to mean the same in two opset versions. None means an opset that
-    is not imported: the other version then counts for both.
+    """Whether an operator is known to mean the same in two opset versions. If one version is None
+    (its opset is not imported), the other version counts for both.
     """
     if one is None or other is None or one == other:
         return True
@@ -101,8 +101,8 @@ def is_foreign(node: Any) -> bool:
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
     """The default of an attribute in the operator's schema, or None if it has none.
 
-    onnxruntime also runs LayerNormalization at opsets before 17, which lack the operator. In such
-    cases the newest schema counts.
+    onnxruntime also runs LayerNormalization at opsets before 17, in which ONNX does not define the
+    operator. In such cases the newest schema counts.
     """
     known_schema = schema(op, domain, version) or schema(op, domain, onnx.defs.onnx_opset_version())
     known = {} if known_schema is None else known_schema.attributes

@@ -1,4 +1,5 @@
-"""Questions about a value. Each question returns the answer, or refuses the rewrite with a reason.
+"""Questions that a rewrite asks about a value of the graph. Each question returns the answer, or
+refuses the rewrite with a reason. A refused rewrite leaves the matched nodes unchanged.
 
 All passes use the same wording. A reason is one fact, in one of these forms:
 
@@ -46,11 +47,11 @@ class Refused(Exception):
 
 
 def refuse(reason: str, *, opset: int = 0) -> NoReturn:
-    """Leave the matched nodes unchanged. The reason is shown to the user: a phrase that is the same
-    for all similar matches.
+    """End the rewrite, so that the matched nodes stay unchanged. The user sees the reason and how
+    often it occurred; therefore similar matches must have exactly the same reason.
 
-    `opset` is the first version of the standard opset in which the reason no longer holds. It is 0
-    if no version helps.
+    `opset` is the first version of the standard opset for which the reason does not hold. It is 0
+    if the reason holds for every version.
     """
     raise Refused(reason, opset)
 
@@ -66,7 +67,7 @@ def not_constant(what: str) -> str:
 
 
 def require_known(answer: T | None, what: str) -> T:
-    """The answer; refuses if it is None."""
+    """The answer. Refuses the rewrite if the answer is None."""
     if answer is None:
         refuse(unknown(what))
     return answer

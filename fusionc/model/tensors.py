@@ -135,7 +135,7 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
             TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw)
         )
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
-    # Numpy reads unaligned arrays in parts, and would sum these in another order.
+    # Numpy reads an unaligned array piece by piece, and would sum its elements in another order.
     if offset % dtype.itemsize:
         return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(
             tuple(tensor.dims)

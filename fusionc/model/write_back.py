@@ -63,8 +63,8 @@ def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[C
 
 
 def _store(constant: Constant, tensor: onnx.TensorProto) -> None:
-    """Store a constant in a tensor of the proto, and drop its array: large weights then exist only
-    once.
+    """Store a constant in a tensor of the proto, and drop its array, so that large weights exist in
+    memory only once.
     """
     tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
     constant.data = tensor
@@ -103,9 +103,9 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
 
 
 def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
-    """Declare the output types of nodes for which onnx has no type inference: quantizers and other
-    tools read these types. A symbolic dimension is declared only if the model's inputs have the
-    symbol.
+    """Declare the output types of nodes for which onnx has no type inference, because quantizers
+    and other tools need these types. A symbolic dimension is declared only if the model's inputs
+    have the symbol.
     """
     if not nodes:
         return

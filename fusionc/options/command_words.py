@@ -1,4 +1,4 @@
-"""Options as the arguments of a command."""
+"""The command-line arguments that mean the same as given options."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fusionc.options.option_table import OPTIONS, Options
 
 
 def words_of(options: Options, groups: Collection[OptionGroup] = tuple(OptionGroup)) -> list[str]:
-    """The arguments with which `fusionc convert` gets the options of these groups. Options that
-    have their default value are left out.
+    """The arguments of `fusionc convert` for the options of these groups. Options that have their
+    default value are left out.
     """
     return [
         word

@@ -12,8 +12,8 @@ _KEY = "option"
 
 
 class OptionGroup(Enum):
-    """The subjects of options: the headings of `help(fusionc.convert)`. Commands choose their
-    options by group.
+    """The subjects of options. They are the headings in `help(fusionc.convert)`, and each command
+    chooses its options by these groups.
     """
 
     FILES = "The model and the result"
@@ -23,7 +23,7 @@ class OptionGroup(Enum):
     VERIFICATION = "How the result is verified"
     VERDICT = "What happens to a result that differs"
     KERNELS = "Graph kernel fusion"
-    RECORDS = "What else is written and said"
+    RECORDS = "What else is written and shown"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Option:
     is_required: bool = False  # whether the field has no default
     other_default: Any = None  # the command's default, if it differs from the field's
     choices: tuple[Any, ...] = ()  # the allowed values; empty if every value of the kind is allowed
-    give: str = ""  # the advice after a wrong value in Python: "give …"
+    give: str = ""  # what to give instead of a wrong value in Python; the error says "give …"
     metavar: str | None = None  # the form of the value on a command line
     aliases: tuple[str, ...] = ()  # ATC's other flags for this option
     reads: str = ""  # a description of the file that this option names, if a conversion reads it
@@ -75,7 +75,7 @@ def option(
     is_required: bool = False,
     **details: Any,
 ) -> Any:
-    """A field of `Options`, whose metadata is an `Option` with these `details`."""
+    """A field of `Options`. The metadata of the field is an `Option` with these `details`."""
     entry = Option(kind, group, help_text, default=default, is_required=is_required, **details)
     return field(default=MISSING if is_required else default, metadata={_KEY: entry})
 

@@ -17,15 +17,17 @@ def _unchanged(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Which values an option takes. `Option` checks None, because only some options take it."""
+    """Which values an option takes. None is not part of a kind, because only some options of a kind
+    take it: `Option` checks it.
+    """
 
     accepts: Callable[[Any], bool]  # whether a value is a valid argument in Python
     convert: Callable[[Any], Any] = _unchanged  # from the argument to the value in `Options`
     spell: Callable[[Any], str] = str  # from the value in `Options` to its text in a command
-    give: str = ""  # the advice after a wrong value, if the option has no advice of its own
-    metavar: str | None = None  # the form of the value on a command line, if the option has none
+    give: str = ""  # what to give instead of a wrong value, unless the option says it
+    metavar: str | None = None  # the form of the value on a command line, unless the option says it
     complaint: str = ""  # follows "NAME is VALUE" in an error
-    repeats: bool = False  # a command line repeats the option for each of several values
+    repeats: bool = False  # for several values, a command line has the option several times
     stands_alone: bool = False  # a command line has the option without a value
     joins: bool = False  # a command line has --NAME=VALUE in one argument
 
@@ -159,7 +161,8 @@ _SHAPE = '"x:1,3,224,224"'
 _NOT_SHAPES = ", not shapes by input name"
 
 TEXT = Kind(_is_text)
-WORDS = Kind(_is_text, joins=True)  # text that may begin with "--"
+# text that may begin with "--": --NAME=VALUE keeps it from being read as an option
+WORDS = Kind(_is_text, joins=True)
 CHOICE = Kind(lambda value: True)
 CHOICES = Kind(_are_several, tuple, repeats=True)
 FILE = Kind(_is_path, Path, give="the path of a file", metavar="FILE", complaint=", not a path")

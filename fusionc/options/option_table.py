@@ -15,8 +15,9 @@ from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 
 MIXED_BFLOAT16 = "mixed_bfloat16"
 INPUT_FILES = (
-    "an .npz file with the names of the inputs, a folder with an .npy file for each, or one with "
-    "input_0.pb, input_1.pb, …; for several samples a folder of these, such as ONNX's test sets."
+    "an .npz file with the names of the inputs, a folder with an .npy file for each input, or a "
+    "folder with input_0.pb, input_1.pb, …; for several samples, a folder of such files or "
+    "folders, such as ONNX's test sets."
 )
 
 
@@ -52,7 +53,7 @@ class Options:
     optimization_switch: str | None = option(
         kinds.TEXT,
         OptionGroup.PASSES,
-        "Single switches; they override those of the switch file.",
+        "Single switches, such as P:on;Q:off; they override those of the switch file.",
         metavar='"P:on;Q:off"',
         give='"P:on;Q:off"',
     )
@@ -60,7 +61,8 @@ class Options:
         kinds.CHOICE,
         OptionGroup.PASSES,
         "O1: no fusion; only fold constants and known sizes, and remove dead branches and nodes. "
-        "O3: all passes. Switches that name a pass override this option and the next two.",
+        "O3: all passes. A switch that names a pass overrides this option and the next two "
+        "options.",
         choices=("O1", "O3"),
         default="O3",
     )
@@ -87,25 +89,26 @@ class Options:
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = option(
         kinds.SIZES,
         OptionGroup.REQUEST,
-        "Fix sizes of inputs, and the sizes that follow from them; -1 and ranges (1~8) leave a "
-        "dimension open.",
+        "Fix the sizes of inputs, and the sizes that follow from them. -1 or a range (1~8) leaves "
+        "a dimension without a fixed size.",
         aliases=("--input_shape_range",),
         give='{"x": (1, 3, -1, (64, 256))}',
     )
     free_dim: Mapping[str, Mapping[int, str]] | None = option(
         kinds.AXES,
         OptionGroup.REQUEST,
-        "Make fixed sizes of inputs symbolic, by input and axis (x:0=batch names the symbol), and "
-        "the sizes that follow from them. If a part of the model requires a fixed size, the error "
-        "names that part.",
+        "Replace fixed sizes of inputs, and the sizes that follow from them, by symbols. x:0,2 "
+        "names an input and its axes, x:0=batch also names the symbol. If a part of the model "
+        "requires a fixed size, the error names that part.",
         metavar='"x:0;mask:0"',
         give='{"x": (0, 2)} or {"x": {0: "batch"}}',
     )
     out_nodes: str | Sequence[str] | None = option(
         kinds.NAMES,
         OptionGroup.REQUEST,
-        "The outputs of the result: nodes with the number of an output, or names of values. Nodes "
-        "that these outputs do not need are left out.",
+        "The outputs of the result: each is the name of a node and the number of one of its "
+        "outputs (conv1:0), or the name of a value. Nodes that these outputs do not need are left "
+        "out.",
         metavar='"conv1:0;relu2:1"',
         give='"conv1:0;logits", or a list of names',
     )
@@ -119,14 +122,15 @@ class Options:
     target_opset: int | None = option(
         kinds.OPSET,
         OptionGroup.REQUEST,
-        "Raise the model to opset N first, for operators that older opsets lack. Default: its own.",
+        "Raise the model to opset N first, so that passes can use operators that older opsets "
+        "lack. Default: keep the opset of the model.",
         give="a number, or None for the opset of the model",
     )
     external_weight: int | None = option(
         kinds.CHOICE,
         OptionGroup.STORAGE,
-        "Weights in the model (0) or in one file next to it (1, or 2 as in ATC). Default: next to "
-        "it only if they are too large.",
+        "Store the weights in the model (0) or in one file next to it (1; 2 means the same, for "
+        "ATC's sake). Default: next to the model only if they are too large for it.",
         choices=(0, 1),
         metavar="0|1",
         give="0, 1 or None",
@@ -150,7 +154,7 @@ class Options:
         kinds.FILE,
         OptionGroup.VERIFICATION,
         "Input values to run the models with, in addition to fusionc's random values: "
-        f"{INPUT_FILES} Outputs that are recorded there are compared, too.",
+        f"{INPUT_FILES} If the files also record outputs, these are compared, too.",
         metavar="PATH",
         reads="the inputs",
         give="an .npz file, which numpy.savez(path, **values) writes, or a folder of samples",
@@ -168,10 +172,10 @@ class Options:
     runtime_level: tuple[str, ...] = option(
         kinds.CHOICES,
         OptionGroup.VERIFICATION,
-        "The levels of onnxruntime's own optimizers at which the result runs. Both models always "
-        "run at the level disabled, which judges the result. A difference at another level alone "
-        "is the fault of onnxruntime's optimizers: the report names them and says how to switch "
-        "them off.",
+        "The levels of onnxruntime's own optimizers at which the result is run. In addition, both "
+        "models always run with these optimizers disabled, and this comparison decides whether the "
+        "result is right. If only another level shows a difference, onnxruntime's optimizers are "
+        "at fault: the report names them and says how to switch them off.",
         choices=LEVELS,
         default=DEFAULT_LEVELS,
     )
@@ -195,48 +199,51 @@ class Options:
     enable_graph_kernel: bool | None = option(
         kinds.OPEN_SWITCH,
         OptionGroup.KERNELS,
-        "Combine operators that fit together into one, with a kernel in <output>.kernels.so.",
+        "Graph kernel fusion: combine operators that fit together into one operator, and generate "
+        "a kernel for it in <output>.kernels.so.",
     )
     graph_kernel_flags: str | None = option(
         kinds.WORDS,
         OptionGroup.KERNELS,
-        "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS. Every flag except "
-        "--enable_pass and --disable_pass switches graph kernel fusion on. With "
-        "--enable_graph_kernel=false only --opt_level does. docs/graph_kernel.md lists the flags; "
-        "for example, --disable_cluster_ops=Exp,Log keeps these operators out of kernels.",
+        "Flags of graph kernel fusion, as in MindSpore's MS_DEV_GRAPH_KERNEL_FLAGS. Every flag "
+        "except --enable_pass and --disable_pass switches graph kernel fusion on. If "
+        "--enable_graph_kernel=false is given, only the flag --opt_level switches it on. "
+        "docs/graph_kernel.md lists the flags; for example, --disable_cluster_ops=Exp,Log keeps "
+        "these operators out of kernels.",
         metavar='"--K=V …"',
         give='"--opt_level=2"',
     )
     precision_mode_v2: str = option(
         kinds.CHOICE,
         OptionGroup.KERNELS,
-        "The type in which kernels multiply. origin: that of the model. mixed_bfloat16: "
-        "convolutions and products of kernels take bfloat16 and add in float32, on processors that "
-        "have instructions for it; the file and its functions stay float32. Needs "
-        "--enable_graph_kernel.",
+        "The type in which generated kernels multiply. origin: the type of the model. "
+        "mixed_bfloat16: convolutions and matrix products in kernels multiply bfloat16 values and "
+        "add in float32, on processors that have instructions for this; everything in the model "
+        "file stays float32. Needs --enable_graph_kernel.",
         choices=("origin", MIXED_BFLOAT16),
         default="origin",
     )
     precision_error: float | None = option(
         kinds.SHARE,
         OptionGroup.KERNELS,
-        "With --precision_mode_v2: how far an output may be off with kernels on the given inputs, "
-        "as a share of its largest value. Default: any distance with a cosine of at least 0.999. "
-        "Convolutions and products that exceed this in bfloat16 stay in float32.",
+        "With --precision_mode_v2: how much kernels in bfloat16 may change an output on the given "
+        "inputs, as a share of its largest value. Convolutions and matrix products that would "
+        "exceed this stay in float32. Default: every change is allowed that keeps a cosine "
+        "similarity of at least 0.999.",
         give="a number above 0 and at most 1, or None",
     )
     keep_dtype: Path | None = option(
         kinds.FILE,
         OptionGroup.KERNELS,
-        "With --precision_mode_v2: a file of nodes that keep their type. Each line has the name of "
-        "a node, or OpType::Type for all nodes of an operator.",
+        "With --precision_mode_v2: a file that lists nodes which keep their type. Each line has "
+        "the name of a node, or OpType::Type for all nodes of one operator type.",
         reads="the names of nodes that keep their type",
     )
     trust_kernels: bool = option(
         kinds.FLAG,
         OptionGroup.STORAGE,
-        "If the model already has generated kernels next to it, load them even if another "
-        "installation built them, and let the result use them, too.",
+        "If generated kernels lie next to the model, load them even if another installation built "
+        "them, and let the result use them, too.",
         default=False,
     )
     verify: bool = option(
@@ -249,24 +256,23 @@ class Options:
     on_mismatch: str = option(
         kinds.CHOICE,
         OptionGroup.VERDICT,
-        "What happens if the result differs: fail writes nothing; rollback leaves out the rewrites "
-        "at fault and names them.",
+        "What happens if the verification finds a difference. fail: write nothing. rollback: leave "
+        "out the rewrites at fault and name them.",
         choices=("fail", "rollback"),
         default="fail",
     )
     check_rewrites: bool = option(
         kinds.FLAG,
         OptionGroup.VERDICT,
-        "Run the original nodes and their replacement side by side before each rewrite. A "
-        "mismatch is named, and counts as a result that differs: --on_mismatch decides what "
-        "happens.",
+        "Before each rewrite, run the original nodes and their replacement side by side. If they "
+        "differ, name the rewrite, and do what --on_mismatch says.",
         default=False,
     )
     dump_graph: Path | None = option(
         kinds.FILE,
         OptionGroup.RECORDS,
-        "Write the graph into a folder after every pass that took effect; an earlier dump there "
-        "is removed.",
+        "Write the graph into this folder after every pass that changed it. An earlier dump in the "
+        "folder is removed.",
         metavar="DIR",
         writes=True,
         give="the path of a folder",
@@ -274,24 +280,25 @@ class Options:
     report: Path | None = option(
         kinds.FILE,
         OptionGroup.RECORDS,
-        "Write an HTML page: drawings of each rewrite, operators, sizes, and the time per operator "
-        "before and after. Measuring these times takes some more seconds. For many models, give a "
-        "folder: each model gets a page there. Needs pip install 'fusionc[report]'.",
+        "Write an HTML page that shows drawings of each rewrite, operators, sizes, and the time "
+        "per operator before and after. Measuring these times takes a few more seconds. For many "
+        "models, give a folder, which gets a page for each model. Needs pip install "
+        "'fusionc[report]'.",
         writes=True,
         give="the path of the page to write",
     )
     ready: bool = option(
         kinds.FLAG,
         OptionGroup.RECORDS,
-        "Also write the result in the form that onnxruntime has in memory after loading: "
-        "optimized, its weights packed for this processor and mapped from the file. If this form "
-        "fits the machine, fusionc.session loads it in less time and with less memory.",
+        "Also write the result in its ready form, as onnxruntime has it in memory after loading: "
+        "optimized, with weights that are packed for this processor and mapped from the file. If "
+        "this form fits the machine, fusionc.session loads it in less time and with less memory.",
         default=False,
     )
     export_compile_stat: int = option(
         kinds.CHOICE,
         OptionGroup.RECORDS,
-        "Write fusion_result.json (1, 2) or not (0).",
+        "Write fusion_result.json, the counts of each pass (1 or 2), or do not (0).",
         other_default=1,
         choices=(0, 1, 2),
         give="0, 1 or 2",
@@ -306,7 +313,7 @@ class Options:
     progress: Callable[[str], None] = option(
         kinds.FUNCTION,
         OptionGroup.RECORDS,
-        "Is called with a few words that name the current step.",
+        "Called at each step with a few words that name the step.",
         flag=None,
         give="a function that takes a text: print",
         default=kinds.say_nothing,

@@ -34,7 +34,7 @@ def _entry(option: Option) -> str:
     text = f"False: {option.help}" if option.kind is NEGATED_FLAG else option.help
     if option.give or option.choices:
         text = f"{text} Give {option.advice}."
-    # Python arguments have no dashes
+    # help texts name options as on a command line; Python arguments have no dashes
     text = re.sub(rf"--({'|'.join(OPTIONS)})\b", r"\1", text)
     return textwrap.fill(
         f"{option.name:<{_COLUMN - 1}} {text}",

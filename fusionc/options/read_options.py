@@ -51,8 +51,8 @@ def _to_typed(option: Option, value: Any) -> Any:
 
 
 def _require_places(options: Options) -> None:
-    """Raise UsageError if the folder of a path does not exist, or if the conversion would write
-    over a file that it reads.
+    """Raise UsageError if the folder of a file to write does not exist, or if the conversion would
+    overwrite a file that it reads.
     """
     if options.inputs is not None:
         require_path(options.inputs, "path of the inputs")

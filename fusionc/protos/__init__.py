@@ -236,7 +236,7 @@ def part_model(
     functions: Iterable[FunctionProto] = (),
     ir_version: int = IR_VERSION,
 ) -> ModelProto:
-    """A model of copies of these nodes. `opsets` are versions by domain."""
+    """A model that has copies of these nodes. `opsets` are the opset versions by domain."""
     model = ModelProto(ir_version=ir_version)
     for domain, version in opsets.items():
         model.opset_import.add(domain=domain, version=version)

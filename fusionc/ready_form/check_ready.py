@@ -1,4 +1,6 @@
-"""Check whether `fusionc.session` would use the ready form of a model, and whether it is right."""
+"""Check whether `fusionc.session` would use the ready form of a model (the form in which
+onnxruntime holds the model in memory), and whether this form gives the same results as the model.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def check_ready(
     try:
         ready = ready_model(model, library)
     except NotReady as reason:
-        return ReadyCheck(True, f"its ready form is not used here: it {reason}")
+        return ReadyCheck(True, f"its ready form is not used on this machine: it {reason}")
     if ready is None:
         return None
     kernels = known(library) if library.is_file() else None

@@ -20,7 +20,7 @@ _VECTORS = ("SSE", "SSSE", "AVX", "FMA", "F16C", "NEON", "ASIMD", "SVE", "VSX", 
 # Linux's names of instruction sets that numpy does not detect and that change how onnxruntime packs
 # integers.
 _MATRICES = frozenset(("AMX_TILE", "AMX_INT8", "AMX_BF16", "I8MM", "BF16", "SME", "SME2"))
-_MAX_NAMES = 3  # in a message
+_MAX_NAMES = 3  # the number of names that a message shows
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
 
 
 def _remove_unused_imports(proto: onnx.ModelProto) -> None:
-    """Remove imports of domains that no node uses. onnxruntime imports every domain that its
-    process knows, including domains of earlier models.
+    """Remove imports of domains that no node uses. They are in the file because onnxruntime imports
+    every domain that its process knows, including domains of earlier models.
     """
     used = {"", *(node.domain for node in protos.nodes_of(proto))}
     imports = [entry for entry in proto.opset_import if entry.domain in used]

@@ -34,7 +34,8 @@ def session(
     options: onnxruntime.SessionOptions | None = None,
     providers: Sequence[Any] = _PROVIDERS,
 ) -> onnxruntime.InferenceSession:
-    """An onnxruntime session for a model, with its kernels, and from its ready form if that fits.
+    """An onnxruntime session for a model, with the kernels of the model. If the model has a ready
+    form that fits this machine, the session loads it instead of the model.
 
     model         the model file; the other files of its conversion are expected next to it
     options       number of threads, logging and so on; by default onnxruntime's own. This call

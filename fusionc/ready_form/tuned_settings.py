@@ -25,8 +25,8 @@ class NotTuned(Exception):
 def tuned_settings(model: Path) -> SessionSettings:
     """The settings in the session file of a model; onnxruntime's defaults if it has none.
 
-    A file that cannot be read counts as having none: `ready_model` raises an error for it. Raises
-    NotTuned if the settings belong to another model or machine.
+    A file that cannot be read counts as a file without settings, because `ready_model` raises the
+    error. Raises NotTuned if the settings belong to another model or machine.
     """
     try:
         content = read_session_file(session_file_of(model))

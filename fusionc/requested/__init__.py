@@ -1,5 +1,5 @@
 """The user's requests to change the model itself before the passes run: input sizes, outputs, types
 of outputs, and the opset.
 
-The result is compared with the changed model before its opset is raised.
+The verification compares the result with the changed model, as it was before its opset was raised.
 """

@@ -1,4 +1,6 @@
-"""Find out which symbols of dimensions are still correct after input sizes become symbolic."""
+"""Find out which symbols (names of dimensions) that a model declares are still correct after fixed
+input sizes become symbolic.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from fusionc.model.graph import Model
 from fusionc.protos import NAMELESS, graphs_in
 from fusionc.requested.held_sizes import TwoSizes
 
-_TRIAL_SIZES = (64, 96)  # for all dimensions that are already open
+_TRIAL_SIZES = (64, 96)  # tried for all dimensions that do not have a fixed size
 
 
 class DimensionNames:
-    """The symbols (names) that `model` declares for dimensions.
+    """The symbols that `model` declares for dimensions.
 
     `light` is the result of `shapes_only` for the model, and `weights` are its initializers.
     `sizes` are the fixed sizes that become symbolic, by input name and axis. `symbolic` has the
@@ -56,8 +58,8 @@ class DimensionNames:
 
     @cached_property
     def _trials(self) -> list[tuple[Model, Model]]:
-        """Pairs of the model with its own sizes and with doubled sizes. Each pair has another size
-        for all dimensions that are already open.
+        """Pairs of the model: with its own sizes, and with doubled sizes. The pairs differ in the
+        size of all dimensions that do not have a fixed size.
         """
         return [(self._model_at(1, size), self._model_at(2, size)) for size in _TRIAL_SIZES]
 
@@ -74,9 +76,9 @@ class DimensionNames:
 
     @cached_property
     def _uses(self) -> dict[str, set[object]]:
-        """For each symbol, the inferred dimensions of all axes that are declared with it (see
-        `_use`). None is added if a symbol occurs in a formula, or if a value does not depend on the
-        changed inputs.
+        """For each symbol, the inferred dimensions of all axes that are declared with this symbol
+        (see `_use`). The set also has None if the symbol occurs in a formula, or if a value with
+        the symbol does not depend on the changed inputs.
         """
         uses: dict[str, set[object]] = {}
         for number, graph in enumerate(graphs_in(self._model.graph)):
@@ -97,8 +99,8 @@ def _names(info: ValueInfoProto) -> dict[int, str]:
 
 
 def _use(model: Model, graph: int, name: str, axis: int) -> object:
-    """The inferred dimension of a value: a size or symbol. If it is unknown, its place (graph,
-    name, axis).
+    """The inferred size or symbol of an axis of a value. If it is unknown, the place of the axis:
+    (graph, name, axis).
     """
     value = model.graphs[graph].values.get(name)
     dims = () if value is None or value.shape is None else value.shape

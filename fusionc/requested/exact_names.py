@@ -29,14 +29,14 @@ def split_values(text: str, names: Collection[str], name_in: Callable[[str], str
 
 
 def leading_name(part: str) -> str:
-    """The text before the last colon. Empty if a semicolon follows the colon."""
+    """The text before the last colon. Empty if a semicolon follows this colon."""
     name, _, rest = part.rpartition(":")
     return "" if ";" in rest else name.strip()
 
 
 def names_of_values(model: ModelProto) -> set[str]:
-    """All names for values of the main graph: the names of the values, and names such as "conv1:0"
-    with a node and the index of an output.
+    """All names by which an option can name values of the main graph: the names of the values, and
+    names such as "conv1:0" of a node and the index of an output.
     """
     outputs = {output for node in model.graph.node for output in node.output if output}
     numbered = {

@@ -1,9 +1,9 @@
 """--free_dim "x:0;mask:0": make fixed input sizes symbolic.
 
 Sizes that follow from these sizes also become symbolic, in the outputs and in the declarations of
-other values. A Reshape to a constant shape is changed to follow its input, if its shape can be
-interpreted in only one way. If another node holds a size, that is, needs exactly this size, the
-model is not changed, and the error names the node.
+other values. If the constant shape of a Reshape can be interpreted in only one way, the Reshape is
+changed to follow the size of its input. If any other node holds a size, that is, needs exactly this
+size, the model is not changed, and the error names the node.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from fusionc.requested.held_sizes import Shapes, TwoSizes, give_shapes, shapes_o
 from fusionc.runtime.run_errors import RunError
 
 _OPTION = "--free_dim"
-_OPEN = 2  # the size of other open dimensions in a run
+_OPEN = 2  # in a run, the size of the open dimensions that are not in --free_dim
 
-# symbols by input name and axis; for "" a symbol is chosen
+# symbols by input name and axis; if a symbol is "", fusionc chooses one
 FreeDims = Mapping[str, Mapping[int, str]]
 _Size = int | str | None  # the size of a dimension: a number, a symbol, or unknown
 OtherSizes = Mapping[str, Mapping[int, DimensionSize]]  # by input name and axis
 
 
 class Freed:
-    """The change of a model by `free_sizes`: the former `sizes` by input name and axis, the new
+    """What `free_sizes` changed in a model: the former `sizes` by input name and axis, the new
     declarations, and the new constant shapes of Reshapes.
     """
 
@@ -61,11 +61,12 @@ class Freed:
 def free_sizes(
     model: ModelProto, free_dim: FreeDims, others: OtherSizes = MappingProxyType({})
 ) -> Freed:
-    """Make the dimensions in `free_dim` symbolic, and also the dimensions in `others`, which will
-    get other sizes. Return the change.
+    """Make the dimensions in `free_dim` symbolic. Do the same for the dimensions in `others`, which
+    the caller will then fix to other sizes. Return the change.
 
-    Raises UsageError if an input or axis does not exist or is not fixed, if a symbol is not a name
-    or would mean several sizes, and if a node holds a size; the error names the node.
+    Raises UsageError if an input or axis does not exist, if an axis does not have a fixed size, if
+    a symbol is not a name or would mean several sizes, and if a node holds a size; the error names
+    the node.
     """
     requested = {
         name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})}
@@ -115,10 +116,10 @@ def _require_nothing_held(
             for name, axes in sizes.items()
             for axis, size in axes.items()
         )
-        what = f"{places} cannot become another size: the model needs this size in {count}"
+        what = f"{places} cannot change: the model needs exactly this size in {count}"
         hint = (
-            "export the model with this dimension dynamic, or correct these places; there may be "
-            "further places after them"
+            "export the model with this dimension dynamic, or correct these nodes; more nodes "
+            "after them may need the size, too"
         )
         raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
 
@@ -130,8 +131,8 @@ def _open_declarations(
     former: Mapping[str, int],
     names: DimensionNames,
 ) -> None:
-    """Remove all declared sizes that are correct only for the former sizes. `symbolic` has the
-    shapes with symbols, and `twice` the shapes for doubled sizes.
+    """Remove all declared sizes that are correct only for the former input sizes. `symbolic` has
+    the shapes of values if the input sizes are symbols, and `twice` if they are doubled.
     """
     for number, graph in enumerate(graphs_in(model.graph)):
         before, after, doubled = (
@@ -150,8 +151,8 @@ def _clear_function_types(model: ModelProto) -> None:
 
 
 def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raise UsageError if the changed model runs with its former sizes and does not run with
-    doubled sizes.
+    """Raise UsageError if the changed model runs with its former sizes and not with doubled
+    sizes.
     """
     reason = failure(file, _doubled(sizes))
     if reason and not failure(file, sizes):
@@ -161,8 +162,8 @@ def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
 
 
 def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
-    """Why a model does not run with these sizes of open dimensions, by input name and axis. Empty
-    if it runs, or if no input values are found on which it runs.
+    """Why a model does not run with these `sizes` of open dimensions (by input name and axis).
+    Empty if it runs, or if no input values are found on which it would run.
     """
     # imported here because few conversions need these modules
     from fusionc.verify.inputs.search import InputSearch
@@ -184,7 +185,7 @@ def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
         for name, axes in sizes.items()
         for axis, size in axes.items()
     }
-    symbols.pop("", None)  # of dimensions that are fixed by another dimension with the same symbol
+    symbols.pop("", None)  # that of dimensions without a symbol
     shapes = {
         name: tuple(
             dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN)
@@ -212,13 +213,13 @@ def _dims_of(
     dims = {}
     for axis in axes:
         if not 0 <= axis < len(inputs[name]):
-            hint = f"it has {len(inputs[name])} dimensions, counted from 0"
+            hint = f"{name} has {len(inputs[name])} dimensions, counted from 0"
             raise UsageError(
                 f"{name} has no dimension {axis}", where=_OPTION, hint=hint, code="E10001"
             )
         dims[axis] = inputs[name][axis]
         if dims[axis].dim_value < 1:
-            hint = "leave it out; --input_shape fixes a dimension"
+            hint = "leave this dimension out; --input_shape gives a dimension a fixed size"
             raise UsageError(
                 f"{name}[{axis}] is not fixed in the model", where=_OPTION, hint=hint, code="E10001"
             )
@@ -226,7 +227,7 @@ def _dims_of(
 
 
 def _require_names(symbols: FreeDims) -> None:
-    """Raise UsageError if a symbol is not an identifier: it would be read as a number or a
+    """Raise UsageError if a symbol is not an identifier, because it would be read as a number or a
     formula.
     """
     for name, axes in symbols.items():
@@ -249,8 +250,8 @@ def _require_one_size_each(symbols: FreeDims, sizes: Mapping[str, Mapping[int, i
             size = sizes[name][axis]
             if symbol and known.setdefault(symbol, size) != size:
                 what = (
-                    f"{symbol} cannot mean both {known[symbol]} and {size}, the size of "
-                    f"{name}[{axis}]"
+                    f"the symbol {symbol} cannot mean both {known[symbol]} and {size}, the size "
+                    f"of {name}[{axis}]"
                 )
                 hint = "equal symbols mean equal sizes; give another symbol"
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
@@ -262,8 +263,9 @@ def _symbols(
     sizes: Mapping[str, Mapping[int, int]],
     others: OtherSizes,
 ) -> dict[str, dict[int, str]]:
-    """The symbols of all freed dimensions. Dimensions of several inputs share a chosen symbol if
-    they have the same axis, the same size, and the same entry in `others`.
+    """The symbols of all dimensions that become symbolic. If fusionc chooses the symbol, the
+    dimensions of several inputs share it if they have the same axis, the same size, and the same
+    entry in `others`.
     """
 
     def kind(name: str, axis: int) -> tuple[int, int, str]:
@@ -289,9 +291,9 @@ def _open(
     former: Mapping[str, int],
     kept: Collection[int],
 ) -> None:
-    """Replace the declared sizes that are correct only for the former sizes: by a symbol if it is
-    known, or else by an unknown dimension. `kept` are the axes whose symbols are correct for all
-    sizes.
+    """Replace the declared sizes of a value that are correct only for the former input sizes. A
+    size is replaced by a symbol if one is known, or else by an unknown dimension. `kept` are the
+    axes whose declared symbols are correct for all input sizes.
     """
     dims = info.type.tensor_type.shape.dim  # empty for a sequence
     if before is None or after is None or not len(dims) == len(before) == len(after):

@@ -1,11 +1,12 @@
 """Find the nodes that hold an input size, that is, that need exactly this size. Examples: a Reshape
 to a constant shape, an Add of a constant, or a MatMul with weights.
 
-Shapes are inferred for the sizes of the model, and again for other sizes. A Reshape holds a size if
-its constant shape contains the size of a changed axis. For other operators, inference says whether
-they accept the changed inputs. If a Reshape holds a size, the search continues with the shape that
-the Reshape should have. In this way the search finds all holders. If the constant shape of a
-Reshape can be interpreted in only one way, the held size can be replaced by -1 or 0.
+Shapes are inferred for the sizes of the model, and again for other sizes of its inputs. A Reshape
+holds a size if its constant shape contains the size of an axis that changes. For other operators,
+shape inference says whether they accept the changed inputs. After a Reshape that holds a size, the
+search continues as if the Reshape had the shape that the other sizes need; so the search also finds
+the holders after it. If the constant shape of a Reshape can be interpreted in only one way, the
+held size can be replaced by -1 or 0.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 from fusionc.shapes.onnx_inference import ask
 
-_MAX_ROUNDS = 30  # each round continues after the Reshapes that the previous round found
+_MAX_ROUNDS = 30  # each round searches after the Reshapes that the previous round found
 _BROADCASTING = ("Max", "Mean", "Min", "Sum")
 _CHANNELS = (
     "BatchNormalization",
@@ -81,7 +82,9 @@ class TwoSizes:
         self._changed.CopyFrom(light)
         graphs = list(graphs_in(self._changed.graph))
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
-            if info.name in self.reached:  # the declared shape is for the model's own sizes
+            if (
+                info.name in self.reached
+            ):  # its declared shape is correct for the model's sizes only
                 info.type.CopyFrom(shapeless(info.type))
         self._is_one = False  # whether a dimension of size 1 changes
         for value in self._changed.graph.input:
@@ -112,8 +115,8 @@ class TwoSizes:
     def _search(
         self, right: dict[_Place, _Array], corrected: dict[_Place, _Array]
     ) -> Iterator[tuple[_Place, str]]:
-        """The nodes that hold a size, each with its description. For `right` and `corrected` see
-        `_holder`.
+        """The nodes that hold a size, each with its description. `_holder` explains `right` and
+        `corrected`.
         """
         unclear = set[Edge]()  # values after a holder: their shapes are not yet known
         for node in _all_nodes(self.after.main):
@@ -140,9 +143,10 @@ class TwoSizes:
     def _holder(
         self, node: Node, right: dict[_Place, _Array], corrected: dict[_Place, _Array]
     ) -> str:
-        """The description of a node that holds a size. Empty if it does not hold a size. If a
-        Reshape holds a size, the shape that it should have for the other sizes is added to `right`.
-        If its constant shape can be corrected, the corrected shape is added to `corrected`.
+        """The description of a node that holds a size. Empty if the node does not hold a size. If
+        the node is a Reshape that holds a size, the shape that it needs for the other sizes is
+        added to `right`. If its constant shape can be corrected to suit all sizes, the corrected
+        shape is added to `corrected`.
         """
         inputs = [value for value in node.inputs if value is not None]
         is_affected = self._lost_shape(node) or any(map(self._has_changed, inputs))
@@ -166,7 +170,7 @@ class TwoSizes:
         if constant is not None and node.is_op("Reshape"):
             return self._shape_that_holds(node, constant, right, corrected)
         if constant is not None and node.is_op(*_SELECTING) and self._selected_all(node, constant):
-            return "it selects the whole axis, and with another size it would select a part"
+            return "it selects a whole axis, and with another size it would select only a part"
         return "" if self._accepts(node) else self._operands_that_hold(node, inputs, constant)
 
     def _shape_that_holds(
@@ -176,8 +180,8 @@ class TwoSizes:
         right: dict[_Place, _Array],
         corrected: dict[_Place, _Array],
     ) -> str:
-        """The description of the constant shape `target` of a Reshape, if it holds a size. For
-        `right` and `corrected` see `_holder`.
+        """The description of the constant shape `target` of a Reshape, if this shape holds a size.
+        `_holder` explains `right` and `corrected`.
         """
         shape = self._right_shape(node, target)
         if shape is None:
@@ -205,9 +209,7 @@ class TwoSizes:
     def _operands_that_hold(
         self, node: Node, inputs: Sequence[Edge], constant: _Array | None
     ) -> str:
-        """The description of the inputs whose sizes did not change with those of the other
-        inputs.
-        """
+        """The description of the inputs that did not change while other inputs of the node did."""
         if node.is_op("Expand") and constant is not None:
             return _constant_shape(constant)
         same = [
@@ -240,8 +242,8 @@ class TwoSizes:
         ]
 
     def _right_shape(self, node: Node, target: _Array) -> _Array | None:
-        """The constant shape that a Reshape should have for the changed sizes. None if it already
-        has this shape, or if sizes are unknown.
+        """The constant shape that a Reshape needs for the changed sizes. None if it already has
+        this shape, or if sizes are unknown.
         """
         shape = target.copy()
         for axis in self._moved_axes(node):
@@ -251,9 +253,10 @@ class TwoSizes:
         return None if np.array_equal(shape, target) else shape
 
     def _corrected_shape(self, node: Node, target: _Array) -> _Array | None:
-        """The constant shape of a Reshape that takes the held sizes from its input. None if the
-        shape can be interpreted in several ways. If one dimension has to follow the input, it
-        becomes -1. If several dimensions have to, those that stay at the same axis become 0.
+        """A constant shape with which the Reshape takes the held sizes from its input. None if the
+        present shape can be interpreted in several ways. If one dimension has to follow the input,
+        it becomes -1. If several dimensions have to follow the input, those that stay at the same
+        axis become 0.
         """
         moved = self._moved_axes(node)
         held = [axis for axis in moved if not axis.follows(node, target)]
@@ -271,8 +274,8 @@ class TwoSizes:
         return _put_following(shape, places, held[0].result, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
-        """Whether a changed size no longer fits another input, which did not change. onnx's
-        inference does not check this for some operators.
+        """Whether the changed size of one input no longer fits another input that did not change.
+        This check is needed because onnx's inference does not make it for some operators.
         """
         if node.is_op(*_BROADCASTING):
             return not _can_broadcast([value.shape for value in node.inputs if value is not None])
@@ -307,7 +310,7 @@ class _MovedAxis(NamedTuple):
     size: int  # the former size
     other: int  # the changed size
     places: list[int]  # the axes of the output that contain this axis
-    result: list[int]  # the former sizes of all axes of the output
+    result: list[int]  # the former sizes of all axes of the output, which `places` counts
     has_new_ones: bool  # whether the output has an axis of size 1 that no input axis becomes
 
     def follows(self, node: Node, target: _Array) -> bool:
@@ -321,7 +324,7 @@ class _MovedAxis(NamedTuple):
 
     def is_ambiguous(self, may_hold_one: bool) -> bool:
         """Whether it is unclear which axis of the output has the changing size. `may_hold_one` says
-        that an earlier Reshape may have merged a changing axis of size 1 into this axis.
+        whether an earlier Reshape may have merged a changing axis of size 1 into this axis.
 
         An axis of size 1 that seems to be merged into another axis may instead have moved to any
         output axis of size 1: a Transpose of such axes is often written as a Reshape. For the same
@@ -354,8 +357,8 @@ def _all_places(axes: Iterable[_MovedAxis]) -> set[int]:
 
 
 def _copied_axes(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
-    """The axes for which the constant shape may get a 0. Empty if a single -1 is enough for all
-    held axes.
+    """The axes at which the constant shape gets a 0, which copies the size of the same input axis.
+    Empty if a single -1 is enough for all held axes.
     """
     needs_more = len(_all_places(held)) > 1 or -1 in target
     return {axis.axis for axis in held if axis.is_copied} if needs_more else set()
@@ -364,8 +367,9 @@ def _copied_axes(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
 def _put_following(
     shape: _Array, places: Set[int], result: Sequence[int], moved: Set[int]
 ) -> _Array | None:
-    """The shape with -1 at the place in `places`, which has at most one place. A former -1 becomes
-    the size in `result`. None if the former -1 is at one of the `moved` places.
+    """The shape with -1 at the only place in `places`, or unchanged if `places` is empty. Another
+    -1 in the shape becomes the size in `result`. None if this other -1 is at one of the `moved`
+    places.
     """
     for place in places:
         former = np.flatnonzero(shape == -1).tolist()
@@ -395,8 +399,8 @@ def _place_of(node: Node) -> _Place:
 
 
 def _dependent_values(model: Model, inputs: Iterable[str]) -> set[str]:
-    """The names of the values that depend on these inputs. If a node depends on them, all values in
-    its subgraphs count.
+    """The names of the values that depend on these inputs. If a node depends on these inputs, all
+    values in its subgraphs count as dependent.
     """
     names = set(inputs)
     for node in model.main.ordered():
@@ -420,18 +424,18 @@ def _is_changed(former: int | str | None, now: int | str | None) -> bool:
 
 
 def _can_broadcast(shapes: Sequence[Shape | None]) -> bool:
-    """Whether these shapes can be broadcast. Unknown sizes count as fitting."""
+    """Whether these shapes can be broadcast together. An unknown size fits every size."""
     aligned = zip_longest(*(reversed(shape) for shape in shapes if shape is not None))
     sizes = ({dim for dim in dims if isinstance(dim, int) and dim != 1} for dims in aligned)
     return all(len(different) <= 1 for different in sizes)
 
 
 def _places(shape: Sequence[int], axis: int, result: Sequence[int]) -> list[int]:
-    """The axes of a Reshape's output that correspond to an axis of its input: the axes equal to it,
-    or else the axes that contain it, or else the axes that are parts of it.
+    """The axes of a Reshape's output that correspond to an axis of its input: the axes equal to the
+    input axis, or else the axes that contain it, or else the axes that are parts of it.
 
-    Axes are compared as ranges of strides in memory. The range of an axis begins at its stride,
-    which is the product of all later dimensions. The range ends at this stride times the size of
+    Axes are compared by their ranges of strides in memory. The range of an axis begins at its
+    stride, which is the product of all later dimensions, and ends at this stride times the size of
     the axis.
     """
     low = _strides(shape)[axis]

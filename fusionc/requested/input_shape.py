@@ -1,10 +1,10 @@
 """--input_shape "x:1,3,224,224;ids:-1,1~16": set the sizes of inputs, and the sizes of other values
 that follow from them.
 
-A number fixes a dimension. -1 and a range of sizes leave it open. A dimension that the model fixes
-to another size first becomes symbolic. A symbol is fixed in all declarations, including formulas,
-because equal symbols mean equal sizes. Other open sizes are inferred, and declared if they are
-known.
+A number fixes a dimension. -1 or a range of sizes leaves it open (without a fixed size). If the
+model already fixes the dimension to another size, the dimension first becomes symbolic. The size of
+a symbol is written into all declarations with this symbol, including formulas, because equal
+symbols mean equal sizes. Other open sizes are inferred, and declared if they are known.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def fix_sizes(
 ) -> None:
     """Give the inputs of a model these shapes. The external data of the model is in `folder`.
 
-    Raises UsageError if the model does not have an input, if the input has another rank or another
-    size, or if a symbol would have two sizes.
+    Raises UsageError if the model lacks an input in `shapes`, if the input has another rank or
+    another fixed size, or if a symbol would have two sizes.
     """
     changes = _size_changes(_resizable(model), shapes)
     if not changes.is_change:
@@ -54,11 +54,11 @@ def fix_sizes(
 def _size_changes(
     inputs: Mapping[str, TypeProto], shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> _SizeChanges:
-    """Fix the dimensions without a symbol, and return the sizes of the symbols."""
+    """Fix the dimensions that do not have a symbol. Return the requested sizes of symbols."""
     changes = _SizeChanges()
     for name, shape in shapes.items():
         if name not in inputs:
-            hint = "it does not have an input whose shape could change"
+            hint = "the model does not have an input whose shape could change"
             if inputs:
                 hint = f"the inputs of the model are: {', '.join(inputs)}"
             raise UsageError(
@@ -85,7 +85,7 @@ def _open_dimensions(main: GraphProto) -> Iterator[tuple[int, ValueInfoProto, in
 def changed_sizes(
     model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, dict[int, DimensionSize]]:
-    """The requested sizes that differ from fixed sizes of the model, by input name and axis."""
+    """The requested sizes that differ from the fixed sizes in the model, by input name and axis."""
     others: dict[str, dict[int, DimensionSize]] = {}
     for name, type_ in _resizable(model).items():
         shape = shapes.get(name, ())
@@ -102,8 +102,8 @@ def changed_sizes(
 
 
 def _require_defaults(graph: GraphProto) -> None:
-    """Raise UsageError if the default value of an input does not have the new sizes of the
-    input.
+    """Raise UsageError if an input has a default value (an initializer) whose sizes differ from the
+    new sizes of the input.
     """
     declared = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
     for tensor in graph.initializer:
@@ -112,8 +112,8 @@ def _require_defaults(graph: GraphProto) -> None:
         ):
             if _is_fixed(dim) and dim.dim_value != size:
                 what = (
-                    f"{tensor.name}[{axis}] would be {dim.dim_value}, and its default in the model "
-                    f"has {size} there"
+                    f"{tensor.name}[{axis}] would be {dim.dim_value}, but in the default value of "
+                    f"this input it is {size}"
                 )
                 hint = (
                     f"give the dimension the size {size}, or make {tensor.name} an input without "
@@ -127,9 +127,9 @@ def sizes_to_run(
     shapes: Mapping[str, Sequence[DimensionSize]],
     chosen: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes to run the changed model with, for all inputs with a range. A range gets its largest
-    size, and an open dimension the size 2. A size in the `chosen` shapes applies to all dimensions
-    with the same symbol. Formulas are computed from the sizes of their symbols.
+    """Shapes to run the changed model with, for all inputs that have a range. A range gets its
+    largest size, and an open dimension the size 2. A size that the user gave (in `chosen`) applies
+    to all dimensions with the same symbol. Formulas are computed from the sizes of their symbols.
     """
     inputs = _resizable(model)
     ranged = {
@@ -154,7 +154,7 @@ def sizes_to_run(
 def _largest_sizes(
     inputs: Mapping[str, TypeProto], ranged: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, int]:
-    """The largest size that all ranges of a symbol allow, by symbol."""
+    """For each symbol, the largest size that all its ranges allow."""
     largest: dict[str, int] = {}
     for name, shape in ranged.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
@@ -183,8 +183,8 @@ def fixed_sizes(
     shapes: Mapping[str, Sequence[DimensionSize]],
     freed: Mapping[str, Mapping[int, object]],
 ) -> list[str]:
-    """A sentence for each dimension that stays fixed in the model although -1 or a range was given.
-    Dimensions in `freed` are left out, because --free_dim makes them symbolic.
+    """A sentence for each dimension that keeps its fixed size although -1 or a range was given for
+    it. Dimensions in `freed` are left out, because --free_dim makes them symbolic.
     """
     inputs = _resizable(model)
     others = changed_sizes(model, shapes)
@@ -211,7 +211,7 @@ def odd_sizes(
     return [
         f"{name}[{axis}] is {size}, not {_text(requested)}"
         for name, shape in shapes.items()
-        # ranks are checked elsewhere
+        # not strict, because another function checks the ranks
         for axis, (size, requested) in enumerate(zip(run.get(name, ()), shape, strict=False))
         if requested != OPEN and not _limits(requested)[0] <= size <= _limits(requested)[1]
     ]
@@ -219,7 +219,9 @@ def odd_sizes(
 
 @dataclass
 class _SizeChanges:
-    """The new sizes of the dimensions of inputs. A place is a text such as "x[0]"."""
+    """The new sizes of dimensions of inputs. A place is a text that names one such dimension:
+    "x[0]".
+    """
 
     sizes: dict[str, tuple[int, str]] = field(default_factory=dict)  # (size, place) by symbol
     # (symbol, range, place)
@@ -227,14 +229,14 @@ class _SizeChanges:
     is_change: bool = False  # whether a dimension changes
 
     def fix(self, dim: TensorShapeProto.Dimension, size: DimensionSize, place: str) -> None:
-        """Set the size of a dimension without a symbol, or note the size of the dimension's
-        symbol.
+        """If a dimension has a symbol, note the size of the symbol. Otherwise set the size of the
+        dimension.
         """
         if size == OPEN:
             return
         lower, upper = _limits(size)
         if not 0 <= lower <= _MAX_SIZE or upper < lower:
-            hint = "a size is 0 or more, and fits 64 bits; -1 leaves it open, 1~8 is a range"
+            hint = "a size is from 0 to 2^63 - 1; -1 leaves a dimension open, 1~8 is a range"
             raise UsageError(
                 f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001"
             )
@@ -282,9 +284,7 @@ def _require_in_range(fixed: int, size: DimensionSize, place: str) -> None:
 
 
 def _contradiction(reason: str, sizes: str) -> UsageError:
-    what = (
-        f"the sizes contradict each other: {reason} in the model, and would get the sizes {sizes}"
-    )
+    what = f"the sizes contradict each other: in the model {reason}, and the sizes would be {sizes}"
     return UsageError(
         what, where=_OPTION, hint="equal symbols mean equal sizes; give equal sizes", code="E10001"
     )
@@ -300,7 +300,7 @@ def _text(size: DimensionSize) -> str:
 
 
 def _is_fixed(dim: TensorShapeProto.Dimension) -> bool:
-    # some exporters write a negative size for an open dimension
+    # some exporters write a negative size for a dimension of any size
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
@@ -312,8 +312,8 @@ def _resizable(model: ModelProto) -> dict[str, TypeProto]:
 def _dims_of(
     type_: TypeProto, name: str, shape: Sequence[DimensionSize]
 ) -> list[TensorShapeProto.Dimension]:
-    """The dimensions of an input. An input without a declared shape gets as many open dimensions as
-    the new shape has.
+    """The dimensions of an input. An input without a declared shape first gets as many open
+    dimensions as the new shape has.
     """
     if not type_.HasField("tensor_type"):
         raise UsageError(
@@ -335,8 +335,8 @@ def _dims_of(
 
 
 def _declared_values(graph: GraphProto) -> Iterator[ValueInfoProto]:
-    """The declarations of a graph and of the branches of its If nodes. Loops are left out, because
-    a symbol may have another size in each iteration.
+    """The declarations of a graph and of the branches of its If nodes. Bodies of loops are left
+    out, because a symbol in them may have another size in each iteration.
     """
     yield from [*graph.input, *graph.value_info, *graph.output]
     for node in graph.node:

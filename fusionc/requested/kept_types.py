@@ -1,4 +1,4 @@
-"""The nodes that keep their type in a conversion to another precision: --keep_dtype."""
+"""--keep_dtype: the nodes that keep their type when others compute in another precision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPE = "OpType::"
 @dataclass
 class KeptTypes:
     """Nodes that keep their type: single nodes by name, and all nodes of some operators. `find`
-    looks them up in the model. Nodes that passes make from such nodes also keep their type.
+    looks them up in the model. A node that a pass makes from such a node also keeps its type.
     """
 
     names: frozenset[str] = frozenset()
@@ -39,14 +39,14 @@ class KeptTypes:
         return cls(frozenset(names), frozenset(types))
 
     def find(self, model: onnx.ModelProto) -> list[str]:
-        """Look up the nodes and operators in the model. Return a notice if some are missing."""
+        """Look up the nodes and operators in the model. Return a notice that names missing ones."""
         self._types_in_model = {_label(node): node.op_type for node in nodes_of(model)}
         lost = sorted(self.names - self._types_in_model.keys())
         lost += [f"{_TYPE}{op}" for op in sorted(self.types - {*self._types_in_model.values()})]
         return [f"{_OPTION}: the model does not have {', '.join(lost)}"] if lost else []
 
     def keeps(self, node: Node) -> bool:
-        """Whether a node keeps its type, because it is one of these nodes or was made from one."""
+        """Whether a node keeps its type: it is one of these nodes, or a pass made it from one."""
         labels = {node.label(), *_sources(node)}
         known = labels & self._types_in_model.keys()
         types = {node.op, *(self._types_in_model[label] for label in known)}
@@ -57,8 +57,8 @@ class KeptTypes:
         return replace(self, names=self.names.union(names))
 
     def name_of(self, product: Node) -> str:
-        """The name under which a convolution or product can be kept: the name of the node of the
-        model from which it was made.
+        """The name to give to --keep_dtype so that a convolution or product keeps its type: that of
+        the node of the model from which passes made it.
         """
         sources = [name for name in _sources(product) if name in self._types_in_model]
         products = [name for name in sources if _multiplies(self._types_in_model[name])]
@@ -82,7 +82,7 @@ def _text_of(path: Path) -> str:
 
 
 def _file_error(what: str, path: Path, code: str) -> UsageError:
-    hint = f"give a text file with the name of a node, or {_TYPE}Type, in each line"
+    hint = f"give a text file; each line has the name of a node, or {_TYPE}Type"
     return UsageError(what, where=str(path), hint=hint, code=code)
 
 
@@ -96,6 +96,6 @@ def _multiplies(op: str) -> bool:
 
 
 def _label(node: onnx.NodeProto) -> str:
-    """The name of a node, or else the label that messages use."""
+    """The name of a node. If it has none, the label by which messages name it."""
     first = next(filter(None, node.output), "")
     return node.name or f"{node.op_type}:{first}"

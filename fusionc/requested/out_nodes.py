@@ -26,15 +26,15 @@ def set_outputs(
     """Make these values of the main graph its outputs. The external data of the model is in
     `folder`.
 
-    `out_nodes` is a text that names several values, or a sequence of names. If inference does not
-    find the type of a value, the type is taken from a run.
+    `out_nodes` is a text that names several values, or a sequence of names. If shape inference does
+    not find the type of a value, a run of the model finds it.
 
     Raises UsageError if a value does not exist or is named twice, and FusioncError if its type is
     unknown.
     """
     graph = model.graph
     if model.training_info:
-        what = "the model has training information, which needs its outputs"
+        what = "the model has training information, which needs the present outputs"
         hint = "leave the option out, or export the model without training information"
         raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
     names = _names(model, out_nodes)
@@ -69,7 +69,7 @@ def _names(model: ModelProto, out_nodes: str | Sequence[str]) -> list[str]:
 def _drop_unused(model: ModelProto, names: Set[str]) -> None:
     """Remove everything that these values do not need."""
     graph = model.graph
-    nodes = list(graph.node)  # keeps the entries alive: their ids stay valid
+    nodes = list(graph.node)  # keeps the Python objects alive, so that their ids stay valid
     kept = needed_nodes(nodes, names)
     unused = {
         name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]

@@ -1,9 +1,9 @@
 """--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": add a Cast after outputs of other types.
 
 The outputs keep their names, and the values before the Cast get new names. The Cast is added after
-the verification. With the Cast, small rounding differences could become large: 2.9999999 becomes
-the integer 2, or a number becomes infinite in float16. Such differences say nothing about the
-passes.
+the verification, because it could make small rounding differences large: 2.9999999 becomes the
+integer 2 and 3.0 becomes 3, or a number becomes infinite in float16. Such differences say nothing
+about the passes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _NOT_NUMBERS = (
 
 
 def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
-    """The outputs that get another element type, with this type (a TensorProto.DataType).
+    """The outputs that get another element type, and this type (a TensorProto.DataType) for each.
     `output_type` is one type for all outputs, a text with several outputs and types, or a mapping
     from outputs to types. Raises UsageError for a type or an output that does not exist, and for an
-    output that cannot be converted.
+    output that a Cast cannot convert.
     """
     opset = opsets_of(model).get("", 0)
     if opset < 6:
@@ -156,8 +156,8 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
 
 
 def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
-    """Rename a value in all nodes, also in subgraphs. A subgraph that defines another value with
-    this name is left out.
+    """Rename a value in all nodes, also in subgraphs, except in a subgraph that defines another
+    value with this name.
     """
     for node in nodes:
         for names in (node.input, node.output):

@@ -28,8 +28,8 @@ from fusionc.requested.types_of_a_run import TypesOfARun
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests by option: ATC's --input_shape, --out_nodes and --output_type, and --free_dim
-    and --target_opset. None changes nothing.
+    """The values of five options: ATC's --input_shape, --out_nodes and --output_type, and
+    --free_dim and --target_opset. None means that the option was not given.
     """
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
@@ -37,7 +37,7 @@ class Requests:
     output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
     target_opset: int | None = None
-    # finds the types of values that become outputs by running the model
+    # runs the model to find the types of values that become outputs
     ran: TypesOfARun = field(default_factory=TypesOfARun)
 
     def __bool__(self) -> bool:
@@ -46,9 +46,10 @@ class Requests:
         return any(request is not None for request in requests)
 
     def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
-        """Change the sizes and outputs of the model, whose external data is in `folder`. Return the
-        change by which sizes became symbolic, or None. `freed` is the result of an earlier call for
-        another copy of the same model. Raises UsageError for requests that do not fit the model.
+        """Change the sizes and outputs of the model, whose external data is in `folder`. If fixed
+        sizes became symbolic, return this change, otherwise None. `freed` is the result of an
+        earlier call for another copy of the same model. Raises UsageError for requests that do not
+        fit the model.
         """
         others = changed_sizes(model, self.input_shape or {})
         if freed is not None:
@@ -71,32 +72,32 @@ class Requests:
         return raise_opset(model, self.target_opset, folder, lost.append), lost
 
     def types(self, changed: ModelProto) -> dict[str, int]:
-        """The requested types of outputs of the changed model, by output name, if they differ from
-        the present types. Raises UsageError for requests that do not fit the model.
+        """The requested types of the outputs of the changed model, by output name, without types
+        that the outputs already have. Raises UsageError for requests that do not fit the model.
         """
         return {} if self.output_type is None else types_of_outputs(changed, self.output_type)
 
     def sizes_to_run(
         self, changed: ModelProto, chosen: Mapping[str, Sequence[int]]
     ) -> dict[str, tuple[int, ...]]:
-        """Shapes to run the changed model with, for its inputs with a range of sizes. They are
-        consistent with the `chosen` shapes.
+        """Shapes to run the changed model with, for its inputs with a range of sizes. These shapes
+        are consistent with the shapes that the user gave (`chosen`).
         """
         return sizes_to_run(changed, self.input_shape or {}, chosen)
 
     def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
-        """A notice if sizes of --verify_shape are outside of --input_shape."""
+        """A notice that names the sizes of --verify_shape which --input_shape does not allow."""
         outside = odd_sizes(verify_shape or {}, self.input_shape or {})
         return (
-            [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
+            [f"--verify_shape does not fit --input_shape: {'; '.join(outside)}"] if outside else []
         )
 
     def fixed_notices(self, model: ModelProto) -> list[str]:
-        """A notice about dimensions that stay fixed although other sizes were allowed. `model` is
-        the unchanged model.
+        """A notice about dimensions that keep their fixed size although --input_shape allows other
+        sizes. `model` is the unchanged model.
         """
         fixed = fixed_sizes(model, self.input_shape or {}, self.free_dim or {})
-        return [f"--input_shape opens no dimension: {'; '.join(fixed)}"] if fixed else []
+        return [f"--input_shape does not make sizes dynamic: {'; '.join(fixed)}"] if fixed else []
 
     def require_runs(self, file: Path, source: Path, freed: Freed) -> None:
         """Raise UsageError if the changed model in `file` does not run with other sizes, although
@@ -116,15 +117,15 @@ class Requests:
         return axis >= len(shape) or not isinstance(shape[axis], int) or shape[axis] == OPEN
 
     def unfit_error(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
-        """The error for a model that runs unchanged and does not run with the requested changes.
-        Values of the `unknown` inputs may be at fault instead.
+        """The error for a model that runs unchanged, but not with the requested changes. The
+        changes may be innocent: fusionc does not know which values the `unknown` inputs need.
         """
         what = f"the model does not work with the requested changes: {reason}"
         hint = "ask for other sizes or outputs"
         if unknown:
             names = ", ".join(unknown)
             hint += (
-                f"; if the values of {names} decide which sizes fit, give these values with "
+                f"; if the sizes that fit depend on the values of {names}, give these values with "
                 "--inputs"
             )
         return UsageError(what, where=str(self), hint=hint, code="E10001")

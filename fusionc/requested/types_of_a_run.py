@@ -1,5 +1,5 @@
-"""Find types that inference does not know with the help of onnxruntime: the element type by loading
-the model, and the rank by running it.
+"""Let onnxruntime find types that shape inference does not know: it finds the element type by
+loading the model, and the rank by running it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass
 class TypesOfARun:
-    """Runs a model to find types of values, on the first sample of `inputs` or with these shapes,
-    if they are given. Types that are found are cached.
+    """Runs a model to find types of values, and caches them. If `inputs` or `shapes` are given, the
+    model is run on the first sample of `inputs`, or with these shapes.
     """
 
     inputs: Path | None = None
@@ -30,8 +30,8 @@ class TypesOfARun:
 
     def of(self, model: ModelProto, names: Sequence[str], folder: str) -> dict[str, TypeProto]:
         """The types of these values of the main graph, by name. Values that onnxruntime cannot
-        compute, or that are not tensors, are left out. The dimensions are open, because other runs
-        may have other sizes.
+        compute, or that are not tensors, are left out. The types have no sizes, only a rank,
+        because other runs may have other sizes.
         """
         missing = [name for name in names if name not in self._known]
         if missing:
@@ -45,7 +45,9 @@ class TypesOfARun:
         from fusionc.verify.seeding import seeded_runner
 
         part = copied(model)
-        nodes = list(part.graph.node)  # keeps the entries alive: their ids stay valid
+        nodes = list(
+            part.graph.node
+        )  # keeps the Python objects alive, so that their ids stay valid
         kept = needed_nodes(nodes, names)
         keep(part.graph.node, lambda node: id(node) in kept)
         del part.graph.output[:]

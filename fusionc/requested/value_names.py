@@ -15,7 +15,8 @@ from fusionc.shapes.inference import typed_model
 
 def find_value(model: ModelProto, name: str, option: str) -> str:
     """The name of the value of the main graph that `name` means. `name` is the name of a value, or
-    a node and the index of an output. Raises UsageError if it means no value, or several values.
+    a node and the index of one of its outputs. Raises UsageError if `name` means no value, or
+    several values.
     """
     values = {output for node in model.graph.node for output in node.output} - {""}
     outputs = {value.name for value in model.graph.output}
@@ -36,10 +37,10 @@ def find_value(model: ModelProto, name: str, option: str) -> str:
 
 
 def _output_of(nodes: Sequence[NodeProto], index: int, name: str, option: str) -> str:
-    """The output with this index of the node. `nodes` are all nodes with the same name, and `name`
-    is the text of the user.
+    """The output with this index of the only node that has such an output. `nodes` are all nodes
+    with the same name, and `name` is the text of the user.
 
-    Raises UsageError if none of the nodes, or several nodes, have this output.
+    Raises UsageError if none or several of the nodes have an output with this index.
     """
     values: set[str] = {node.output[index] for node in nodes if index < len(node.output)} - {""}
     if len(values) == 1:
@@ -102,7 +103,7 @@ def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str,
     }
     for value in result.values():
         for dim in value.type.tensor_type.shape.dim:
-            # symbols that inference invented are removed
+            # symbols that the model does not have were invented by the inference
             if dim.dim_param not in own:
                 dim.ClearField("dim_param")
     return result

@@ -33,11 +33,12 @@ class Pattern:
     pattern matches only if all of them hold. The docstring of each condition states one fact
     ("Whether …").
 
-    If a pattern is not local or has any number of outputs, it has a `find` instead of a formula.
-    `find` walks the graph and yields matches, and a Miss for each rejected candidate (see
-    `find_each`), because `fusionc why` repeats its reason. Each match is committed before the next
-    is requested. If a commit removes part of a later match, that match is dropped, and `find` is
-    called again. `operators` names the operators that `find` looks for; empty means all operators.
+    If a formula cannot describe a structure, because the structure is not local or may have any
+    number of outputs, the pattern has a `find` instead. `find` walks the graph and yields matches.
+    For each rejected candidate it yields a Miss (see `find_each`), whose reason `fusionc why`
+    shows. Each match is committed before the next match is requested. If a commit removes part of a
+    later match, the later match is dropped, and `find` is called again. `operators` names the
+    operators that `find` looks for; empty means all operators.
 
     `rewrite` builds the replacement on a tape or refuses; the default is the method of the pass.
     `is_exact` says that the results are bitwise equal except for the signs of zeros, even if the
@@ -98,8 +99,9 @@ class Pass:
     never_matches: ClassVar[str] = ""
     # whether results for NaN and infinities may differ; the verification then leaves these out
     is_for_finite: ClassVar[bool] = False
-    # whether its rewrites together change every node of a group that runs in integers; a single
-    # rewrite may then take a node out of such a group
+    # A group is a set of nodes that a runtime computes in integers together. Usually a rewrite may
+    # not take a single node out of a group. True if the rewrites of the pass together change every
+    # node of a group: each single rewrite may then do so.
     changes_whole_groups: ClassVar[bool] = False
     # whether --pattern_fusion_pass also switches the pass; true for all users' own passes
     is_pattern_fusion: bool = False

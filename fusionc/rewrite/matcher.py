@@ -36,16 +36,16 @@ class NoSolution(tuple[Any, ...]):
 
 
 LEFT_OUT = NoSolution()  # the input is left out
-NOT_LEFT_OUT = NoSolution()  # the input must be left out, and is present
+NOT_LEFT_OUT = NoSolution()  # the input must be left out, but is present
 NOT_CONSTANT = NoSolution()
-UNKNOWN_SHAPE = NoSolution()  # the constant must have one element, and its shape is unknown
+UNKNOWN_SHAPE = NoSolution()  # the constant must have one element, but its shape is unknown
 OTHER_NUMBER = NoSolution()  # the constant is another number
 OTHER_VALUE = NoSolution()  # the name is already bound to another value
 OTHER_OPERATOR = NoSolution()
-OTHER_OUTPUT = NoSolution()  # the operator fits, and the value is another output of the node
+OTHER_OUTPUT = NoSolution()  # the operator fits, but the value is another output of the node
 OTHER_NODE = NoSolution()  # the sub-formula is already bound to another node
 OTHER_GRAPH = NoSolution()  # the node is in an outer graph
-ODD_NODE = NoSolution()  # the operator fits, and the node has a form that formulas do not cover
+ODD_NODE = NoSolution()  # the operator fits, but the node has a form that formulas do not cover
 OTHER_ATTRIBUTE = NoSolution()
 
 
@@ -96,11 +96,11 @@ class State(NamedTuple):
 def match(
     formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]
 ) -> Match | None:
-    """The first match in which `anchor` computes `formulas[0]`. The other formulas are the other
-    outputs of the pattern.
+    """The first match in which the node `anchor` computes `formulas[0]`. The other formulas are the
+    other outputs of the pattern.
 
-    `absent` has all names that the match must have: a name that the solution does not capture is
-    None.
+    `absent` has all names that the match must have, with the value None: a name that the solution
+    does not capture stays None.
     """
     if isinstance(formulas[0], pattern.OpFormula) and not possible_orders(formulas[0], anchor):
         return None

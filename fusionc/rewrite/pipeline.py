@@ -43,11 +43,11 @@ def run(
 ) -> list[PatternCount]:
     """Run each pass on the main graph and on every subgraph and function, and count its rewrites.
 
-    The result has a record for each pattern and graph, in execution order. Effects are summed over
-    the rounds. Refusals are those of the last search. If a pattern never took effect, they are
-    those of the last search that had refusals. `progress` is called with the name of each pass
-    before it runs. `after` is called with the name of each pass that took effect. Raises
-    FusioncError if the passes undo each other's rewrites.
+    The result has a record for each pattern and graph, in execution order. A record has the number
+    of rewrites in all rounds, and the refusals of the last search. If the pattern never took
+    effect, the refusals are those of the last search that had any. `progress` is called with the
+    name of each pass before it runs. `after` is called with the name of each pass that took effect.
+    Raises FusioncError if the passes undo each other's rewrites.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
     order = {
@@ -244,9 +244,10 @@ def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
 
 
 def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replacement) -> None:
-    """Refuse a rewrite that may round a value whose last bit decides a later result. Also refuse a
-    rewrite after which the runtime would no longer compute an operator in integers, would misread
-    scales, would round an operand to integers, or could not load the model.
+    """Refuse a rewrite that may round a value in another way although its last bit decides a later
+    result, such as an index. Also refuse a rewrite after which the runtime would no longer compute
+    an operator in integers, would misread scales, would round an operand to integers, or could not
+    load the model.
     """
     reason = ""
     if pass_.numerics != "bitwise" and not pattern.is_exact:

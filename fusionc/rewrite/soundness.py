@@ -107,8 +107,8 @@ def _check_moved(graph: Graph, tape: Tape) -> None:
 
 
 def _add_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
-    """The results. A result that cannot take over the name of a graph output gets an Identity, if
-    the graph still becomes smaller.
+    """The results. If a result cannot take over the name of a graph output, and the graph becomes
+    smaller even with one more node, an Identity of the result takes its place.
     """
     is_bound = [_is_bound(old, new, tape) for old, new in zip(match.outputs, results, strict=True)]
     if not any(is_bound) or len(_reachable(results, tape)) + sum(is_bound) >= len(match.nodes):
@@ -151,8 +151,8 @@ def _check_type(old: Edge, new: Edge, match: Match) -> None:
         if len(before) != len(after) or any(map(_differ, before, after)):
             refuse("the shape would change")
     elif match.literal_rank > 0:
-        # x·[1] has at least rank 1. If the rank of x is unknown, removing the constant may lower
-        # the rank.
+        # The constant in x·[1] raises the rank of a scalar x to 1. If the rank of x is unknown,
+        # removing the constant may therefore lower the rank of the result.
         refuse("the rank is unknown, and a constant may have raised it")
 
 

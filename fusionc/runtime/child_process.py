@@ -1,8 +1,8 @@
-"""A child process that runs a Python program, from the view of its caller: it answers one request
-after the other.
+"""A child process that runs a Python program and answers one request after the other. This file is
+the caller's side.
 
-Requests and answers are messages of `wire`. The output of the program goes to a file. After a crash
-the end of this file often says why.
+Requests and answers are messages of `wire`. What the program prints goes to a file, because after a
+crash the end of this file often gives the reason.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from fusionc.runtime.printed_file import forget, last_words, printed_file
 class ChildProcess:
     """A child process. Raises OSError or ValueError if it cannot be started.
 
-    When the object is garbage collected, the process is killed if `is_killed`. Otherwise only its
-    pipes are closed, and the process should end when its requests end.
+    When the object is garbage collected, the process is killed if `is_killed` is true. Otherwise
+    only its pipes are closed, and the program should then end by itself.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ChildProcess:
             return 0
 
     def kill(self) -> None:
-        """Kill the process. A thread that waits for an answer gets an EOFError."""
+        """Kill the process. A thread that is waiting for its answer gets an EOFError."""
         self._child.kill()
 
     def kill_at(self, deadline: float) -> None:
@@ -127,8 +127,8 @@ class ChildProcess:
         self._end()
 
     def leave(self) -> None:
-        """Close the pipes without ending the process. A fork of the caller does this, because the
-        process belongs to the original caller.
+        """Close the pipes without ending the process. A fork of the caller does this, to leave the
+        process to the original caller.
         """
         if self._end.detach() is not None:
             self._requests.close()

@@ -8,11 +8,10 @@ from contextlib import suppress
 
 
 def take_pipes() -> tuple[int, int]:
-    """The file descriptors of the requests and the answers. From now on, output to stdout goes to
-    stderr.
+    """The file descriptors of the requests and the answers. From this call on, output to stdout
+    goes to stderr, Ctrl-C is ignored, and a crash does not write a core file.
 
-    Ctrl-C also reaches the program, and is ignored: the caller decides what to do. A crash does not
-    write a core file.
+    Ctrl-C reaches both the caller and this program; the caller decides what to do.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = os.dup(0)

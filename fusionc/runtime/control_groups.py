@@ -1,5 +1,5 @@
-"""The control groups (cgroups) of this process, in both versions of the interface. They limit its
-memory and processor time.
+"""The control groups (cgroups) of this process, in both versions of Linux's interface. They limit
+the memory and processor time of the process.
 """
 
 from __future__ import annotations

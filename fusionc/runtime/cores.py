@@ -10,8 +10,8 @@ from fusionc.runtime.control_groups import groups_around, lines
 
 
 def cores() -> int:
-    """The number of processors that this process may use at once. Its processor affinity and the
-    quotas of its control groups are respected.
+    """The number of processors that this process may use at once, according to its processor
+    affinity and the quotas of its control groups.
     """
     allowed = len(core_numbers()) or os.cpu_count() or 1
     return max(1, min([allowed, *map(ceil, _quotas())]))

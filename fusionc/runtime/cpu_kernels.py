@@ -1,4 +1,4 @@
-"""The CPU kernels of the installed onnxruntime. The tables are requested once from onnxruntime."""
+"""The CPU kernels of the installed onnxruntime. Their tables are requested from it only once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
 _Key = tuple[str, str]  # domain and operator
-# onnxruntime's "last version" of a kernel that is valid until the operator changes. Such a kernel
-# only runs the operator as defined at the first version of the kernel.
+# onnxruntime's "last version" of a kernel that is valid until ONNX changes its operator. Such a
+# kernel only runs the definition of the operator that is valid at the kernel's first version.
 _OPEN = 2**31 - 1
 
 
@@ -24,9 +24,9 @@ def _tables() -> tuple[
     dict[_Key, list[tuple[int, int, dict[str, list[str]]]]],
     dict[_Key, list[tuple[int, tuple[str, ...]]]],
 ]:
-    """Two tables by operator. The first has the kernels: first version, last version, and the types
-    of each type parameter. The second has the type parameters of the inputs, with the version since
-    which they hold.
+    """Two tables by operator. The first has the kernels: first version, last version, and the
+    allowed types of each type parameter. The second has the type parameters of the inputs, and the
+    version from which they are valid.
     """
     kernels: dict[_Key, list[tuple[int, int, dict[str, list[str]]]]] = {}
     parameters: dict[_Key, list[tuple[int, tuple[str, ...]]]] = {}
@@ -50,8 +50,8 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
     """Whether the installed onnxruntime has a CPU kernel of this operator, version and element
     types.
 
-    `elem_types` are the types of the inputs in order; 0 for an input that is left out. A single
-    kernel must accept all of them.
+    `elem_types` are the types of the inputs in order; 0 stands for an input that is left out. One
+    kernel must accept all these types.
     """
     kernels, known = _tables()
     versions = [entry for entry in known.get((domain, op), ()) if entry[0] <= version]
@@ -72,12 +72,12 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
 def way_to_run(
     op: str, domain: str, version: int, elem_types: Sequence[int]
 ) -> Literal["kernel", "parts", "float32", "none"]:
-    """How the installed onnxruntime runs an operator on a CPU: "kernel", "parts" (the operators
-    that define it), or "float32" (between Casts, only for float16). "none" if it does not load a
-    model with the operator.
+    """How the installed onnxruntime runs an operator on a CPU: "kernel", "parts" (it runs the
+    operators that define this operator), or "float32" (it computes a float16 operator in float32
+    between Casts). "none" if onnxruntime does not load a model with the operator.
 
-    `elem_types` are the types of the inputs; 0 for an input that is left out or whose type is
-    unknown.
+    `elem_types` are the types of the inputs; 0 stands for an input that is left out or whose type
+    is unknown.
     """
     wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in elem_types]
     if has_cpu_kernel(op, domain, version, *elem_types):
@@ -89,8 +89,8 @@ def way_to_run(
 
 @cache
 def _runs_as_parts(op: str, domain: str, version: int) -> bool:
-    """Whether onnxruntime can run an operator as the operators of its definition. These must have
-    the same meaning at this opset.
+    """Whether onnxruntime can run an operator by running the operators of its definition: these
+    must mean the same at this opset as in the definition.
     """
     operator: Any = schema(op, domain, version)
     if not is_composite(op, domain, version) or operator.has_context_dependent_function:
@@ -109,8 +109,8 @@ def lack_of_kernel(
     computes operators of float16 that lack a kernel in float32, between two Casts.
 
     `elem_types` are the types of the inputs: None for an input that is left out, and 0 for an
-    unknown type. `is_new` says that the operator replaces other operators. If the replaced node has
-    the same operator, its kernel does not matter.
+    unknown type. `is_new` says that the operator replaces other operators. If it replaces a node of
+    the same operator, a missing kernel does not matter.
     """
     present = [type_ for type_ in elem_types if type_ is not None]
     is_known = bool(present) and all(present)
@@ -132,11 +132,12 @@ def _lack_of_known(op: str, domain: str, version: int, elem_types: Sequence[int]
 
 
 def _needs_kernel(op: str, domain: str, version: int, elem_types: Sequence[int]) -> bool:
-    """Whether an operator, which is not of com.microsoft, is useless without a kernel. `elem_types`
-    is empty if types are unknown.
+    """Whether an operator is useless without a kernel. The operator is not one of com.microsoft.
+    `elem_types` is empty if types are unknown.
 
-    A composite operator needs a kernel, because otherwise its parts could have stayed in the model.
-    Other operators need a kernel except for float16, which onnxruntime computes between two Casts.
+    A composite operator needs a kernel: without one, onnxruntime would run the same operators that
+    a pass has just replaced. Other operators need a kernel except for float16, which onnxruntime
+    can compute in float32 between two Casts.
     """
     is_strict = domain == "" and bool(elem_types) and TensorProto.FLOAT16 not in elem_types
     return is_strict or is_composite(op, domain, version)

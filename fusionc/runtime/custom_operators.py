@@ -1,4 +1,6 @@
-"""The user's libraries of custom operators. All sessions of a thread get the libraries in use."""
+"""The user's libraries of custom operators (--custom_ops_library). Inside `custom_operators`, every
+onnxruntime session that the same thread creates gets these libraries.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def custom_operators(libraries: Sequence[str | Path]) -> Iterator[None]:
 
 
 def libraries_in_use() -> tuple[str, ...]:
-    """The paths of the libraries of this thread."""
+    """The paths of the libraries that sessions of this thread get now."""
     return _state.libraries
 
 

@@ -20,23 +20,23 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 Array = np.ndarray[Any, Any]
 _LARGE = 16 * 1024  # bytes
-# The processor time for one run. It does not depend on the load of the machine, so the same nodes
-# are folded in every conversion.
+# The limit of processor time for one run. Processor time does not depend on the load of the
+# machine, so the same nodes are folded in every conversion.
 _SECONDS = 10.0
 _MAX_MEMORY = 2 << 30  # bytes that a run may take in addition to its constants
 _COSTLY = (Crashed, Overdue, OutOfMemory)
-_MAX_COSTLY = 4  # after this many nodes that crash or block onnxruntime, no other node is tried
+_MAX_COSTLY = 4  # after this many nodes that crash or block onnxruntime, folding gives up
 
 
 def can_evaluate(node: Node) -> bool:
-    """Whether it is sound to compute this node before the model runs, and onnxruntime may be able
-    to compute the node.
+    """Whether it is correct to compute this node before the model runs, and whether onnxruntime is
+    likely to be able to compute it.
     """
     return not obstacle_to_evaluation(node)
 
 
 def obstacle_to_evaluation(node: Node) -> str:
-    """Why a node cannot be computed before the model runs; empty if it can."""
+    """Why a node cannot be computed before the model runs; empty if it can be computed."""
     return next((reason for reason, applies in _OBSTACLES if applies(node)), "")
 
 
@@ -53,8 +53,8 @@ def _has_other_type(node: Node) -> bool:
 
 
 def _divides_safely(node: Node) -> bool:
-    """Whether the node cannot crash the process by an integer division: by zero, or of the lowest
-    number by −1.
+    """Whether the node cannot crash the process by an integer division. A division by zero crashes
+    it, and so does the division of the lowest number by −1.
     """
     if node.op not in names_with(Trait.DIVIDES) or node.inputs[1] is None:
         return True
@@ -85,8 +85,8 @@ _OBSTACLES: tuple[tuple[str, Callable[[Node], bool]], ...] = (
 
 
 def needed_inputs(node: Node) -> tuple[Edge | None, ...]:
-    """The inputs whose elements a node reads. CastLike needs only the type of its second input,
-    which is known.
+    """The inputs whose elements a node reads: all inputs, except the second input of CastLike. Only
+    the type of that input matters, and the type is known.
     """
     return node.inputs[:1] if node.op == "CastLike" else node.inputs
 
@@ -96,16 +96,17 @@ class Evaluated:
     """The computed outputs, and the reasons why other nodes could not be computed."""
 
     arrays: dict[Node, dict[Value, Array]] = field(default_factory=dict)  # the used outputs
-    reasons: dict[Node, str] = field(default_factory=dict)  # of nodes that fail
+    reasons: dict[Node, str] = field(default_factory=dict)  # why nodes could not be computed
     costly: list[Node] = field(default_factory=list)  # nodes that crash or block onnxruntime
 
 
 def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> Evaluated:
-    """Compute the wanted nodes. `available` are all nodes that may be computed for this, in
+    """Compute the wanted nodes. `available` are all nodes that may be computed for this purpose, in
     topological order.
 
-    All nodes run at once. If that fails, each node runs separately, which gives a reason for each
-    node that fails. Wanted nodes that depend on a failing node are in neither table of the result.
+    All nodes run together. If this run fails, each node runs separately, which gives a reason for
+    each node that fails. A wanted node that depends on a failing node is neither in `arrays` nor in
+    `reasons` of the result.
     """
     nodes = _needed(wanted, available)
     if not nodes:
@@ -141,7 +142,7 @@ class _OneByOne:
         self._wanted = wanted
         self._nodes = nodes
         self._results = Evaluated()
-        self._known: dict[Edge, Array] = {}  # computed values that later nodes read
+        self._known: dict[Edge, Array] = {}  # computed values that nodes still have to read
         self._last_use = {v: node for node in nodes for v in _reads(node)}
 
     def evaluated(self) -> Evaluated:
@@ -155,7 +156,7 @@ class _OneByOne:
         results = self._results
         if len(results.costly) >= _MAX_COSTLY:
             results.reasons[node] = (
-                "folding was given up here: too many other nodes crash or block onnxruntime"
+                "the node was not tried, because too many other nodes crash or block onnxruntime"
             )
             return
         try:
@@ -169,7 +170,7 @@ class _OneByOne:
             results.arrays[node] = outputs
 
     def _drop_unneeded(self, node: Node) -> None:
-        """Drop the arrays that no node after this one reads."""
+        """Drop the arrays that no node after this node reads."""
         for value in _reads(node):
             if self._last_use[value] is node and value.producer not in self._wanted:
                 self._known.pop(value, None)
@@ -205,8 +206,8 @@ def _run(
 def _model(
     nodes: Sequence[Node], targets: Sequence[Value], known: Mapping[Edge, Array]
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """A model of these nodes, and its inputs. Large constants are inputs; small constants are in
-    the model. The values in `known` also count as constants.
+    """A model of these nodes, and the values to feed to it. Small constants are stored in the
+    model, and large constants are inputs. The values in `known` count as constants, too.
     """
     opsets = {d: v for d, v in nodes[0].graph.opsets.items() if d in ("", MICROSOFT)}
     inputs = list[Edge]()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SMALL = 64 << 20  # bytes; the limit ends a custom operator that prints without end
+SMALL = 64 << 20  # bytes; this limit stops a custom operator that prints without end
 
 
 def limit_files() -> None:
-    """Limit files to a small size. Only the output of the process is written."""
+    """Limit files to a small size, because the process normally writes only what it prints."""
     _set(SMALL)
 
 

@@ -1,5 +1,5 @@
-"""Fill uninitialized memory of sessions with a known byte. Outputs that read such memory can then
-be recognized.
+"""Fill the uninitialized memory of sessions with a known byte, so that outputs which depend on
+uninitialized memory can be recognized.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Measure one model in a process that does nothing else: the time to load and to run it, and its
-memory.
+"""Measure one model in a process that does nothing else: the time to load the model, the time to
+run it, and its memory.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import onnxruntime as ort
 
 from fusionc.runtime.session_settings import settings_of
 
-# Threads must not spin between runs: spinning would take processor time from the model whose turn
-# it is. With spinning, times of the same model differed by 25 % between processes, and without it
-# by 5 %.
+# Several models are measured in turn, each in its own process. Threads must not spin between runs,
+# because spinning would take processor time from the model whose turn it is. With spinning, times
+# of the same model differed by 25 % between processes, and without spinning by 5 %.
 _STOP_SPINNING = "session.force_spinning_stop"
-# If a run takes less than this part of a slice, each slice begins with a run that does not count.
+# A slice is the time for which a model runs when it is its turn. If a run takes less than this part
+# of a slice, each slice begins with a run that does not count.
 _SHORT = 0.2
 
 
 def deployed_options(
     libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool
 ) -> ort.SessionOptions:
-    """The session options of a user of the model, with these settings. With `is_optimized`,
-    onnxruntime's optimizers are off.
+    """The session options of a user who runs the model with these settings. If the model
+    `is_optimized` already, onnxruntime's optimizers are off.
     """
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -40,8 +41,8 @@ def deployed_options(
 
 class MeasuredSession:
     """A session for measuring. The constructor loads the model and measures the loading:
-    `load_seconds`, and the peak memory in bytes `before` and after it (`loaded`). During a run its
-    threads spin or not, as the settings say. Between two runs they do not spin.
+    `load_seconds`, and the peak memory in bytes `before` and after loading (`loaded`). During a run
+    the threads of the session spin if the settings say so. Between two runs they do not spin.
     """
 
     def __init__(

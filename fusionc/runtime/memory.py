@@ -1,5 +1,5 @@
-"""Limit the memory of a process. A lack of memory then raises an exception in this process. Without
-a limit, the system might kill any process.
+"""Limit the memory of a process, so that a lack of memory raises an exception in this process.
+Without a limit, the system might kill any process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fusionc.runtime.control_groups import groups_around, lines
 
 _KEPT_FREE = 1 / 16  # the part of the available memory that is kept for other processes
 _PERTURB = -6  # M_PERTURB of glibc's mallopt, which fills memory with the complement of a byte
-# The files of a control group by version: its limit, its usage, and the entries of memory.stat for
-# cached files, which the system may drop.
+# By version of control groups: the file with the limit of a group, the file with its usage, and the
+# entries of memory.stat that count cached files, which the system may drop.
 _FILES = {
     1: (
         "memory.limit_in_bytes",
@@ -38,11 +38,11 @@ def available() -> int | None:
 
 
 def limit_growth(most: int | None = None) -> int | None:
-    """Limit the further memory of this process to the available memory, and to `most` bytes. Return
-    this limit.
+    """Limit the memory that this process may take in addition to the memory in use: to the
+    available memory, and to `most` bytes. Return this limit.
 
-    Mapped files do not count. On systems without such a limit nothing happens, and None is
-    returned.
+    Mapped files do not count. If the system does not offer such a limit, nothing happens, and None
+    is returned.
     """
     try:
         import resource
@@ -60,16 +60,16 @@ def limit_growth(most: int | None = None) -> int | None:
 
 
 def fill_allocations(byte: int) -> None:
-    """Fill all memory that the C library allocates from now on with this byte, if it supports that.
-    0 ends the filling.
+    """From now on, fill all memory that the C library allocates with this byte, if the library can
+    do that. 0 ends the filling.
     """
     with suppress(OSError, AttributeError, TypeError):  # Windows, macOS and musl
         ctypes.CDLL(None).mallopt(_PERTURB, byte and byte ^ 0xFF)
 
 
 def _recently_available() -> int | None:
-    """The available memory, cached for a second. Many steps are much shorter than asking the
-    system.
+    """The available memory, cached for a second, because asking the system takes much longer than
+    many steps do.
     """
     global _last
     if monotonic() - _last[0] >= _MAX_AGE:

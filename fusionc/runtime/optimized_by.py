@@ -1,5 +1,5 @@
-"""Write the model as optimized by onnxruntime, and find the optimizers that changed it. Only
-onnxruntime's log says which optimizers changed a model.
+"""Write the model that onnxruntime's optimizers make, and find out which optimizers changed the
+model. Only onnxruntime's log says this.
 """
 
 from __future__ import annotations

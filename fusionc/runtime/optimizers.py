@@ -6,12 +6,13 @@ LEVELS = ("disabled", "basic", "extended", "all")
 DEFAULT_LEVELS = (
     "disabled",
     "all",
-)  # the first judges a model, the second is onnxruntime's default
+)  # verification judges a model at the first level; the second is onnxruntime's default
 # the session configuration entry with the names of disabled optimizers, separated by semicolons
 DISABLED = "optimization.disable_specified_optimizers"
 
 # onnxruntime ignores unknown names without a warning, so names of other versions do no harm. Single
-# rules come before the rule-based transformers, which also run rules that are not in this list.
+# rules come before the two rule-based transformers, which run these rules and rules that are not in
+# this list.
 _NAMES = """
 EliminateIdentity EliminateSlice UnsqueezeElimination EliminateDropout ExpandElimination
 CastElimination CastChainElimination PreShapeNodeElimination NoopElimination DivMulFusion

@@ -1,5 +1,5 @@
-"""An unnamed file for the output of a process. Only the end of the output is needed, and only after
-a crash.
+"""An unnamed file for what a process prints. Only the end of the text is needed, and only after a
+crash.
 """
 
 from __future__ import annotations

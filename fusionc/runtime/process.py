@@ -1,9 +1,9 @@
-"""The child process that runs onnxruntime, from the view of its caller. Each thread has its own
-process.
+"""The caller's side of the child process that runs onnxruntime. Each thread of the caller has its
+own child process.
 
-The process is started early: it imports onnxruntime while the caller loads a model. It serves all
-conversions of its thread, and ends with its caller. If it crashes, or if it is ended because it
-took too long, it is replaced by a new process.
+The child process is started early, so that it imports onnxruntime while the caller loads a model.
+It serves all conversions of its thread, and ends with its caller. If it crashes, or if it is ended
+because it took too long, a new process replaces it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 
 class _State(threading.local):
     process: Process | None = None
-    is_lent = False  # whether the process belongs to another thread; then no new one is started
+    is_lent = False  # whether the process belongs to another thread, which alone may replace it
     seconds = STEP_SECONDS
 
 
@@ -43,7 +43,7 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 def start() -> Process:
-    """The process of this thread. If it does not exist, a new process starts in the background."""
+    """The process of this thread. If it does not exist, one is started in the background."""
     if _state.process is None or not _state.process.is_alive:
         if _state.is_lent:
             raise RunError("the process of another thread has ended")
@@ -71,8 +71,8 @@ def step_limit(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def lent(process: Process) -> Iterator[None]:
-    """A context manager in which this thread uses the process of another thread. If the process
-    ends, every request raises RunError.
+    """A context manager in which this thread uses the process of another thread. After this process
+    has ended, every request raises RunError.
     """
     _state.process = process
     _state.is_lent = True
@@ -93,11 +93,11 @@ def request(
 ) -> Any:
     """Call a method of `sessions.Sessions` in the process of this thread, and return its result.
 
-    The call may take as long as one step, and at most `most` seconds. `only` is the process that
-    must answer: if another process has replaced it, Crashed is raised.
+    The call may take as long as one step (see `step_limit`), and at most `most` seconds. `only` is
+    the process that must answer: if another process has replaced it, Crashed is raised.
 
-    Raises RunError if onnxruntime fails. Its subclasses are Crashed if the process ends, Overdue if
-    the call takes too long, and OutOfMemory.
+    Raises RunError if onnxruntime fails. The error is Crashed if the process ends, Overdue if the
+    call takes too long, and OutOfMemory if the memory is not sufficient.
     """
     limits = [seconds for seconds in (most, longest_step()) if seconds]
     while True:
@@ -106,7 +106,7 @@ def request(
                 raise Crashed("another thread has ended the process")
             # while this thread waited for its turn, another thread may have ended the process
             if process.is_alive:
-                process.begins()  # if it was killed during its start, start() replaces it once
+                process.begins()  # a process that was killed during its start is replaced once
                 return start().ask(name, arguments, min(limits, default=None))
 
 
@@ -128,8 +128,8 @@ class Process(ChildProcess):
 
     def __init__(self) -> None:
         self._is_ready = False
-        self.turn = threading.RLock()  # held during a request: two threads may use the process
-        # The process finds the same modules as the caller, after the standard modules.
+        self.turn = threading.RLock()  # held during a request, because two threads may ask
+        # The process gets the caller's module paths, after those of the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
         program = str(Path(worker.__file__).resolve())
         command = [sys.executable or "", "-P", "-S", program, *map(os.path.abspath, paths)]
@@ -146,7 +146,8 @@ class Process(ChildProcess):
         try:
             if not self.begins():
                 raise _unstartable(
-                    "it is killed, probably because the system has run out of memory"
+                    "the process of onnxruntime is killed, probably because the system has run out "
+                    "of memory"
                 )
             deadline = None if seconds is None else monotonic() + seconds
             self.send((name, arguments), deadline)
@@ -158,7 +159,7 @@ class Process(ChildProcess):
             ) from error
         except (EOFError, BrokenPipeError) as error:
             raise self._what_ended_it() from error
-        # An interruption such as Ctrl-C. The process is ended, because its late answer would
+        # On an interruption such as Ctrl-C the process is ended, because its late answer would
         # otherwise count as the answer to the next request.
         except BaseException:
             self.end()

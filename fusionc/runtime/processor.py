@@ -22,9 +22,9 @@ def linux_flags() -> frozenset[str]:
 
 @cache
 def has_bfloat16() -> bool:
-    """Whether kernels multiply in bfloat16 on this processor: with tiles, or with vectors if that
-    takes less time than float32. gb_chosen in graph_kernel/c/blocked_instructions.h decides in the
-    same way.
+    """Whether generated kernels multiply in bfloat16 on this processor: with its tile instructions,
+    or with its vector instructions if these are faster than float32. The C function gb_chosen in
+    graph_kernel/c/blocked_instructions.h must decide in the same way.
     """
     masked = os.environ.get("FUSIONC_KERNELS_WITHOUT", "")
     has_tiles = "AMX_BF16" in linux_flags() and "amx" not in masked
@@ -34,7 +34,7 @@ def has_bfloat16() -> bool:
 
 @cache
 def has_vnni() -> bool:
-    """Whether the processor sums products of 8-bit integers in 32 bits. Without VNNI the sums may
-    saturate at 16 bits.
+    """Whether the processor has VNNI instructions, which sum products of 8-bit integers in 32 bits.
+    Without VNNI the sums may saturate at 16 bits.
     """
     return not linux_flags().isdisjoint(("AVX512_VNNI", "AVX_VNNI"))

@@ -1,5 +1,5 @@
-"""Limit the processor time of a process. In contrast to elapsed time, it does not depend on other
-processes.
+"""Limit the processor time of a process. Unlike elapsed time, processor time does not depend on
+what other processes do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ OUT_OF_TIME = signal.SIGPROF  # the signal that ends a process at its limit
 
 @contextmanager
 def processor_time(seconds: float) -> Iterator[None]:
-    """A context manager that ends this process if the block takes more than this processor time,
-    summed over all threads.
+    """A context manager that ends this process if the block takes more than these seconds of
+    processor time, summed over all threads.
     """
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:

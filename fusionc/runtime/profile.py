@@ -1,4 +1,4 @@
-"""Measure the times of the operators of a model in onnxruntime, with a user's settings."""
+"""Measure how long each operator of a model takes in onnxruntime, with a user's settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusionc.runtime.session_settings import SessionSettings
 
 _SECONDS = 1.0  # the default time of measuring
 _SHORT = 0.05  # the time of measuring for `seconds_of_run`
-_MOST_EVENTS = 20_000  # nodes in all runs; each takes a kilobyte in the profile
+_MOST_EVENTS = 20_000  # nodes, summed over all runs; each takes a kilobyte in the profile
 _MOST_RUNS = 200
 _PATIENCE = 120.0  # the default limit for the whole request, in seconds
 _DEFAULTS = SessionSettings()
@@ -23,12 +23,13 @@ _DEFAULTS = SessionSettings()
 
 @dataclass(frozen=True)
 class Profile:
-    """The average of several runs."""
+    """The average times of several runs."""
 
     runs: int  # the number of runs
-    seconds: float  # of a whole run: the operators and `between`
+    seconds: float  # the seconds of a whole run: those of the operators and `between`
     between: float  # the seconds of onnxruntime itself, between the operators
-    # by operator: the number of nodes that ran, and their seconds without nodes of subgraphs
+    # By operator: the number of nodes that ran, and their seconds. The seconds of a node do not
+    # include those of the nodes in its subgraphs.
     operators: dict[str, tuple[float, float]]
 
 
@@ -43,8 +44,8 @@ def profile(
     most: float | None = _PATIENCE,
 ) -> Profile:
     """Profile a model on these inputs for `seconds`. `nodes` is the number of its nodes, and
-    `kernels` the library of its generated kernels. The whole request takes at most `most` seconds;
-    None means the limit of a step.
+    `kernels` the library of its generated kernels. The whole request may take `most` seconds; None
+    means the limit of a step (see `process.step_limit`).
 
     Raises RunError if onnxruntime fails or takes too long.
     """
@@ -66,7 +67,7 @@ def profile(
 
 
 def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:
-    """The time of a run of a small model on one thread without profiling: the shortest of many
+    """The seconds of a run of a small model on one thread, without profiling: the shortest of many
     runs.
 
     Raises RunError if onnxruntime fails or takes too long.

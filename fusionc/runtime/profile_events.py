@@ -13,7 +13,7 @@ Summary = tuple[int, float, float, dict[str, tuple[float, float]]]
 
 
 def summary_of(file: Path) -> Summary:
-    """The average of the faster half of all runs, without the first run."""
+    """The average of the faster half of all runs. The first run is left out."""
     # names may contain control characters and invalid UTF-8
     events = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
     runs = sorted((event for event in events if event["name"] == "model_run"), key=_start)[1:]
@@ -44,7 +44,7 @@ def _own_times(events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]
     """The operator of each event, and its microseconds without the events inside it. For example,
     the event of a Loop contains the events of its body.
     """
-    # the number and the end of each event that contains the current event
+    # for each event that contains the current event: its number in `events`, and its end
     open_events: list[tuple[int, int]] = []
     own = [_duration(event) for event in events]
     for number in sorted(range(len(events)), key=lambda at: (_start(events[at]), -own[at])):

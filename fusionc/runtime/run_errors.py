@@ -16,7 +16,7 @@ class Overdue(RunError):
 
 
 class OutOfMemory(RunError):
-    """The memory was not sufficient."""
+    """The memory was not sufficient for a request."""
 
 
 class Killed(OutOfMemory):

@@ -23,7 +23,8 @@ from fusionc.runtime.wire import Raw
 
 Feeds = Mapping[str, Any]
 
-# The types that numpy lacks. onnxruntime reads and returns tensors of these types as bytes.
+# The types that numpy lacks. Tensors of these types are given to onnxruntime, and returned by it,
+# as bytes.
 _RAW_TYPES = {
     f"tensor({name})": getattr(onnx.TensorProto, name.upper())
     for name in (
@@ -91,8 +92,8 @@ def run_memory(most: int | None) -> Iterator[None]:
 def fault_of_loading(
     path: Path, level: str = "disabled", kernels: Path | None = None
 ) -> str | None:
-    """Why onnxruntime cannot load a model. None if it can, or if loading takes longer than a step
-    may.
+    """Why onnxruntime cannot load a model. None if onnxruntime can load it. Also None if loading
+    takes longer than the limit of a step (--timeout), because the model may still be valid.
     """
     try:
         Runner(path, level=level, kernels=kernels).close()
@@ -106,7 +107,7 @@ class Runner:
 
     source     the path of the model, or its bytes; only a path allows files larger than 2 GB
     folder     the folder of external data, if `source` is bytes
-    fresh      create a new session for every run: random operators then draw the same numbers in
+    fresh      create a new session for every run, so that random operators draw the same numbers in
                each run
     kernels    the library with the generated kernels of the model, in addition to the libraries of
                `custom_operators`
@@ -168,8 +169,8 @@ class Runner:
         return insist(run)
 
     def run_each(self, several: Sequence[Feeds]) -> list[tuple[list[Any] | None, str]]:
-        """Run the model on several inputs with a single message. For each, return the result of
-        `run` and "", or None and the reason why the run failed.
+        """Run the model on several sets of inputs with a single message to the process. For each
+        set, return (the outputs, ""), or (None, the reason why the run failed).
 
         Raises RunError if the process ends or takes too long.
         """
@@ -197,7 +198,7 @@ class Runner:
     def close(self) -> None:
         """Free the session with the model. The next run would create a new session."""
         if self._home is not None and self._home is current():
-            with suppress(Crashed):  # another thread has ended the process with the session
+            with suppress(Crashed):  # if another thread has ended the process, the session is gone
                 request("close", self._number, only=self._home)
         self._home = None
         if _state.opened is not None and self in _state.opened:
@@ -223,8 +224,8 @@ def _received(value: Any) -> Any:
     if not isinstance(value, Raw):
         return value
     kind = str(value.elem_type)
-    # Such types are only compared exactly, so their bits suffice. The first element is in the
-    # lowest bits of a byte.
+    # Values of types that numpy lacks are only compared exactly, so their bits suffice. If several
+    # elements share a byte, the first element has the lowest bits.
     if kind in _SUB_BYTE:
         bits = int(kind[-2])
         places = value.data[:, None] >> np.array(range(0, 8, bits), np.uint8) & (1 << bits) - 1

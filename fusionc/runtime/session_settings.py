@@ -1,4 +1,4 @@
-"""Session settings that change the speed of a model and not its results."""
+"""Settings of an onnxruntime session that change the speed of a model and not its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SessionSettings:
     arena: bool = True  # whether freed memory is kept in an arena
     disabled_optimizers: tuple[str, ...] = ()  # the names of optimizers that do not run
     # Whether onnxruntime plans in advance which values share memory. Without a plan each value
-    # takes the memory that was freed last, which is more often in a cache.
+    # takes the memory that was freed last, which is more often still in the processor's cache.
     planned_memory: bool = True
 
     def apply(self, options: Any) -> None:
@@ -56,8 +56,8 @@ class SessionSettings:
 
 
 def settings_of(content: Mapping[str, Any]) -> SessionSettings:
-    """The settings from plain data. A missing switch has onnxruntime's default. Raises ValueError
-    for invalid data.
+    """The settings from plain data (see `as_json`). A missing setting has onnxruntime's default.
+    Raises ValueError for invalid data.
     """
     threads = content.get("threads")
     names = content.get("disabled_optimizers")
@@ -65,7 +65,7 @@ def settings_of(content: Mapping[str, Any]) -> SessionSettings:
     if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
         raise ValueError(f"threads is {threads!r}")
     if not all(isinstance(switch, bool) for switch in switches):
-        raise ValueError(f"{', '.join(_SWITCHES)} are not each true or false")
+        raise ValueError(f"{', '.join(_SWITCHES)}: each must be true or false")
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise ValueError("disabled_optimizers is not a list of names")
     spinning, arena, planned_memory = map(bool, switches)

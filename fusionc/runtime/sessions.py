@@ -37,12 +37,12 @@ _LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 _PROVIDERS = ["CPUExecutionProvider"]
-# The number of threads of a session whose outputs are compared. It is limited because with more
-# threads sums are split differently.
+# The number of threads of a session whose outputs are compared. The number is the same on all
+# machines, because another number of threads would split sums in another way and round differently.
 _MOST_THREADS = 2
-_SMALL = 64 * 1024  # bytes of a model that gets one thread
+_SMALL = 64 * 1024  # bytes; a smaller model gets one thread
 _LIMIT_AGE = 0.1  # seconds after which the memory limit of several runs is set again
-_WORTH_MAPPING = 1024  # bytes of a weight
+_WORTH_MAPPING = 1024  # bytes; a smaller weight is not worth mapping from a file
 
 
 @dataclass
@@ -120,13 +120,13 @@ class Sessions:
         raw: Collection[str],
         most: int | None = None,
     ) -> list[tuple[list[Any] | None, str]]:
-        """Run a model on several inputs. For each, return all outputs and "", or None and the
-        message if onnxruntime fails. For `raw` and `most` see `run`.
+        """Run a model on several sets of inputs. For each set, return (all outputs, ""), or
+        (None, the message) if onnxruntime fails. `run` explains `raw` and `most`.
         """
         results: list[tuple[list[Any] | None, str]] = []
         limited_at = -_LIMIT_AGE
         for feeds in several:
-            # Setting the limit takes longer than a run of a small model.
+            # not for every run: setting the limit takes longer than a run of a small model
             if most is not None or monotonic() - limited_at >= _LIMIT_AGE:
                 limit_growth(most)
                 limited_at = monotonic()
@@ -148,9 +148,9 @@ class Sessions:
         most: int,
         seconds: float,
     ) -> list[Any]:
-        """Run a model once and return these outputs. It may take at most `most` bytes of memory and
-        `seconds` of processor time, which does not depend on the load of the machine. If it takes
-        longer, the process ends.
+        """Run a model once and return these outputs. The run may take at most `most` bytes of
+        memory and `seconds` of processor time, which does not depend on the load of the machine. If
+        the run takes longer, the process ends.
         """
         limit_growth(most)
         options = _options()
@@ -163,8 +163,9 @@ class Sessions:
         return list(results)
 
     def write_optimized(self, model: str, libraries: Sequence[str], target: str, data: str) -> None:
-        """Write the model as optimized at the highest level. The file `data` next to it gets the
-        weights and the packed copies that kernels make of weights.
+        """Write the model that onnxruntime's optimizers make at their highest level. The file
+        `data` next to the written model gets the weights, and the packed copies that kernels make
+        of them.
         """
         limit_growth()
         options = _options()
@@ -213,8 +214,8 @@ class Sessions:
         is_optimized: bool,
         target: str,
     ) -> list[str]:
-        """Write the model as optimized with a user's settings. Return the optimizers that changed
-        it.
+        """Write the model that onnxruntime's optimizers make with a user's settings. Return the
+        optimizers that changed the model.
         """
         limit_growth()
         return optimized_by(model, libraries, settings, is_optimized, target)
@@ -230,8 +231,8 @@ class Sessions:
         seconds: float,
         folder: str,
     ) -> Summary:
-        """The times of a model with a user's settings. The first run does not count. The profile is
-        written to `folder`.
+        """The times of the operators of a model with a user's settings. The first run does not
+        count. onnxruntime writes its profile to `folder`.
         """
         limit_growth()
         options = deployed_options(libraries, settings, is_optimized)
@@ -244,7 +245,7 @@ class Sessions:
             session.run(None, dict(feeds))
             if perf_counter() - began > seconds:
                 break
-        with unlimited_files():  # a node in a Loop has an event for each iteration
+        with unlimited_files():  # a profile may be large: a Loop has events for each iteration
             file = session.end_profiling()
         return summary_of(Path(file))
 
@@ -264,8 +265,8 @@ class Sessions:
         return shortest
 
     def fill_memory(self, byte: int) -> None:
-        """Fill the uninitialized memory of sessions that are created from now on with this byte, if
-        the system supports that. 0 ends the filling.
+        """In sessions that are created from now on, fill uninitialized memory with this byte, if
+        the system supports this. 0 ends the filling.
 
         Such sessions do not have an arena, because its memory still contains earlier values.
         """
@@ -314,8 +315,8 @@ def _session(
     # Generated kernels are run with several threads, because they divide their work themselves.
     threads = 1 if not libraries and _is_small(model) else _MOST_THREADS
     options.intra_op_num_threads = min(threads, cores())
-    # Planning the reuse of buffers takes quadratic time for graphs with dynamic shapes: 21 s
-    # instead of 0.2 s for 6,000 nodes. Without a plan, freed buffers still return to the arena.
+    # Planning the reuse of buffers takes quadratic time for graphs with dynamic shapes: for 6,000
+    # nodes 21 s instead of 0.2 s. Without a plan, freed buffers still return to the arena.
     options.enable_mem_reuse = False
     # Threads that spin between two runs would take processor time from the caller.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -331,8 +332,8 @@ def _session(
 
 
 def _is_small(model: str | bytes) -> bool:
-    """Whether a second thread would take longer to create than the model runs: the model is small,
-    and no tensor is in another file.
+    """Whether creating a second thread would take longer than running the model. This is assumed of
+    a model whose file is small and that has no tensor in another file.
     """
     if isinstance(model, str):
         try:
@@ -340,7 +341,7 @@ def _is_small(model: str | bytes) -> bool:
                 model = file.read(_SMALL)
         except OSError:  # onnxruntime says what is wrong
             return False
-    return len(model) < _SMALL and b"location" not in model  # the key of the other file
+    return len(model) < _SMALL and b"location" not in model  # the key that names another file
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Recognize limits of the system in error messages, and give advice. Such an error is not
-onnxruntime's fault.
+"""Recognize errors that a limit of the system causes, by their messages, and give advice. Such an
+error is not onnxruntime's fault.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 # the text of the second error is the beginning of the text of the first, so the order matters
 _FILE_HINTS = {
     errno.ENFILE: (
-        "too many files are open in the whole system: end other programs, or raise fs.file-max"
+        "too many files are open on this machine: end other programs, or raise fs.file-max"
     ),
     errno.EMFILE: (
         "this process may have {limit} files open at once: allow more, for example with "
@@ -19,8 +19,8 @@ _FILE_HINTS = {
 }
 OF_MEMORY = (
     "free some memory: end other programs, raise ulimit -v or the limit of the container, or use "
-    "a machine with more; "
-    "smaller sizes in --verify_shape, or --no-verify, need less"
+    "a machine with more memory; "
+    "with smaller sizes in --verify_shape, or with --no-verify, fusionc needs less memory"
 )
 # parts of messages about a lack of memory
 _MEMORY_ERRORS = (
@@ -30,10 +30,11 @@ _MEMORY_ERRORS = (
     "out of memory",
     "Memory allocation",
 )
-# the end of a message about a lack of memory; if text follows, the library has another problem
+# A message that ends with these words means a lack of memory. If more text follows, the library has
+# another problem.
 _UNMAPPED = "failed to map segment from shared object"
 _PROCESS_HINT = (
-    "this user may not start further processes: end others, or allow more with ulimit -u"
+    "this user may not start more processes: end other processes, or allow more with ulimit -u"
 )
 
 

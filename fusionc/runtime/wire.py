@@ -29,12 +29,13 @@ class Raw(NamedTuple):
 
 
 def widen(*descriptors: int) -> None:
-    """Enlarge the buffers of pipes. Whenever a pipe is full or empty, a thread has to wait for its
-    turn among the other threads of its program. With four other busy threads, sending 48 MiB there
-    and back took 31 s through pipes of 64 KiB, and 1.7 s through enlarged pipes.
+    """Enlarge the buffers of pipes. Whenever a pipe is full or empty, the thread that uses it has
+    to wait until the other threads of its program let it run again. With four other busy threads,
+    sending 48 MiB there and back took 31 s through pipes of 64 KiB, and 1.7 s through enlarged
+    pipes.
     """
     for descriptor in descriptors:
-        # fails on other systems than Linux, and if this user has too many pipes
+        # fails on systems other than Linux, and if this user has too many pipes
         with contextlib.suppress(AttributeError, OSError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
@@ -57,21 +58,21 @@ def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
     body = pickle.dumps(message, protocol=5, buffer_callback=stays_inside)
     lengths = [len(body), *(buffer.nbytes for buffer in buffers)]
     head = _COUNT.pack(len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
-    # Every write may wake the receiver: a small message is one write.
+    # A small message is one write, because every write may wake the receiver.
     parts = [head + body] if len(body) < _LARGE else [head, body]
     for rest in (*(memoryview(part) for part in parts), *buffers):
         while rest:
             _wait(descriptor, select.POLLOUT, deadline)
             try:
                 rest = rest[os.write(descriptor, rest) :]
-            # poll has reported space, and it is less than the pipe needs for a write
+            # the space that poll has reported is too small for a write
             except BlockingIOError:
                 continue
 
 
 def receive(descriptor: int, deadline: float | None = None, loads: Loads | None = None) -> Any:
-    """Receive the next message. Raises EOFError if the sender has ended, and TimeoutError at
-    `deadline`.
+    """Receive the next message. Raises EOFError if the sender has ended, and TimeoutError if no
+    message arrives before `deadline`.
 
     `loads` unpickles the message from the pickle and its buffers; the default is `pickle.loads`.
     """

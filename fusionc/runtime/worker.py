@@ -54,8 +54,8 @@ def _main(requests: int, answers: int) -> None:
 
 
 def _end_with_the_caller(requests: int) -> None:
-    """End this process when the caller ends, even if the caller is killed: the pipe is then closed
-    at its other end.
+    """End this process when the caller ends. The other end of the pipe `requests` is closed then,
+    even if the caller is killed.
     """
     closed = select.poll()
     closed.register(requests, 0)

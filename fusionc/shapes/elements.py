@@ -41,8 +41,8 @@ _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
 
 
 def dimension(value: Edge, axis: int) -> Element:
-    """One dimension of a value. Two such elements are equal only if the dimensions are always
-    equal.
+    """One dimension of a value, as an element of shape arithmetic. Two of these elements are equal
+    only if the dimensions are equal in every run of the model.
     """
     shape = value.shape
     known = None if shape is None else shape[axis]
@@ -84,7 +84,9 @@ def _joined_elements(node: Node) -> list[Element] | None:
 
 
 def _computed_elements(node: Node) -> list[Element] | None:
-    """The results of integer arithmetic. A division counts only if it has no remainder."""
+    """The results of integer arithmetic. The result of a division is known only if the division has
+    no remainder.
+    """
     return None if has_legacy_axis(node) else _elementwise(_ARITHMETIC[node.op], node.inputs)
 
 
@@ -282,8 +284,9 @@ def broadcast_known(*shapes: Sequence[Any] | None) -> tuple[Any, ...] | None:
 
 
 def _widest(sizes: Dims) -> Element | None:
-    """The broadcast size of these sizes. A size min(limit, d) with a limit above 1 is ignored if d
-    is one of the sizes: both can be broadcast only if min(limit, d) = d.
+    """The broadcast size of these sizes. If both d and min(limit, d) are among the sizes and the
+    limit is above 1, min(limit, d) is ignored, because the two can be broadcast only if they are
+    equal.
     """
     limits = [None if size is None else limited(size) for size in sizes]
     decisive = [
@@ -296,8 +299,8 @@ def _widest(sizes: Dims) -> Element | None:
 
 
 def _attention(node: Node) -> Dims | None:
-    """The output shape of an attention operator: that of the query, with the last dimension of the
-    value. None if key and value are packed with the query.
+    """The output shape of an attention operator: the shape of the query, but with the last
+    dimension of the value. None if key and value are packed into one tensor with the query.
     """
     dims = _dims(node.inputs[0])
     value = _dims(node.inputs[2]) if len(node.inputs) > 2 else None

@@ -17,11 +17,11 @@ def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | Non
 def same_after_reshape(
     a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None
 ) -> bool:
-    """Whether two shapes with the same number of elements are known to be equal, unless this number
-    is 0. A single unknown dimension follows from the others.
+    """Whether two shapes with the same number of elements are known to be equal whenever they have
+    any elements. A single unknown dimension follows from the other dimensions.
 
-    False if known dimensions differ, such as 7 and "length": they may differ if another dimension
-    is 0.
+    False if known dimensions are not the same, such as 7 and "length": these may differ if another
+    dimension is 0.
     """
     if a is None or b is None or len(a) != len(b):
         return False

@@ -40,8 +40,8 @@ def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-
 
 
 class TypeInference:
-    """The inference of the types of all values of a model. Each type is stored in its value. Known
-    facts are never discarded.
+    """Infers the types of all values of a model. Each type is stored in its value, and what is once
+    known is never discarded. A value is stale if more may have become known about it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -120,7 +120,8 @@ class TypeInference:
 
 def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
     """The declared types of the outputs of operators that onnx does not know. If a node calls a
-    function of known operators, a declared size does not count, because it may contradict them.
+    function of known operators, declared sizes of its outputs do not count, because they may
+    contradict these operators.
     """
     for graph in model.graphs:
         own = graph.proto.output if isinstance(graph.proto, onnx.GraphProto) else ()

@@ -1,5 +1,6 @@
-"""Decides which passes run. The order of precedence is CANN's: --optimization_switch, passes that
-must stay on, the pass's own entry in the switch file, levels, "ALL", default.
+"""Decides which passes run. The order of precedence is that of CANN (Ascend's toolkit, to which ATC
+belongs), the strongest first: --optimization_switch, passes that must stay on, the pass's own entry
+in the switch file, the levels (--oo_level and its relatives), the entry "ALL", the pass's default.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
 
 # CANN's name for all passes that a switch file cannot switch off
 _ALL_MUST = "forbidden_close_pass"
-_ALL_MUST_REACH = sys.maxsize  # larger than the number of passes of any alias
+_ALL_MUST_REACH = sys.maxsize  # more than the number of passes that any alias means
 
 
 @dataclass(frozen=True)
 class Switches:
-    """The decision."""
+    """The decision which passes run."""
 
     enabled: frozenset[str]  # the names of the passes that run
-    notices: tuple[str, ...]  # for the user: the reasons
+    notices: tuple[str, ...]  # the reasons, for the user
 
 
 @dataclass
 class _Wishes:
-    """The switches of one source: the switch file or --optimization_switch."""
+    """The switches in one source: the switch file, or --optimization_switch."""
 
     # by pass name: the entry, and the number of passes that the name in the entry means
     by_pass: dict[str, tuple[Entry, int]] = field(default_factory=dict)
@@ -80,9 +81,9 @@ def decide(
     levels: Levels | None = None,
     pattern_fusion_pass: bool = True,
 ) -> Switches:
-    """Which of `passes` run. `levels` switch off passes that neither the file nor the option
-    switches on by name. `pattern_fusion_pass=False` switches off all pattern fusion passes and
-    overrides everything else.
+    """Which of `passes` run. `levels` switch off passes, except those that the file or
+    --optimization_switch switches on by name. `pattern_fusion_pass=False` switches off all pattern
+    fusion passes and overrides everything else.
 
     Raises UsageError: E21001 if the switch file cannot be opened, E21002 if its content is wrong
     (all mistakes at once), E10001 if the value of --optimization_switch is wrong.
@@ -109,7 +110,7 @@ def decide(
 
 
 class _Choice:
-    """Which passes are on, and the notices about that. Each method is one step of the decision."""
+    """Which passes are on, and the notices about this. Each method is one step of the decision."""
 
     def __init__(self, passes: Sequence[Pass], file: _Wishes, option: _Wishes) -> None:
         self.passes = passes
@@ -121,11 +122,11 @@ class _Choice:
         asked_all = [p for p in passes if p.default == "off" and file.every.get(p.kind)]
         if still_off := [p for p in asked_all if p.name not in self.named]:
             what = '"ALL": "on" does not switch on passes that are off by default'
-            hint = 'switch them on by name, "fusionc passes" lists them'
+            hint = 'switch them on by name; "fusionc passes" lists them'
             self.notices.append(f"{what} ({len(still_off)}); {hint}")
         ascend_only = dict.fromkeys([*file.ascend_only, *option.ascend_only])
-        # names of passes, by the notice that lists them
-        self.listed = {"Ascend only: no effect here": list(ascend_only)}
+        # for each notice that lists passes: the names of the passes
+        self.listed = {"only for Ascend chips, no effect in fusionc": list(ascend_only)}
 
     def _is_asked(self, p: Pass) -> bool:
         """Whether a pass is switched on by its name, by "ALL", or by default."""
@@ -135,8 +136,8 @@ class _Choice:
     def settle_must(self) -> None:
         """Correct the decision for the passes that must stay on.
 
-        These passes serve the other passes. If all other passes are switched off, they are off as
-        well: the model is then written unchanged. An explicit "on" keeps such a pass on.
+        These passes serve the other passes. If all other passes are off, these passes are off as
+        well, so that the model is written unchanged. An explicit "on" keeps such a pass on.
         """
         must = [p.name for p in self.passes if p.default == "must"]
         requested = {
@@ -150,12 +151,14 @@ class _Choice:
         unchanged = "" if any(self.on.values()) else ", and the model is written unchanged"
         self.listed |= {
             f"off by {OPTION}, although a switch file cannot switch them off": forced,
-            'cannot be switched off in a switch file, "off" is ignored': ignored,
-            f"every other pass is off, so these are off too{unchanged}": dropped,
+            '"off" is ignored, because a switch file cannot switch these passes off': ignored,
+            f"every other pass is off, so these are off, too{unchanged}": dropped,
         }
 
     def _needless(self, must: Sequence[str]) -> list[str]:
-        """The passes that must stay on, if all other passes are off. Otherwise nothing."""
+        """The passes that must stay on but serve no other pass, because all other passes are off.
+        Empty if another pass is on.
+        """
         if any(is_on for name, is_on in self.on.items() if name not in must):
             return []
         return [n for n in must if n not in self.option.own and not self.file.own.get(n)]
@@ -171,7 +174,7 @@ class _Choice:
         ]
 
     def name_idle(self) -> None:
-        """Add a notice about passes that are on and never match."""
+        """Add a notice about passes that are on although they never match."""
         idle = [p for p in self.passes if p.never_matches and self.on[p.name]]
         if idle:
             texts = (f"{p.name}: {p.never_matches}" for p in idle)
@@ -208,10 +211,10 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
     source.refuse_mistakes()
     if source.without_effect:
         wishes.notices.append(
-            f"no effect here: {', '.join(source.without_effect)} of {source.path}"
+            f"no effect in fusionc: {', '.join(source.without_effect)} of {source.path}"
         )
     if misplaced:
         wishes.notices.append(
-            f"accepted, though they belong to the other section: {', '.join(misplaced)}"
+            f"accepted, although they belong to the other section: {', '.join(misplaced)}"
         )
     return wishes

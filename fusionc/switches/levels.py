@@ -1,10 +1,10 @@
 """ATC's --oo_level, --oo_constant_folding and --oo_dead_code_elimination: the passes that each
 option switches off.
 
-CANN has the levels O1 and O3. O3, the default, runs all passes. O1 runs only the passes that static
-sizes need: constant folding, known shapes, dead branches and dead nodes. O1 runs no fusion pass,
-not even a fusion pass that a switch file cannot switch off. The name of a pass in the switch file
-or in --optimization_switch overrides all three options; "ALL" does not.
+ATC has the levels O1 and O3. O3, the default, runs all passes. O1 runs only the passes that models
+with static sizes need: constant folding, known shapes, dead branches and dead nodes. O1 runs no
+fusion pass, not even one that a switch file cannot switch off. A switch for a pass by its name, in
+the switch file or in --optimization_switch, overrides all three options; the entry "ALL" does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AT_O1 = CONSTANT_FOLDING | DEAD_CODE_ELIMINATION | {"PrunePass"}
 
 @dataclass(frozen=True)
 class Levels:
-    """The three options."""
+    """The values of the three options."""
 
     level: str = "O3"
     constant_folding: bool = True

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class PassNames:
-    """Looks up names in one registry. An alias may belong to several passes, in their order."""
+    """Looks up names in one registry of passes. An alias may stand for several passes; they keep
+    the order of the registry.
+    """
 
     def __init__(self, passes: Sequence[Pass]) -> None:
         # Imported here because it imports all passes, which would delay `fusionc --help`.
@@ -25,11 +27,11 @@ class PassNames:
                 by_name.setdefault(name, []).append(p)
         self._passes = {name: tuple(named) for name, named in by_name.items()}
         # The search for the nearest name is slow. An error shows only the first SHOWN mistakes, so
-        # only as many searches are made.
+        # at most SHOWN searches are made.
         self._searches = iter(range(SHOWN))
 
     def find(self, name: str) -> tuple[Pass, ...]:
-        """The passes of that name or alias; empty if the registry has none."""
+        """The passes of this name or alias; empty if the registry does not have it."""
         return self._passes.get(name, ())
 
     def aliases(self) -> list[tuple[str, tuple[Pass, ...]]]:

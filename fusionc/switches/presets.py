@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PRESETS = {
     "default": "every pass at its default, ready to be edited",
-    "portable": "GraphFusion only: standard operators, for any runtime",
+    "portable": "only the passes of GraphFusion: standard operators, for any runtime",
     "exact": "only passes with bitwise equal results, and passes that must stay on",
     "all_off": "no pass runs: the result equals the model, field by field",
 }
@@ -36,7 +36,7 @@ def _entries(name: str, passes: Sequence[Pass]) -> dict[str, str]:
 
 
 def _is_exact(p: Pass) -> bool:
-    """Whether the preset "exact" has this pass: it is bitwise and on by default, or must stay
-    on.
+    """Whether the preset "exact" switches this pass on. It does if the results of the pass are
+    bitwise equal and it is on by default, or if the pass must stay on.
     """
     return p.default == "must" or (p.default == "on" and p.numerics == "bitwise")

@@ -3,9 +3,9 @@
 
     {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {}}}
 
-The text form has one `Pass:on` or `Pass:off` per line; the option separates them by semicolons. All
-mistakes are collected with their positions and reported together. `decide` checks whether a name is
-a pass.
+In the text form each line is `Pass:on` or `Pass:off`; in the option, semicolons separate these. All
+mistakes are collected with their positions and reported together. Whether a name is the name of a
+pass is not checked here, but in decide.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _blanks = re.compile(r"[ \t\r\n]*")
 ALL = "ALL"
 OPTION = "--optimization_switch"
 SECTIONS = ("GraphFusion", "UBFusion")
-# CANN also reads these two, which order passes and exempt them from --oo_level; fusionc does not.
+# Two keys that CANN reads and fusionc ignores: the first orders passes, the second exempts passes
+# from --oo_level.
 _WITHOUT_EFFECT = ("Priority", "ExceptionalPassOfO1Level")
 
 
@@ -34,10 +35,10 @@ _WITHOUT_EFFECT = ("Priority", "ExceptionalPassOfO1Level")
 class Entry:
     """One switch as it was written."""
 
-    section: str | None  # None outside JSON, which alone has sections
+    section: str | None  # None in the text form and in the option, which have no sections
     key: str
     on: bool
-    at: int  # the offset in the text
+    at: int  # the offset of the switch in the text
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ class _Member:
 
 @dataclass
 class WrittenSwitches:
-    """The contents of a switch file or of --optimization_switch, and the mistakes in it."""
+    """The contents of a switch file or of --optimization_switch, and the mistakes in them."""
 
     path: Path | None  # None for the option
     text: str
     entries: list[Entry] = field(default_factory=list)
     without_effect: list[str] = field(default_factory=list)  # keys that fusionc ignores
-    # the offset of each mistake, and a sentence about it
+    # for each mistake its offset and a sentence
     mistakes: list[tuple[int, str]] = field(default_factory=list)
 
     def complain(self, at: int, sentence: str) -> None:
@@ -74,8 +75,9 @@ class WrittenSwitches:
         return [line_end.start() for line_end in re.finditer("\n", self.text)]
 
     def advice(self, name: str, candidates: Sequence[str], otherwise: str) -> str:
-        """A question about the candidate most similar to a name, or `otherwise`. The slow search is
-        made only for mistakes that will be shown.
+        """Advice for a wrong name: the question whether the user meant the most similar candidate,
+        or else `otherwise`. The search for this candidate is slow, so it is made only for mistakes
+        that will be shown.
         """
         return advice(name, candidates if len(self.mistakes) < SHOWN else (), otherwise)
 
@@ -89,14 +91,14 @@ class WrittenSwitches:
         where = f"--fusion_switch_file {self.path}"
         code = "E21002"
         hint = (
-            'correct the file; "fusionc passes" lists the names, "fusionc switch_file" prints a '
-            "complete file"
+            'correct the file; "fusionc passes" lists the names of passes, and "fusionc '
+            'switch_file" prints a complete switch file'
         )
         if self.path is None:
             source = OPTION
             where = OPTION
             code = "E10001"
-            hint = 'write it as "PassName:on;OtherPassName:off"; "fusionc passes" lists the names'
+            hint = 'write "PassName:on;OtherPassName:off"; "fusionc passes" lists the names'
         lines = [f"{self._place(at)}: {sentence}" for at, sentence in sorted(self.mistakes)]
         what, details = (
             (lines[0], []) if len(lines) == 1 else (f"{len(lines)} mistakes in {source}", lines)
@@ -116,14 +118,14 @@ def read_option(text: str) -> WrittenSwitches:
     _read_pairs(option, r"[^;]+", "")
     for entry in option.entries:
         if entry.key == ALL:
-            option.complain(entry.at, f'"{ALL}" is not allowed here, only in a switch file')
+            option.complain(entry.at, f'"{ALL}" is allowed only in a switch file')
     if not option.entries and not option.mistakes:
         option.complain(0, f"{quote(text)} names no pass")
     return option
 
 
 def read_file(path: Path) -> WrittenSwitches:
-    """Read a switch file of either form.
+    """Read a switch file, in JSON or in the text form.
 
     Raises UsageError E21001 if the file cannot be opened. All other mistakes are collected in
     `mistakes`.
@@ -145,7 +147,8 @@ def read_file(path: Path) -> WrittenSwitches:
     if not content:
         file.complain(0, 'the file is empty; the smallest valid file is "{}"')
     elif content.startswith(("{", "[", "//", "/*", "#")):
-        # Text that begins with a comment is read as JSON: the error says that JSON has no comments.
+        # A text that begins with a comment is read as JSON, because the error then says that JSON
+        # has no comments.
         _read_json(file)
     else:
         _read_pairs(file, r"[^\r\n]+", " (and JSON begins with {)")
@@ -222,8 +225,8 @@ def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
 
 
 def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
-    """The members of the JSON object that begins at `start`, after blanks. The text must be valid
-    JSON. A repeated key is noted as a mistake and left out.
+    """The members of the JSON object that follows at `start`, possibly after blanks. The text must
+    be valid JSON. If a key is repeated, the repetition is noted as a mistake and left out.
     """
     text = file.text
     first_at: dict[str, int] = {}

@@ -1,5 +1,8 @@
-"""Check that the outputs of a model stay right if optimizers of onnxruntime are switched off. A
-faulty optimizer changes outputs, and another optimizer may hide this fault.
+"""Check that the outputs of a model stay right if some optimizers of onnxruntime are switched
+off.
+
+An optimizer that stays on may have a fault that shows only then: with all optimizers on, one of the
+others may have rewritten the nodes at which the fault would show.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ def changed_answers(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """How the outputs of a model change if the optimizers in its settings are switched off. "" if
-    the outputs are right, or if they are equally wrong with all optimizers on.
+    """How the outputs of a model change if the optimizers that its settings name are switched off.
+    "" if the outputs stay right, and also if they are just as wrong with all optimizers on, because
+    switching optimizers off is then not the cause.
 
-    `shapes` and `inputs` are those of a verification. Raises FusioncError if memory is short.
+    `shapes` and `inputs` mean the same as for a verification. Raises FusioncError if memory is
+    short.
     """
     verification = verify(
         model.file,

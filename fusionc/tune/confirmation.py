@@ -16,7 +16,8 @@ from fusionc.bench.intervals import RatioInterval, interval_of, log_ratio, stude
 Form = Literal["tuned", "default", "original"]
 _COMPARISONS = 3
 MOST_ROUNDS = 20
-# The minimal number of rounds, even if the budget is spent, on an idle and on a busy machine.
+# The minimal numbers of rounds, on an idle and on a busy machine. They are run even if the budget
+# is spent.
 _MIN_ROUNDS = 6
 _MIN_ROUNDS_IF_BUSY = 14
 _MAX_WIDTH = 1.1  # enough rounds were made if upper bound / lower bound is at most this

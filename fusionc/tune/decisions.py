@@ -1,10 +1,10 @@
 """Decide which changes pay, that is, make the model faster. This file only computes with the
-logarithms of measured ratios.
+logarithms of measured ratios (time with the change / time without the change).
 
 Many changes are measured, and some seem to pay by chance. Therefore a change that seems to pay
-after a few rounds is only chosen for a test, and the test uses new rounds. The probability that any
-test gives a wrong result is at most 1 - confidence. Each look at each of `tests` changes gets an
-equal share of this probability.
+after a few rounds is only chosen for a test, and the test uses new rounds. A look is a decision
+after some rounds of a test. The probability that any look at any change gives a wrong result is at
+most 1 - confidence; every look gets an equal share of this probability.
 """
 
 from __future__ import annotations
@@ -150,7 +150,9 @@ def _gain(worth: Worth) -> float:
 
 
 def _promise(worth: Worth) -> float:
-    """The gain of a change in units of its noise. A single lucky round cannot make it large."""
+    """The gain of a change in units of its noise. Unlike the gain itself, this number does not
+    become large by a single lucky round.
+    """
     noise = statistics.stdev(worth.chosen) if len(worth.chosen) > 1 else math.inf
     return _gain(worth) / (noise + 0.005)
 

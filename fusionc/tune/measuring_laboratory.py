@@ -88,7 +88,7 @@ class MeasuringLaboratory:
     def compare(self, base: Configuration, other: Configuration) -> str:
         """See `search_changes.Laboratory`."""
         if other.graph_key() == base.graph_key():
-            return "different"  # only settings differ, and every setting counts as a difference
+            return "different"  # only the settings differ, which always counts as a difference
         return str(
             self.journal.step(
                 f"compare {base.key()} {other.key()}", lambda: self._compare(base, other)

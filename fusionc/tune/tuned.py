@@ -20,10 +20,10 @@ class Tuned:
     """The result of a tuning."""
 
     label: str  # a description of the inputs
-    worths: Sequence[Worth]  # of all changes
+    worths: Sequence[Worth]  # the measurements of all changes
     confirmation: Confirmation
     configuration: Configuration  # the delivered configuration
-    report: Report  # of the conversion to the delivered configuration
+    report: Report  # the report of the conversion to the delivered configuration
     switches: Path  # the switch file
     settings: Path | None  # the session file; None if the settings are onnxruntime's defaults
     plot: Path

@@ -79,7 +79,7 @@ def test_what_cannot_be_loaded_is_left_out(
         "in.onnx", output="out.onnx", fusion_switch_file=only, **{"verify": False, **options}
     )
     assert operators(onnx.load("out.onnx")) == operators(parse(MODEL))
-    reason = "the result could not be loaded with it"
+    reason = "the result could not be loaded with this rewrite"
     assert any(
         "ConvBatchnormFusionPass left" in text and text.endswith(reason) for text in report.notices
     )

@@ -126,7 +126,7 @@ def test_areas_whose_kernels_are_not_there(models: tuple[Path, Path], tmp_path: 
         FakeRounds(slow=1.0, area=1.0),
     )
     told = [notice for notice in found.notices if "kernels" in notice]
-    assert told == ["there is no area.kernels.so next to area.onnx: its areas run without kernels"]
+    assert told == ["area.kernels.so is not next to area.onnx, so its areas run without kernels"]
 
 
 def test_a_model_that_does_not_run(tmp_path: Path) -> None:

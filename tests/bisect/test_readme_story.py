@@ -33,4 +33,4 @@ def test_the_story_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [result.exit_code for result in results] == [3, 3, 3, 0]
     for line in re.findall("^    ([^…\n]+)", story, re.MULTILINE):
         assert line.strip() in results[1].output, results[1].output
-    assert re.search(r"QuickRelu left relu_7 .* wrong with it", results[3].output)
+    assert re.search(r"QuickRelu left relu_7 .* wrong with this rewrite", results[3].output)

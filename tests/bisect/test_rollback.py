@@ -34,7 +34,7 @@ def test_a_fault_is_left_out(fault: Fault) -> None:
             "model.onnx", output="out.onnx", on_mismatch="rollback", export_compile_stat=1
         )
     assert report.verification is not None and report.verification.startswith("equal")
-    left = f"{plant.fault.pass_name} left {', '.join(plant.labels)} as it is: the result is wrong with it"
+    left = f"{plant.fault.pass_name} left {', '.join(plant.labels)} as it is: the result is wrong with this rewrite"
     assert left in report.notices
     passes = json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"]
     counters = {**passes.get("graph_fusion", {}), **passes.get("ub_fusion", {})}[fault.pass_name]

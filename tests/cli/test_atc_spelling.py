@@ -70,7 +70,7 @@ def test_booleans(run: Any, fake_convert: Any, value: str, expected: int) -> Non
 
 def test_what_is_no_boolean(run: Any, fake_convert: Any) -> None:
     result = run("convert", "--model=a.onnx", "--external_weight=3")
-    assert result.exit_code == 2 and "'3' is none of 0, 1 and 2" in result.stderr
+    assert result.exit_code == 2 and "'3' is not 0, 1 or 2" in result.stderr
 
 
 def test_external_weight_has_a_third_value_in_atc(run: Any, fake_convert: Any) -> None:

@@ -121,7 +121,7 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
     [
         (
             ["--model=models"],
-            "E10001: a folder, a pattern or several models need a folder for the results\n",
+            "E10001: many models are converted, so --output must name a folder for the results\n",
         ),
         (
             ["--model=models", "--mode=6"],

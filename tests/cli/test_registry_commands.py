@@ -126,7 +126,7 @@ def test_a_name_and_an_operator(run: Any) -> None:
 def test_a_name_of_ascend(run: Any) -> None:
     result = run("passes", "TfMergeSubFusionPass")
     assert result.exit_code == 0 and result.stdout.startswith(
-        "TfMergeSubFusionPass is Ascend only: "
+        "TfMergeSubFusionPass is a pass for Ascend chips: "
     )
 
 
@@ -168,7 +168,7 @@ def test_an_edited_switch_file_stays(run: Any, tmp_path: Path) -> None:
     (tmp_path / "cfg.json").write_text(edited)
     result = run("switch_file", "--output", "cfg.json")
     assert (result.exit_code, (tmp_path / "cfg.json").read_text()) == (2, edited)
-    assert "its content is not a preset" in result.stderr
+    assert "is not an unedited preset" in result.stderr
 
 
 def test_a_switch_file_that_cannot_be_written(run: Any) -> None:

@@ -120,7 +120,7 @@ def test_interrupted_it_says_that_it_goes_on(
 
     monkeypatch.setattr(measuring_laboratory, "measure_round", interrupted)
     result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
-    assert result.exit_code == 130 and "the same command continues from there" in result.stderr
+    assert result.exit_code == 130 and "the same command continues from it" in result.stderr
     assert Path("out.tune.jsonl").is_file() and not Path("out.onnx").exists()
 
 

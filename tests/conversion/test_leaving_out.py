@@ -23,7 +23,7 @@ MODEL = f"""agraph (float[1,3,8,8] x) => (float[1,3,2,2] y)
     c1 = Conv (x, W) n1 = {NORM.format("c1")} r1 = Relu (n1)
     c2 = Conv (r1, W) n2 = {NORM.format("c2")} r2 = Relu (n2)
     c3 = Conv (r2, W) y = {NORM.format("c3")} }}"""
-REASON = "the result could not be loaded with it"
+REASON = "the result could not be loaded with this rewrite"
 
 
 @pytest.fixture(autouse=True)

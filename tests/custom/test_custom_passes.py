@@ -127,7 +127,7 @@ class OtherPass(fusionc.Pass):
 def test_the_extra_check_refuses() -> None:
     report = convert(PAIR.format(", extra_check=lambda m: m.x.rank == 3"), optimization_switch=OFF)
     (count,) = [count for count in report.patterns if count.pass_name == "Own"]
-    assert count.refused == {"the extra check says no": 1}
+    assert count.refused == {"the extra check refuses the match": 1}
 
 
 def test_several_outputs_and_attributes() -> None:

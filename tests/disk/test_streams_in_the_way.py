@@ -113,7 +113,8 @@ def test_a_pipe_where_fusionc_chooses_the_name_stays() -> None:
     os.mkfifo("fusion_result.json")
     report = fusionc.convert(MODEL, output="out.onnx", verify=False, export_compile_stat=1)
     assert any(
-        "fusion_result.json is not written: there is a pipe" in notice for notice in report.notices
+        "fusion_result.json is not written: the path is a pipe" in notice
+        for notice in report.notices
     )
     notices = list[str]()
     # nothing matched: a file would be removed
@@ -131,7 +132,7 @@ def test_a_pipe_among_the_files_of_a_search_or_a_dump() -> None:
     with pytest.raises(fusionc.UsageError, match="did not write"):
         FindingsFolder(Path(), [])
     os.rename("switches.json", "0000_input.txt")
-    with pytest.raises(fusionc.FusioncError, match="cannot be dumped: there is a pipe"):
+    with pytest.raises(fusionc.FusioncError, match="cannot be dumped: the path is a pipe"):
         GraphDump(Path()).write(onnx.load(MODEL), "input")
 
 

@@ -122,7 +122,7 @@ def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
         fusionc.optimize(model)
     assert (
         caught.value.hint
-        == "load the model with its external data, or give its path instead, or give the folder of the "
+        == "load the model with its external data, or give the path of the model, or give the folder of the "
         "external data as "
         "base_dir of fusionc.optimize"
     )

@@ -356,5 +356,5 @@ def test_external_data_that_is_not_loaded_is_told_with_what_to_do(call: Callable
     with pytest.raises(fusionc.FusioncError) as raised:
         call(onnx.load("m.onnx", load_external_data=False))
     assert raised.value.hint.startswith(
-        "load the model with its external data, or give its path instead, or"
+        "load the model with its external data, or give the path of the model, or"
     )

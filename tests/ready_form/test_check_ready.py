@@ -69,7 +69,7 @@ def test_one_that_is_not_used_here(folder: Path) -> None:
     os.truncate(data, 4096)
     code, last = verify(folder)
     assert code == 0 and last.startswith(
-        "its ready form is not used here: it needs a file that is missing"
+        "its ready form is not used on this machine: it needs a file that is missing"
     )
 
 

@@ -225,12 +225,12 @@ HELD = {
             "Resize (x, , , s) }"
         ),
         {"x": {0: ""}},
-        ["Resize y: it selects the whole axis, and with another size it would select a part"],
+        ["Resize y: it selects a whole axis, and with another size it would select only a part"],
     ),
     "the largest, as many as there are": (
         "agraph (float[2,4] x) => (float[2,4] y) <int64[1] k = {4}> { y, i = TopK (x, k) }",
         {"x": {1: ""}},
-        ["TopK y: it selects the whole axis, and with another size it would select a part"],
+        ["TopK y: it selects a whole axis, and with another size it would select only a part"],
     ),
     "a Reshape that may be a Transpose": (
         "agraph (float[1,6,4] x) => (float[6,1,4] y) <int64[3] s = {6,1,4}> { y = Reshape (x, s) }",
@@ -331,7 +331,7 @@ HELD = {
         "= {1}>"
         "{ y = Slice (x, b, e, a) }",
         {"x": {1: ""}},
-        ["Slice y: it selects the whole axis, and with another size it would select a part"],
+        ["Slice y: it selects a whole axis, and with another size it would select only a part"],
     ),
     "a Gather of all": (
         (
@@ -339,7 +339,7 @@ HELD = {
             "1> (x, i) }"
         ),
         {"x": {1: ""}},
-        ["Gather y: it selects the whole axis, and with another size it would select a part"],
+        ["Gather y: it selects a whole axis, and with another size it would select only a part"],
     ),
     "a Squeeze": (
         "agraph (float[1,3] x) => (float[3] y) <int64[1] a = {0}> { y = Squeeze (x, a) }",
@@ -452,5 +452,5 @@ def test_a_holder_beside_a_node_without_outputs_and_a_value_with_the_name_of_its
     model.graph.node[1].output[0] = model.graph.output[1].name = "y/shape"
     model.graph.node.add(op_type="Print", domain="my", input=["x"])
     model.opset_import.add(domain="my", version=1)
-    with pytest.raises(UsageError, match="the model needs this size in one place"):
+    with pytest.raises(UsageError, match="the model needs exactly this size in one place"):
         free_sizes(model, {"x": {1: ""}})

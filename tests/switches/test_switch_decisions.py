@@ -17,9 +17,9 @@ DEFAULT = MUST | {
     "MatMulBiasAddFusionPass",
     "TbeConvElemwiseFusionPass",
 }
-KEPT = 'cannot be switched off in a switch file, "off" is ignored: '
+KEPT = '"off" is ignored, because a switch file cannot switch these passes off: '
 OFF_TOO = (
-    "every other pass is off, so these are off too, and the model is written unchanged: "
+    "every other pass is off, so these are off, too, and the model is written unchanged: "
     "PrunePass, AABiasaddConvFusion"
 )
 
@@ -99,7 +99,7 @@ def test_all_on_does_not_switch_on_what_is_off_by_default(
     )
     assert switches.enabled == DEFAULT | {"FastGeluFusionPass"}
     assert switches.notices == (
-        '"ALL": "on" does not switch on passes that are off by default (1); switch them on by name, '
+        '"ALL": "on" does not switch on passes that are off by default (1); switch them on by name; '
         '"fusionc passes" lists them',
     )
 
@@ -163,7 +163,7 @@ def test_the_other_section_is_accepted_and_its_all_is_not_used(
     )
     assert switches.enabled == MUST | {"TbeConvElemwiseFusionPass"}
     assert switches.notices == (
-        "accepted, though they belong to the other section: TbeConv2DReluv2Pass (UBFusion)",
+        "accepted, although they belong to the other section: TbeConv2DReluv2Pass (UBFusion)",
         KEPT + "PrunePass, AABiasaddConvFusion",
     )
 
@@ -194,7 +194,7 @@ def test_a_pass_that_must_stay_on_can_run_alone(registry: Sequence[Pass], tmp_pa
     )
     assert switches.enabled == {"PrunePass"}
     assert switches.notices == (
-        "every other pass is off, so these are off too: AABiasaddConvFusion",
+        "every other pass is off, so these are off, too: AABiasaddConvFusion",
     )
 
 
@@ -219,7 +219,7 @@ def test_names_of_ascend_are_accepted_and_told_once(
     )
     assert switches.enabled == DEFAULT
     assert switches.notices == (
-        "Ascend only: no effect here: TfMergeSubFusionPass, ZConcatExt2FusionPass, "
+        "only for Ascend chips, no effect in fusionc: TfMergeSubFusionPass, ZConcatExt2FusionPass, "
         "AutomaticUbFusion, "
         "add_rms_norm_fusion",
     )
@@ -237,7 +237,7 @@ def test_keys_that_only_cann_uses_are_told_once(registry: Sequence[Pass], tmp_pa
         '{"Priority": {"GraphFusion": {"X": 7}}, "Switch": {}, "ExceptionalPassOfO1Level": []}'
     )
     assert decide(registry, switch_file=file).notices == (
-        f"no effect here: Priority, ExceptionalPassOfO1Level of {file}",
+        f"no effect in fusionc: Priority, ExceptionalPassOfO1Level of {file}",
     )
 
 

@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_opened(
         ("PrunePass", '"PrunePass" is neither PassName:on nor PassName:off'),
         ("PrunePass:On", '"PrunePass" is "On"; allowed are exactly "on" and "off", in lower case'),
         ("PrunePas:on", '"PrunePas" is not a pass; did you mean "PrunePass"?'),
-        ("ALL:off", '"ALL" is not allowed here, only in a switch file'),
+        ("ALL:off", '"ALL" is allowed only in a switch file'),
         ("softmax:on;softmax:on", '"softmax" is given twice'),
         ("TfMergeSubFusionPass:on;TfMergeSubFusionPass:on", '"TfMergeSubFusionPass" is given twice'),
     ],
@@ -182,7 +182,7 @@ def test_all_mistakes_in_the_option_at_once(registry: Sequence[Pass]) -> None:
         decide(registry, optimization_switch="ALL:on;Foo:on")
     assert [caught.value.what, *caught.value.details] == [
         "2 mistakes in --optimization_switch",
-        '--optimization_switch: "ALL" is not allowed here, only in a switch file',
+        '--optimization_switch: "ALL" is allowed only in a switch file',
         '--optimization_switch: "Foo" is not a pass; "fusionc passes" lists the names',
     ]
 

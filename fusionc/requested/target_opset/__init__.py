@@ -1,5 +1,5 @@
-"""Raise a model to a newer opset with onnx's version converter. Its mistakes are corrected, and
-everything that it need not change stays unchanged.
+"""Raise a model to a newer opset with onnx's version converter. The converter's mistakes are
+corrected, and everything that need not change stays unchanged.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def raise_opset(
 
 
 def _require_raisable(model: ModelProto, current: int, version: int) -> None:
-    """Raise UsageError if the `current` version cannot be raised to this version, and FusioncError
-    if the model has training information.
+    """Raise UsageError if this version is older than the model's (`current`) or newer than
+    onnxruntime accepts, and FusioncError if the model has training information.
     """
     if version < current:
         raise NewerAlready(
-            f"the model's opset is already {current}, and can be raised, not lowered",
+            f"the model's opset is already {current}, and fusionc cannot lower it",
             where=OPTION,
             hint=f"give {current} to {newest_opset()}, or leave the option out",
             code="E10001",
@@ -104,8 +104,8 @@ def _require_raisable(model: ModelProto, current: int, version: int) -> None:
 
 def _declare_version(model: ModelProto, version: int) -> None:
     """Declare this opset version, and raise the IR version as far as the opset requires."""
-    # Before IR version 4 initializers had to be inputs. At a newer IR version callers could
-    # override such inputs, so they are removed.
+    # Before IR version 4 every initializer had to be an input. At a newer IR version callers could
+    # feed such an input other values, so these inputs are removed.
     if model.ir_version < 4:
         callers = inputs_to_feed(model.graph)
         del model.graph.input[:]
@@ -118,11 +118,11 @@ def _declare_version(model: ModelProto, version: int) -> None:
 
 
 def _fault_of(raised: ModelProto, version: int) -> str | None:
-    """The complaint of onnx.checker about the raised model, or None. If the checker complains,
-    declared types that contradict onnx's inference are removed and the check is repeated.
+    """The complaint of onnx.checker about the raised model, or None. After a first complaint,
+    declared types that contradict onnx's inference are removed, and the check is repeated.
     """
     light = hide_unknown(light_copy(raised), version)
     if fault_of(light) is None:
         return None
-    drop_contradictions(raised.graph, light)  # onnx may infer more at the newer opset
+    drop_contradictions(raised.graph, light)  # at the newer opset onnx may infer more types
     return fault_of(light)

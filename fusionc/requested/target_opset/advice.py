@@ -1,4 +1,4 @@
-"""Advice about a newer opset that would allow rewrites that were refused."""
+"""Advice to raise the opset if passes refused rewrites only because the model's opset is old."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from fusionc.rewrite.log import PatternCount
 
 
 def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str) -> list[str]:
-    """A notice about passes that were refused only because of the opset of the model, with the
-    opset that would allow them.
+    """A notice that names the passes whose rewrites were refused only because of the opset of the
+    model, and the opset that would allow these rewrites.
 
-    At this opset onnxruntime still has all kernels that it has for the operators of the model.
+    Only an opset is advised at which onnxruntime still has all kernels that it now has for the
+    operators of the model.
     """
     waiting: dict[str, Counter[int]] = {}
     for count in counts:
@@ -45,8 +46,8 @@ def _since(opset: int, advised: int) -> str:
 
 
 def _newest_without_loss(waiting: Iterable[Counter[int]], model: ModelProto, folder: str) -> int:
-    """The newest opset that a refused rewrite needs and at which no kernel is lost. 0 if every such
-    opset loses a kernel.
+    """The newest opset that a refused rewrite needs and at which onnxruntime lacks none of the
+    kernels that it now has for the model. 0 if such an opset does not exist.
     """
     most = newest_opset()
     known = sorted(

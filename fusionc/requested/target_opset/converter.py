@@ -1,8 +1,8 @@
 """Apply onnx's version converter to each graph separately.
 
-The converter loses metadata, copies weights, and only in some versions handles subgraphs. Therefore
-it gets one graph at a time, without large weights. Nodes that it does not change are taken from the
-original model. Nodes that it replaces keep their names.
+The converter loses metadata, copies weights, and handles subgraphs only in some versions. Therefore
+it gets one graph at a time, without large weights. Nodes that the converter does not change are
+taken from the original model. Nodes that it replaces pass their names on to the new nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fusionc.requested.target_opset.unknown import hidden_domain, hide, is_unkno
 
 class Converter:
     """Converts nodes from opset `old` to `new`. `names` are the names in use in the model, and
-    `imports` the imports of other domains.
+    `imports` are the opset imports of other domains.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Converter:
         stored = {tensor.name for tensor in alone.initializer}
         outputs = {value.name for value in graph.output}
         inputs = (_used(graph) - inner - stored) | ({value.name for value in graph.input} - stored)
-        # The converter renames values of replaced nodes, except model outputs.
+        # The converter renames the values of nodes that it replaces, except model outputs.
         changing = _outputs_of(filter(self.changes, graph.node))
         alone.input.extend(_values(sorted(inputs), types))
         alone.output.extend(_values([value.name for value in graph.output], types))
@@ -99,15 +99,15 @@ class Converter:
         return before is None or after is None or before.since_version != after.since_version
 
     def rename_values(self, nodes: Iterable[NodeProto], values: Iterable[str]) -> None:
-        """Give these new values of the converter names that are unique in the model."""
+        """Give new values, which the converter added, names that are unique in the model."""
         names = {name: self.fresh(name) for name in values}
         for node in nodes:
             node.input[:] = [names.get(name, name) for name in node.input]
             node.output[:] = [names.get(name, name) for name in node.output]
 
     def rename(self, nodes: Sequence[NodeProto], originals: Iterable[NodeProto]) -> None:
-        """Give each new node of the converter a unique name. The converter gives several nodes the
-        same name.
+        """Give each new node a unique name, because the converter gives several nodes the same
+        name.
         """
         kept = set(map(id, originals))
         taken = {node.name for node in nodes if id(node) in kept} | {""}
@@ -117,8 +117,8 @@ class Converter:
             taken.add(node.name)
 
     def fresh(self, name: str) -> str:
-        """A new name for a value of the converter. The converter's own name may be in use in
-        another graph.
+        """A new name for a value that the converter added, because the name that the converter
+        chose may be in use in another graph.
         """
         return fresh_name(f"opset{self.new}_{name}", self.names)
 

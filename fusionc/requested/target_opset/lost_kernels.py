@@ -18,8 +18,8 @@ from fusionc.shapes.inference import typed_model
 
 _TYPES = [type_ for type_ in TensorProto.DataType.values() if type_]
 _INSTEAD = {
-    "float32": "computes it in float between Casts",
-    "parts": "runs the operators of its definition",
+    "float32": "computes this operator in float between Casts",
+    "parts": "runs the operators of its ONNX definition one by one",
 }
 
 
@@ -46,8 +46,9 @@ class LostKernel(NamedTuple):
 
 
 def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKernel]:
-    """The kernels that are lost at a newer opset than the model's. The external data of the model
-    is in `folder`. Raises UsageError if onnxruntime could not run an operator at all.
+    """The kernels that onnxruntime has at the opset of the model and lacks at this newer version.
+    The external data of the model is in `folder`. Raises UsageError if onnxruntime could not run an
+    operator at all at the newer version.
     """
     old = opsets_of(model).get("", 0)
     lost = set[LostKernel]()
@@ -61,8 +62,8 @@ def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKerne
 
 
 def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
-    """Whether a kernel is lost at this opset. Operators that do not have a kernel now do not
-    count.
+    """Whether onnxruntime lacks a kernel at this opset that it now has for an operator of the
+    model.
     """
     old = opsets_of(model).get("", 0)
     if not any(
@@ -93,8 +94,8 @@ def _suspicious(model: ModelProto, old: int, new: int, folder: str) -> Iterator[
 
 
 def _operators(model: ModelProto) -> set[str]:
-    """The standard operators of a model. They are checked first, because inferring types is
-    slow.
+    """The standard operators of a model. They are checked before their types are, because inferring
+    types is slow.
     """
     return {node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}
 
@@ -119,7 +120,7 @@ def _each_type() -> Iterator[tuple[int, ...]]:
 @cache
 def _is_worse(use: OperatorUse, old: int, new: int) -> bool:
     if schema(use.op, "", old) is None or schema(use.op, "", new) is None:
-        return False  # onnx replaces an operator that it has removed
+        return False  # the operator no longer exists in onnx: the converter replaces it
     before = _way(use, old)
     after = _way(use, new)
     return before != after and (before == "kernel" or after == "none")

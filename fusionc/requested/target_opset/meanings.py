@@ -18,7 +18,7 @@ from fusionc.protos import is_external
 from fusionc.requested.target_opset.limits import raising_error
 from fusionc.requested.target_opset.unknown import HIDDEN
 
-# The opsets of changes in meaning.
+# The opsets at which operators changed their meaning.
 _NUMPY = 7
 _SCAN = 9
 _RESIZE = 11
@@ -28,7 +28,7 @@ _ONE_AXIS = 13
 _ALLOW_ZERO = 14
 _GROUPS = 21
 _MAX_FLOAT = float(np.finfo(np.float32).max)  # the default bound of Clip
-# The attributes of operators that become inputs, with their defaults.
+# By operator: the attributes that become inputs at a newer opset, and their defaults.
 _ATTRIBUTES_TO_INPUTS: dict[str, dict[str, Any]] = {
     "Clip": {"min": -_MAX_FLOAT, "max": _MAX_FLOAT},
     "Pad": {"pads": [], "value": 0.0},
@@ -36,7 +36,9 @@ _ATTRIBUTES_TO_INPUTS: dict[str, dict[str, Any]] = {
 
 
 class Meanings:
-    """Preserves the meaning of the nodes of one graph, without its subgraphs, in a conversion."""
+    """Preserves the meaning of nodes in a conversion to a newer opset: of the nodes of one graph,
+    without its subgraphs.
+    """
 
     def __init__(
         self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int
@@ -47,7 +49,7 @@ class Meanings:
         self._new = new
         # the attributes to add after the conversion, by the first output of the node
         self._implied: dict[str, dict[str, int | float | str]] = {}
-        # the outputs of nodes whose replacement ends in a Reshape and that may have a size 0
+        # outputs that may have a size 0, and whose node is replaced by nodes that end in a Reshape
         self._may_be_empty = set[str]()
 
     def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
@@ -93,7 +95,7 @@ class Meanings:
             self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
         )
         if self._changes(node, _INPUTS, *_ATTRIBUTES_TO_INPUTS) and not is_float:
-            node.domain = HIDDEN  # the converter would make constants of type float
+            node.domain = HIDDEN  # otherwise the converter would make constants of type float
         if self._changes(node, _ONE_AXIS, "Softmax", "LogSoftmax", "Hardmax"):
             written = self._by_one_axis(node, fresh)
         if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
@@ -104,10 +106,10 @@ class Meanings:
 
     def _by_one_axis(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
         """The nodes that the converter gets instead of a Softmax, LogSoftmax or Hardmax. A Hardmax
-        is replaced here, and the converter replaces the others.
+        is replaced here. The other two stay, because the converter replaces them.
 
-        The replacement ends in a Reshape, which would read a dimension of size 0 as "copy from the
-        input". `complete` therefore adds `allowzero` to it.
+        In both cases the replacement ends in a Reshape, which would read a dimension of size 0 as
+        "copy from the input". `complete` therefore adds `allowzero` to the Reshape.
         """
         dims = self._dims(node.input[0])
         if dims is not None and any(
@@ -119,8 +121,8 @@ class Meanings:
         return _by_one_axis(node, fresh) if node.op_type == "Hardmax" else [node]
 
     def complete(self, converted: GraphProto, fresh: Callable[[str], str]) -> None:
-        """After the conversion, add attributes whose default value has changed. Nodes that were
-        hidden from the converter get constants as inputs instead of attributes.
+        """After the conversion, write out the old value of attributes whose default has changed.
+        Nodes that were hidden from the converter get constant inputs instead of attributes.
         """
         for node in converted.node:
             implied = dict(self._implied.get(node.output[0], {})) if node.output else {}
@@ -136,8 +138,9 @@ class Meanings:
                 converted.initializer.extend(self._constants(node, fresh))
 
     def _constants(self, node: NodeProto, fresh: Callable[[str], str]) -> list[TensorProto]:
-        """The inputs that replace the attributes of a Clip or a Pad, in its element type. A Clip
-        always gets both bounds, because the old default bounds of float apply to all types.
+        """The constant inputs that replace the attributes of a Clip or a Pad, in the element type
+        of the node. A Clip always gets both bounds, because at the old opset the default bounds are
+        those of float32 for all types.
         """
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self._element_type(node.input[0]))
         values = {
@@ -171,7 +174,7 @@ class Meanings:
         dimensions of 1 at the end.
 
         Before opset 7, the slopes of a PRelu were aligned with the channels. The second operand of
-        other operators was aligned with the attribute `axis`.
+        other operators began at the axis that the attribute `axis` gave.
         """
         is_prelu = node.op_type == "PRelu"
         axis = 1 if is_prelu else _attribute(node, "axis", None)
@@ -223,8 +226,8 @@ class Meanings:
         )
 
     def _nearest_mode(self, node: NodeProto, nodes: Iterable[NodeProto]) -> str:
-        """The `nearest_mode` that preserves the meaning of a Resize: "floor" if it enlarges, and
-        "ceil" if it reduces.
+        """The `nearest_mode` that preserves the meaning of a Resize: "floor" if the node enlarges,
+        and "ceil" if it reduces.
         """
         modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
         if node.op_type == "Upsample" or modes not in ([], [b"nearest"]):
@@ -232,8 +235,8 @@ class Meanings:
         scales = self._constant(node.input[1], nodes)
         if scales is None or scales.min() < 1 < scales.max():
             why = (
-                "Resize of opset 10 selects the nearest element differently, unless its scales are "
-                "constants and all of them enlarge or all reduce"
+                "Resize of opset 10 selects the nearest element in another way, which a newer "
+                "Resize can do only if its scales are constants that all enlarge or all reduce"
             )
             raise raising_error(self._old, self._new, why)
         return "floor" if scales.min() >= 1 else "ceil"
@@ -262,8 +265,8 @@ def _attribute(node: NodeProto, name: str, default: int | None) -> int | None:
 
 
 def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """The old meaning of Hardmax, over all axes from `axis` on, expressed by a Hardmax over one
-    axis.
+    """Nodes that compute an old Hardmax, which takes the maximum over all axes from `axis` on, by a
+    new Hardmax, which takes it over one axis.
     """
     axis = _attribute(hardmax, "axis", 1)
     (x,) = hardmax.input
@@ -280,8 +283,8 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
 def _cast_norm(
     norm: NodeProto, types: Sequence[int], fresh: Callable[[str], str]
 ) -> list[NodeProto]:
-    """A LayerNormalization whose weights have another type than its input, with Casts to the wider
-    type. The result has the type of the weights.
+    """The nodes for a LayerNormalization whose weights and input have different types: Casts to the
+    wider type are added. The result has the type of the weights.
     """
     if 0 in types or types[0] == types[1]:
         return [norm]
@@ -300,8 +303,8 @@ def _cast_norm(
 
 
 def _channel_norm(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """A GroupNormalization in the new form, with scale and bias for each channel. The old form has
-    them for each group.
+    """A GroupNormalization in the new form, which has a scale and a bias for each channel. The old
+    form has a scale and a bias for each group.
     """
     x, *parameters = norm.input
     groups = next(attribute.i for attribute in norm.attribute if attribute.name == "num_groups")

@@ -20,8 +20,8 @@ from fusionc.requested.target_opset.value_types import types_of
 
 
 def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> None:
-    """Inline the remaining calls in a model that has been raised to this version. `names` are the
-    names in use. Raises UsageError for a function with a newer opset.
+    """Inline the remaining calls of functions in a model that has been raised to this version.
+    `names` are the names in use. Raises UsageError for a function with a newer opset.
     """
     types = types_of(hide_unknown(light_copy(model), version))
     _Inliner(functions_of(model), opsets_of(model), version, names).graph(model.graph, types)
@@ -29,7 +29,7 @@ def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> Non
 
 
 class _Inliner:
-    """Inlines the calls in a graph, and those in the inlined nodes."""
+    """Inlines the calls in a graph, and the calls in the inlined nodes."""
 
     def __init__(
         self,

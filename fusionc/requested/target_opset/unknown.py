@@ -1,7 +1,8 @@
 """Operators that onnx does not know: operators of other domains, and operators that runtimes and
 plugins add to the standard domain.
 
-They are not changed. While onnx converts or checks a model, they are hidden in another domain.
+Raising the opset does not change these operators. While onnx converts or checks a model, they are
+hidden in another domain.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def hide_unknown(light: ModelProto, version: int) -> ModelProto:
 
 
 def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> None:
-    """Raise UsageError if a node with an operator that only a runtime knows would mean an operator
-    of onnx at the newer opset.
+    """Raise UsageError if onnx has, only at the newer opset, an operator with the name of a node's
+    operator: the node, which so far only a runtime knows, would change its meaning.
     """
     for node in nodes:
         for body in bodies_of(node):
@@ -68,8 +69,8 @@ def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> No
             first = next(v for v in range(old, new + 1) if not is_unknown(node, v))
             raise UsageError(
                 (
-                    f"onnx has no {node.op_type} before opset {first}: this node would become the "
-                    f"operator of opset {since}"
+                    f"{node.op_type} is an operator of onnx only from opset {first} on: this node, "
+                    f"which is another operator, would become that of opset {since}"
                 ),
                 where=OPTION,
                 hint=f"give at most {first - 1}, or move the operator to another domain",

@@ -28,8 +28,8 @@ def types_of(model: ModelProto) -> dict[str, TypeProto]:
 
 
 def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
-    """The types of values in all graphs, by name. In contrast to onnx's inference, they include
-    values in subgraphs and after operators that onnx does not know. A name with different types in
+    """The types of values in all graphs, by name. Unlike onnx's inference, this also finds types in
+    subgraphs and after operators that onnx does not know. A name that has different types in
     different graphs is left out.
     """
     types = dict[str, TypeProto]()
@@ -43,8 +43,9 @@ def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
 
 
 def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeProto]:
-    """The types that onnx infers for the graph, by name. `light` is a model of a copy of the graph.
-    Declarations of intermediate values that contradict the inferred types are removed from both.
+    """The types that onnx infers for the values of the graph, by name. `light` is a model that
+    contains a copy of the graph. Declarations of intermediate values that contradict the inferred
+    types are removed from the graph and from its copy.
     """
     del light.graph.value_info[:]
     inferred = types_of(light)

@@ -35,7 +35,7 @@ def lost(text: str, opset: int, version: int) -> Sequence[LostKernel]:
 def test_a_kernel_that_is_lost_is_told() -> None:
     onnx.save(parse(ATTENTION, 23), "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx", target_opset=25)
-    said = "onnxruntime has no kernel for Attention of opset 25 and runs the operators of its definition"
+    said = "onnxruntime has no kernel for Attention of opset 25 and runs the operators of its ONNX definition one by one"
     assert [
         notice
         for notice in report.notices
@@ -54,7 +54,7 @@ TYPES = [
     pytest.param(
         "float16",
         12,
-        [LostKernel("Dropout", 12, "computes it in float between Casts")],
+        [LostKernel("Dropout", 12, "computes this operator in float between Casts")],
         id="float16",
     ),
     pytest.param("float", 12, [], id="float"),

@@ -66,7 +66,7 @@ def test_what_would_become_an_operator_of_onnx() -> None:
     model = parse("agraph (float[N,4] x) => (float[N,4] y) { y = Swish (x) }", 17)
     with pytest.raises(
         UsageError,
-        match="onnx has no Swish before opset 24: this node would become the operator of",
+        match="Swish is an operator of onnx only from opset 24 on: this node",
     ) as caught:
         raised(model, 24)
     assert caught.value.hint is not None and "give at most 23" in caught.value.hint
