@@ -68,9 +68,9 @@ _PIXELS = 4
 
 
 def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, DequantizedWeights]]:
-    """The area with groups in place of what passes and onnxruntime make of them, without the
-    operators that compute weights, and with float32 in place of float16. Also the index of the
-    original operator for each operator of the result, and the computed weights by name.
+    """The area with groups in place of the operators that passes and onnxruntime make from them,
+    without the operators that compute weights, and with float32 in place of float16. Also the index
+    of the original operator for each operator of the result, and the computed weights by name.
     """
     area, places = with_plain_groups(area)
     area, grouped = in_groups(area)

@@ -118,7 +118,7 @@ def _is_of_bytes(node: Node) -> bool:
 
 
 def _fit_part(group: frozenset[Node]) -> frozenset[Node]:
-    """A group if it fits, or the group without the quantization of what it reads, which others may
+    """A group if it fits, or the group without the quantizations of its inputs, which others may
     need as well; empty if neither fits.
     """
     if _is_group_fit(group):

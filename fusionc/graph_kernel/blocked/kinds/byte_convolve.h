@@ -329,7 +329,8 @@ static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(ru
   if (c->in2.data) GB(add_second)(c, run, s->after ? zeros : addends, second);
   const int is_first = c->in2.data && !s->after;
   for (ptrdiff_t v = 0; v < 32 && v < left; v += GB_V) {
-    const GB(place) at = {run->column, count, run->row, (run->channel + v) / GB_V, run->image, 0, 0};
+    const GB(place) at = {run->column, count, run->row, (run->channel + v) / GB_V, run->image,
+                          0, 0};
     const GB(vec) factor = GB(load_loose)(factors + v), addend = GB(load_loose)(addends + v);
     float *y = GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < count; ++k)

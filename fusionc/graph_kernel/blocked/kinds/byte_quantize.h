@@ -71,8 +71,9 @@ void GB(byte_quantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const float *x = GB(at)(&c->in, &from);
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count; ++k)
-      GB(quantize_pixel)(x + k * GB_V, c->in.plane, parts < GB_BLOCK / GB_V ? parts : GB_BLOCK / GB_V,
-                         scale, zero, y + k * GB_BLOCK);
+      GB(quantize_pixel)(x + k * GB_V, c->in.plane,
+                         parts < GB_BLOCK / GB_V ? parts : GB_BLOCK / GB_V, scale, zero,
+                         y + k * GB_BLOCK);
   }
 }
 #endif
