@@ -265,7 +265,7 @@ GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero,
   }
 }
 
-/* Pixels side by side in a row of the result, and 32 of their channels, from number `channel` on. */
+/* Pixels side by side in a row of the result, and 32 of their channels, from `channel` on. */
 typedef struct {
   ptrdiff_t image, row, column, count, channel;
 } GB(run);
