@@ -13,7 +13,8 @@ from fusionc.integer_groups.packed_weights import takes_packed
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import Array
-from fusionc.operators.integer_operators import DEQUANTIZE, PASSED
+from fusionc.operators.facts import Trait, names_with
+from fusionc.operators.integer_operators import DEQUANTIZE, PASSED, QUANTIZE
 from fusionc.passes._shared.constants import COPIED, array_of, dims_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
@@ -67,11 +68,28 @@ def _reason_of_user(user: Node, value: Edge) -> str:
         return "a subgraph reads the weights"
     if is_core(user) and grade(user, Wiring()):
         return f"onnxruntime computes {user.op} in integers"
+    if _is_quantized_at_load(user):
+        return f"onnxruntime would quantize the float weights of {user.op} with other scales"
     if takes_packed(user, Wiring()) and user.inputs[1] is value:
         return "onnxruntime multiplies by the packed weights"
     if user.op in ("Add", "Sum") and _holds_bias(value):
         return "onnxruntime adds the integers to a product"
     return ""
+
+
+def _is_quantized_at_load(user: Node) -> bool:
+    """Whether onnxruntime quantizes constant float weights of an operator when it loads the model
+    (WeightBiasQuantization): the data are dequantized, and the result is quantized, perhaps after
+    an activation. It takes one scale for all channels.
+    """
+    data = user.inputs[0] if user.is_op("Conv", "ConvTranspose", "Gemm") else None
+    result = user.outputs[0]
+    if data is None or result is None or data.producer is None:
+        return False
+    readers = list(result.outputs)
+    activated = [u.outputs[0] for u in readers if u.is_op(*names_with(Trait.ACTIVATION))]
+    readers += [reader for value in activated if value is not None for reader in value.outputs]
+    return data.producer.operator in DEQUANTIZE and any(r.operator in QUANTIZE for r in readers)
 
 
 def _holds_bias(value: Edge) -> bool:
@@ -154,7 +172,9 @@ class DequantizedWeightsPass(UBFusionPass):
              become constants
     refuses  weights of an operator that onnxruntime computes in integers; weights of a plain MatMul
              or Gemm, because onnxruntime multiplies by the packed integers (MatMulNBits); a 32-bit
-             bias that an Add adds; weights that are quantized again; a scale other than float32;
+             bias that an Add adds; weights that are quantized again, also by onnxruntime when it
+             loads the model (between dequantized data and a quantized result); a scale other than
+             float32;
              other types; blocks that do not divide their axis; scales and zero points that are not
              constants; targets other than onnxruntime
     algebra  DequantizeLinear is (W − z)·s, rounded once; W − z is exact

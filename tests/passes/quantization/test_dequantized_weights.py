@@ -36,7 +36,13 @@ def product(
     return PRODUCT.format(constants, options, inputs, operator)
 
 
+LOADED = (
+    "agraph (uint8[N,32,4,5] q) => (float[?,?,?,?] y, uint8[?,?,?,?] r) <int8[32,36,1,1] W, float[36] s, float t = {{0.05}}, uint8 z = {{120}}> "
+    "{{ x = DequantizeLinear (q, t, z) w = DequantizeLinear <axis = 1> (W, s) y = ConvTranspose (x, w) {} }}"
+)
 STAYS = [
+    Stays("a product that is quantized", LOADED.format("r = QuantizeLinear (y, t, z)"), "onnxruntime would quantize the float weights of ConvTranspose with other scales"),
+    Stays("a product that is activated and quantized", LOADED.format("a = Relu (y) r = QuantizeLinear (a, t, z)"), "onnxruntime would quantize the float weights of ConvTranspose with other scales"),
     Stays("a group in integers", GROUP, "onnxruntime computes MatMul in integers"),
     Stays("a packed product", product("int8[32,36] W, float[36] s", "axis = 1", operator="MatMul"), "onnxruntime multiplies by the packed weights"),
     Stays("a bias that is added", "agraph (float[N,36] x) => (float[?,?] y) <int32[36] B, float s> { b = DequantizeLinear (B, s) y = Add (x, b) }", "onnxruntime adds the integers to a product"),
