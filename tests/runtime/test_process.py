@@ -182,7 +182,8 @@ def test_killed_while_it_starts_it_is_started_again(monkeypatch: pytest.MonkeyPa
 def test_killed_each_time_it_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     killed = kill_at_once(monkeypatch, 5)
     with pytest.raises(
-        FusioncError, match=r"cannot be started: it is killed, .* out of memory"
+        FusioncError,
+        match=r"cannot be started: the process of onnxruntime is killed, .* out of memory",
     ) as caught:
         runner(PLAIN)
     assert caught.value.hint.startswith("free some memory") and "install" not in caught.value.hint

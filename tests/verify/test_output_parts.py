@@ -113,7 +113,7 @@ def test_each_part_has_its_own_scale() -> None:
     other = y + np.float32([[0.1], [0], [0]])
     assert compare(y, other, parts) is None, "0.064 and 0.64 are accepted in the large ones"
     found = compare(y, y + np.float32([[0], [0], [0.04]]), parts)
-    assert found is not None and "largest value 0.5" in found.reason and not found.within_widest
+    assert found is not None and "largest value is 0.5" in found.reason and not found.within_widest
     approximate = Yardstick("approximate", joints=parts.joints)
     assert compare(y, y + np.float32([[0], [0], [0.004]]), approximate) is None
     assert compare(y, y + np.float32([[0], [0], [0.04]]), approximate) is not None

@@ -411,7 +411,10 @@ MISSES = [
         "Split ‹o›: the input is not an output of a Split",
     ),
     Miss(
-        SPLITS, "p, q = Split <axis = 0>", "p, q = Split <axis = 1>", "Split ‹o›: the axes differ"
+        SPLITS,
+        "p, q = Split <axis = 0>",
+        "p, q = Split <axis = 1>",
+        "Split ‹o›: the axes of the two operators differ",
     ),
     Miss(
         SLICES,

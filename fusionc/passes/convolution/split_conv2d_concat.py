@@ -36,8 +36,9 @@ class ASplitConv2dConcatPass(Pass):
     after    Conv(x, Concat(W₀ … Wₙ₋₁), Concat(B₀ … Bₙ₋₁)) with n times the groups
     refuses  an axis other than the channels; weights of different shapes; different strides, pads,
              dilations or groups; large weights that are used elsewhere
-    algebra  the definition of a grouped convolution source CANN's ASplitConv2dConcatPass. For other
-             Splits before Convs, CANN's SplitConvConcatFusionPass changes the layout of the tensors
+    algebra  the definition of a grouped convolution
+    source   CANN's ASplitConv2dConcatPass. For other Splits before Convs, CANN's
+             SplitConvConcatFusionPass changes the layout of the tensors
     """
 
     numerics = "rounding"

@@ -116,7 +116,7 @@ def test_an_activation_that_no_step_has() -> None:
     assert operators_in(n, x, y) == [["Conv", "Relu"]]
 
 
-@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.DOUBLE])
+@pytest.mark.parametrize("dtype", [TensorProto.BFLOAT16, TensorProto.DOUBLE])
 def test_other_types_stay_outside(dtype: int) -> None:
     n = Network()
     model = n.model(n.op("Relu", n.conv(n.input(1, 16, 6, 6), 16, 32)))

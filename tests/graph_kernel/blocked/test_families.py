@@ -88,7 +88,8 @@ def test_what_is_named_is_defined(needed: Collection[str]) -> None:
             is_taken = has[line.split()[1]] if line.startswith("#if ") else True
         elif is_taken:
             named.update(re.findall(r"= GB\((\w+)\)", line))
-    defined = set(
+    defined = set(re.findall(r"^static .*? GB\((\w+)\)\(.*\{", header("blocked_width.h"), re.M))
+    defined |= set(
         re.findall(
             r"^(?!static|GK_INLINE)\w.*? \*?GB\((\w+)\)\(.*\{",
             "\n".join(width_texts(needed)),

@@ -31,7 +31,7 @@ REFUSED = {
         "onnx cannot raise the model from opset .*op_type:MeanVarianceNormalization",
         12,
     ),
-    "Resize, up and down": ("Resize of opset 10 selects the nearest element differently", 10),
+    "Resize, up and down": ("Resize of opset 10 selects the nearest element in another way", 10),
     "RoiAlign": ("onnxruntime has no kernel for RoiAlign of opset 22", 21),
     "Scan, batched": ("Scan of opset 8 has a batch axis, newer versions do not", 8),
 }
