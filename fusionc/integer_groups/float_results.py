@@ -43,17 +43,21 @@ def _dequantizations(value: Edge | None) -> list[Node]:
     maker = None if value is None else value.producer
     if maker is None or maker.operator in DEQUANTIZE:
         return [] if maker is None else [maker]
-    return [maker, *casts_of_weights(maker)] if casts_of_weights(maker) else []
+    casts = casts_of_weights(maker)
+    return [maker, *casts] if casts else []
 
 
 def casts_of_weights(product: Node) -> list[Node]:
     """The Cast of constant weights of 8 bits that a product scales; empty for other products."""
     first = product.inputs[0] if product.is_op("Mul") else None
     cast = None if first is None else first.producer
-    if cast is None or not cast.is_op("Cast") or cast.inputs[0] is None:
-        return []
-    weights = cast.inputs[0]
-    return [cast] if weights.is_constant and weights.elem_type in BYTES else []
+    return [cast] if cast is not None and is_cast_of_weights(cast) else []
+
+
+def is_cast_of_weights(node: Node) -> bool:
+    """Whether a node casts constants of 8 bits: the first half of a dequantization."""
+    value = node.inputs[0] if node.is_op("Cast") else None
+    return value is not None and value.is_constant and value.elem_type in BYTES
 
 
 def _moves_around(product: Node) -> Iterator[Node]:

@@ -77,22 +77,17 @@ def _is_quantized(mover: Node, wiring: Wiring) -> bool:
     after more such operators whose results no other node reads.
     """
     result = mover.outputs[0]
-    if result is None:
-        return False
-    users = wiring.users(result)
-    return any(
+    return result is not None and any(
         user.operator in QUANTIZE
-        or (
-            user.is_op(*_MOVERS)
-            and _is_private(user.outputs[0], wiring)
-            and _is_quantized(user, wiring)
-        )
-        for user in users
+        or (user.is_op(*_MOVERS) and _is_quantized_privately(user, wiring))
+        for user in wiring.users(result)
     )
 
 
-def _is_private(value: Edge | None, wiring: Wiring) -> bool:
-    return value is not None and len(wiring.users(value)) == 1 and not wiring.is_output(value)
+def _is_quantized_privately(mover: Node, wiring: Wiring) -> bool:
+    result = mover.outputs[0]
+    is_private = result is not None and wiring.only_user(result) is not None
+    return is_private and _is_quantized(mover, wiring)
 
 
 def _dequantizer(value: Edge, wiring: Wiring) -> Node | None:

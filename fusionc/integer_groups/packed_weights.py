@@ -77,7 +77,7 @@ def _private_dequantizer(product: Node, wiring: Wiring) -> Node | None:
     """
     reader = product
     value = product.inputs[1]
-    while value is not None and _is_private(value, reader, wiring):
+    while value is not None and wiring.only_user(value) is reader:
         maker = wiring.maker(value)
         if maker is None or maker.operator in DEQUANTIZE:
             return maker
@@ -87,10 +87,6 @@ def _private_dequantizer(product: Node, wiring: Wiring) -> Node | None:
         reader = maker
         value = maker.inputs[0]
     return None
-
-
-def _is_private(value: Edge, reader: Node, wiring: Wiring) -> bool:
-    return wiring.users(value) == [reader] and not wiring.is_output(value)
 
 
 def _is_folded(transpose: Node, wiring: Wiring) -> bool:

@@ -44,6 +44,11 @@ class Wiring:
         )
         return [*old, *self._new_users.get(self.current(value), ())]
 
+    def only_user(self, value: Edge) -> Node | None:
+        """The consumer of a value that nothing else reads. None if there is no such consumer."""
+        users = self.users(value)
+        return users[0] if len(users) == 1 and not self.is_output(value) else None
+
     def is_output(self, value: Edge) -> bool:
         """Whether a value, or its replacement, is a graph output."""
         return any(v.is_output for v in self._names(value))

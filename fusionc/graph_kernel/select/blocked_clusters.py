@@ -26,7 +26,7 @@ from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load
 from fusionc.graph_kernel.select.make_area import area_of
 from fusionc.graph_kernel.select.weight_makers import constants_of_makers, weight_makers
-from fusionc.integer_groups.float_results import casts_of_weights
+from fusionc.integer_groups.float_results import casts_of_weights, is_cast_of_weights
 from fusionc.integer_groups.kept_groups import OF_INTEGERS, integer_groups
 from fusionc.integer_groups.packed_weights import takes_packed
 from fusionc.integer_groups.wiring import Wiring
@@ -130,7 +130,7 @@ def _fit_part(group: frozenset[Node]) -> frozenset[Node]:
 
 def _is_group_fit(group: Collection[Node]) -> bool:
     nodes = sorted(group, key=lambda node: node.position)
-    readers = [n for n in nodes if is_of_integers(n.operator) or _is_cast_of_weights(n)]
+    readers = [n for n in nodes if is_of_integers(n.operator) or is_cast_of_weights(n)]
     if not all(map(_has_constants_as_weights, readers)):
         return False
     area = _area_of(nodes, KernelKind.BLOCKED)
@@ -354,13 +354,7 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
     reading = OPERATORS[node.operator]
     is_number = value.is_constant and value.shape == (1,)
     is_vector = reading.takes_vectors and value.rank == 1 and not is_number
-    return place in reading.weights or is_vector or _is_cast_of_weights(node)
-
-
-def _is_cast_of_weights(node: Node) -> bool:
-    """Whether a node casts constants of 8 bits: the first half of a dequantization."""
-    value = node.inputs[0] if node.is_op("Cast") else None
-    return value is not None and value.is_constant and value.elem_type in BYTES
+    return place in reading.weights or is_vector or is_cast_of_weights(node)
 
 
 def _is_table(node: Node, place: int) -> bool:

@@ -34,8 +34,8 @@ NONE = "amx bf16"
 # of bfloat16, one between two of these may be rounded to the other one
 NEAR = (2e-5, 4e-6)
 NEAR_IF_ROUNDED_AGAIN = (1e-2, 1e-3)
-needs_bfloat16 = pytest.mark.skipif(
-    "avx512_bf16" not in instructions(), reason="the processor has no bfloat16"
+needs_avx512_bf16 = pytest.mark.skipif(
+    "avx512_bf16" not in instructions(), reason="the processor lacks AVX512_BF16"
 )
 
 
@@ -201,7 +201,7 @@ def check_near(made: Array, right: Array, program: CProgram) -> None:
     assert np.sqrt((distance**2).mean()) <= mean * np.sqrt((right.astype(np.float64) ** 2).mean())
 
 
-@needs_bfloat16
+@needs_avx512_bf16
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_what_steps_compute(name: str, found: dict[str, Found], programs: Standalone) -> None:
@@ -222,7 +222,7 @@ def test_what_steps_compute(name: str, found: dict[str, Found], programs: Standa
             assert not difference(a, c)
 
 
-@needs_bfloat16
+@needs_avx512_bf16
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("without", [TILES, VECTORS])
 def test_numbers_that_are_none(without: str, found: dict[str, Found], programs: Standalone) -> None:
@@ -298,7 +298,7 @@ def test_an_area_of_float32_has_one_program(found: dict[str, Found]) -> None:
     assert narrow_program_of(one.area) is None
 
 
-@needs_bfloat16
+@needs_avx512_bf16
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_memory_is_kept(tmp_path: Path) -> None:
     """Tiles read beyond the last pixel, but not beyond the memory of images."""
@@ -310,7 +310,7 @@ def test_memory_is_kept(tmp_path: Path) -> None:
             programs.run(one.area, tensors, WIDEST, without)
 
 
-@needs_bfloat16
+@needs_avx512_bf16
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_the_tiles_of_onnxruntime() -> None:
     """Products of integers, which use the same tiles, stay right in the same thread."""
