@@ -45,7 +45,7 @@ class Wiring:
         return [*old, *self._new_users.get(self.current(value), ())]
 
     def only_user(self, value: Edge) -> Node | None:
-        """The consumer of a value that nothing else reads. None if there is no such consumer."""
+        """The only consumer of a value that is not a graph output. None for other values."""
         users = self.users(value)
         return users[0] if len(users) == 1 and not self.is_output(value) else None
 
