@@ -28,7 +28,7 @@ from click.testing import CliRunner
 from fusionc.cli import main as cli
 from fusionc.cli.atc_options import IGNORED, REFUSED
 from fusionc.cli.exit_codes import EXIT_CODES
-from fusionc.error_codes import CODES
+from fusionc.errors import CODES
 from fusionc.model.graphsurgeon import CHANGES, MISSING, WORKS
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
@@ -211,7 +211,7 @@ def graphsurgeon_page() -> str:
 
 
 def errors_page() -> str:
-    lines = [NOTE.replace("the registry of passes", "fusionc/error_codes.py and --help"), ""]
+    lines = [NOTE.replace("the registry of passes", "fusionc/errors.py and --help"), ""]
     lines += ["# Errors", "", "## Exit codes", "", "```text"]
     lines += EXIT_CODES.splitlines()[2:]
     lines += ["```", "", "## Codes", ""]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,14 +71,3 @@ def test_a_terminal_gets_what_fits(monkeypatch: pytest.MonkeyPatch, width: int) 
     lines = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()).splitlines()
     assert max(map(len, lines)) <= width
     assert "BatchNormalization" in " ".join(lines)
-
-
-def test_the_commands_of_the_readme(run: Any) -> None:
-    for name, path in (("in.onnx", BEFORE), ("out.onnx", AFTER)):
-        Path(name).write_bytes(path.read_bytes())
-    commands = re.findall(
-        r"^fusionc (diff [^#>\n]+)", (ROOT / "README.md").read_text(), re.MULTILINE
-    )
-    assert len(commands) == 4
-    for command in commands:
-        assert run(*shlex.split(command)).exit_code == (3 if "exit_code" in command else 0), command
