@@ -10,6 +10,7 @@ docs/architecture.md    the rooms in it
 docs/errors.md          the codes of errors, and the exit codes
 docs/benchmarks.md      its tables of means, from what benchmarks/ have written into docs/measured/
 docs/quantized.md       the same of quantized models
+docs/measured/means.svg the chart of README.md, from the same table
 switch_configs/*.json   the presets of `fusionc switch_file`
 """
 
@@ -23,6 +24,7 @@ from itertools import groupby
 from pathlib import Path
 
 import click
+from chart import chart, ratios
 from click.testing import CliRunner
 
 from fusionc.cli import main as cli
@@ -310,6 +312,8 @@ def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
         for part, lines in of_page.items():
             page = filled(page, part, lines)
         yield ROOT / name, page
+    title = "Time of a run, as a share of the original model's (lower is faster)"
+    yield ROOT / "docs/measured/means.svg", chart(ratios(means("models")), title)
     for name in PRESETS:
         yield ROOT / f"switch_configs/{name}.json", preset(name, passes)
 
