@@ -7,12 +7,14 @@ above it; `…` stands for what is left out. A Python block that begins with `# 
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,3 +176,28 @@ def test_every_code_of_an_error_is_explained() -> None:
         for code in re.findall(r"\bE[12]\d{4}\b", path.read_text(encoding="utf-8"))
     }
     assert used | {"E19999"} == set(CODES)
+
+
+def test_the_notebook_runs(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code cells, one after the other, in a folder next to the sample models."""
+    notebook = json.loads((ROOT / "examples/first_steps.ipynb").read_text(encoding="utf-8"))
+    (workplace / "notebooks").mkdir()
+    monkeypatch.chdir(workplace / "notebooks")
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    assert names["report"].verification.startswith("equal") and names["y"].shape == (2, 8, 32)
+    assert names["other"].nodes_after > names["report"].nodes_after
+
+
+def test_the_action_runs_the_commands_of_fusionc(workplace: Path) -> None:
+    """What its steps run, with the values of its inputs in place of their names."""
+    action = (ROOT / ".github/actions/convert/action.yml").read_text(encoding="utf-8")
+    lines = [line.strip() for line in action.splitlines() if line.strip().startswith("fusionc ")]
+    values = {'"$MODEL"': "in.onnx", '"$OUTPUT"': "acted.onnx", "$OPTIONS": "", ">>": ">"}
+    for line in lines:
+        for name, value in values.items():
+            line = line.replace(name, value)
+        run(line.replace('"$GITHUB_STEP_SUMMARY"', "summary.md"), 0)
+    assert "| LayerNormalization | 0 | 2 | +2 |" in (workplace / "summary.md").read_text()

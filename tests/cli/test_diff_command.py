@@ -49,6 +49,17 @@ def test_json_and_sizes(run: Any) -> None:
     assert {"name": "pad_7", "operator": "Pad"} in found["changes"][4]["before"]
 
 
+def test_markdown(run: Any) -> None:
+    lines = run("diff", str(BEFORE), str(AFTER), "--markdown").stdout.splitlines()
+    assert lines[:2] == ["|  | before | after | change |", "| --- | --: | --: | --: |"]
+    assert "| BatchNormalization | 3 | 0 | -3 |" in lines
+    assert "| 1 | replaced | Pad, Conv, Mul, Add → Conv; first: pad_7 |" in lines
+    assert lines[-1] == "- result: different"
+    for table in "\n".join(lines).split("\n\n")[:-1]:
+        assert len({line.count(" | ") for line in table.splitlines()}) == 1
+    assert run("diff", str(BEFORE), str(AFTER), "--markdown", "--json").exit_code == 2
+
+
 def test_exit_codes(run: Any) -> None:
     assert run("diff", str(BEFORE), str(AFTER)).exit_code == 0
     assert run("diff", str(BEFORE), str(AFTER), "--exit-code").exit_code == 3
