@@ -8,7 +8,7 @@ environments, in another folder.
                                                                     distribution
 
 Each distribution is installed alone for each Python. Then the command converts a sample model with
-kernels, writes the included switch files, and loads the users' passes in README.md and
+kernels, writes the included switch files, and loads the users' passes in docs/custom_passes.md and
 docs/writing_a_pass.md, which mypy --strict must accept. After that, with the first Python, the
 source distribution is unpacked in an empty folder, and `make check` and the tests run there. pip's
 usual settings determine the source of packages. Exit code 1 if anything fails.
@@ -32,7 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SNIPPETS = {  # page, beginning of its example, name of the pass, matching model
     "my_passes.py": (
-        "README.md",
+        "docs/custom_passes.md",
         "# my_passes.py\n",
         "ReluScalePass",
         "h = Mul (x, two)  y = Relu (h)",

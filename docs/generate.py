@@ -7,8 +7,10 @@ docs/cli.md             every --help
 docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and what to use for the
                         others
 docs/architecture.md    the rooms in it
-README.md               its tables of means, from what benchmarks/ have written into docs/measured/
+docs/errors.md          the codes of errors, and the exit codes
+docs/benchmarks.md      its tables of means, from what benchmarks/ have written into docs/measured/
 docs/quantized.md       the same of quantized models
+docs/measured/means.svg the chart of README.md, from the same table
 switch_configs/*.json   the presets of `fusionc switch_file`
 """
 
@@ -22,10 +24,13 @@ from itertools import groupby
 from pathlib import Path
 
 import click
+from chart import chart, ratios
 from click.testing import CliRunner
 
 from fusionc.cli import main as cli
 from fusionc.cli.atc_options import IGNORED, REFUSED
+from fusionc.cli.exit_codes import EXIT_CODES
+from fusionc.errors import CODES
 from fusionc.model.graphsurgeon import CHANGES, MISSING, WORKS
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
@@ -174,7 +179,7 @@ def graphsurgeon_page() -> str:
             "tensors is identity. Users'"
         )
     ]
-    lines += ["passes are in [README.md](../README.md#passes-of-your-own), and in"]
+    lines += ["passes are in [custom_passes.md](custom_passes.md), and in"]
     lines += ["[writing_a_pass.md](writing_a_pass.md) those that are more than two functions.", ""]
     lines += ["## What works", "", "| of | name | what differs |", "|---|---|---|"]
     lines += [
@@ -204,6 +209,22 @@ def graphsurgeon_page() -> str:
     ]
     lines += ["| of | what to do instead |", "|---|---|"]
     lines += [f"| {kind} | {note} |" for kind, note in CHANGES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def errors_page() -> str:
+    lines = [NOTE.replace("the registry of passes", "fusionc/errors.py and --help"), ""]
+    lines += ["# Errors", "", "## Exit codes", "", "```text"]
+    lines += EXIT_CODES.splitlines()[2:]
+    lines += ["```", "", "## Codes", ""]
+    lines += [
+        "An error has a code, says what is wrong, where (`where:`), and what to do now (`to do:`).",
+        "`--log debug` adds a traceback. The codes are ATC's.",
+        "",
+        "| code | what it means | what to do |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {code} | {meaning} | {advice} |" for code, (meaning, advice) in CODES.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -276,10 +297,11 @@ def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs/passes.md", passes_page(passes)
     yield ROOT / "docs/cli.md", cli_page()
     yield ROOT / "docs/graphsurgeon.md", graphsurgeon_page()
+    yield ROOT / "docs/errors.md", errors_page()
     parts = {
         "docs/writing_a_pass.md": {"helpers": helper_tables()},
         "docs/architecture.md": {"rooms": rooms()},
-        "README.md": {"means": means("models"), "unseen": means("unseen")},
+        "docs/benchmarks.md": {"means": means("models"), "unseen": means("unseen")},
         "docs/quantized.md": {
             "low_precision": means("low_precision"),
             "quantized_files": means("quantized_files"),
@@ -290,6 +312,8 @@ def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
         for part, lines in of_page.items():
             page = filled(page, part, lines)
         yield ROOT / name, page
+    title = "Time of a run, as a share of the original model's (lower is faster)"
+    yield ROOT / "docs/measured/means.svg", chart(ratios(means("models")), title)
     for name in PRESETS:
         yield ROOT / f"switch_configs/{name}.json", preset(name, passes)
 

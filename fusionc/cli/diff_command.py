@@ -45,6 +45,11 @@ Exit codes:
     "--json", "as_json", is_flag=True, help="All results as JSON on stdout, every node by name."
 )
 @click.option(
+    "--markdown",
+    is_flag=True,
+    help="The tables as Markdown on stdout, for a comment on a pull request.",
+)
+@click.option(
     "--exit_code", is_flag=True, help="End with 3 if the models differ, as git diff ends with 1."
 )
 @click.option(
@@ -62,6 +67,7 @@ def command(
     after: Path,
     nodes: bool,
     as_json: bool,
+    markdown: bool,
     exit_code: bool,
     input_shape: dict[str, tuple[int, ...]] | None,
 ) -> None:
@@ -72,23 +78,45 @@ def command(
     and the nodes that it replaces. Other nodes are matched by name, and then by operator and
     neighbours. Differences of names, comments and metadata are ignored.
     """
+    if as_json and markdown:
+        raise click.UsageError("--json and --markdown exclude each other")
     with hold_signals():
         from fusionc.diff.diff_story import model_diff
 
     diff = model_diff(before, after, input_shape)
     if as_json:
         click.echo(json.dumps(diff.as_json(), indent=2, ensure_ascii=False))
+    elif markdown:
+        _show_markdown(diff, nodes)
     else:
         _show(diff, nodes)
     ctx.exit(_EXIT_DIFFERENT if exit_code and not diff.is_same else 0)
 
 
 def _show(diff: ModelDiff, every_node: bool) -> None:
-    from fusionc.diff.diff_story import summed
     from fusionc.report.table import show_facts, show_table
 
-    show_table(["", ">before", ">after", ">change"], list(_measures(diff)), sys.stdout)
-    click.echo()
+    for headers, rows in _tables(diff, every_node):
+        show_table(headers, rows, sys.stdout)
+        click.echo()
+    show_facts(list(_facts(diff)), sys.stdout)
+
+
+def _show_markdown(diff: ModelDiff, every_node: bool) -> None:
+    for headers, rows in _tables(diff, every_node):
+        marks = ["--:" if header.startswith(">") else "---" for header in headers]
+        for cells in ([header.lstrip(">") for header in headers], marks, *rows):
+            click.echo(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        click.echo()
+    for name, text in _facts(diff):
+        click.echo(f"- {name}: {text}")
+
+
+def _tables(diff: ModelDiff, every_node: bool) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Headers and rows of each table that is not empty. `>` marks a column of numbers."""
+    from fusionc.diff.diff_story import summed
+
+    yield ["", ">before", ">after", ">change"], list(_measures(diff))
     before = diff.before.operators
     after = diff.after.operators
     counts = [
@@ -98,16 +126,13 @@ def _show(diff: ModelDiff, every_node: bool) -> None:
     ]
     if counts:
         rows = [[name, str(old), str(new), f"{new - old:+}"] for name, old, new in counts]
-        show_table(["operator", ">before", ">after", ">change"], rows, sys.stdout)
-        click.echo()
+        yield ["operator", ">before", ">after", ">change"], rows
     changes = (
         [(change, 1) for change in diff.nodes.changes] if every_node else summed(diff.nodes.changes)
     )
     if changes:
         rows = [[str(times), change.kind, _text(change, every_node)] for change, times in changes]
-        show_table([">times", "nodes", "what"], rows, sys.stdout)
-        click.echo()
-    show_facts(list(_facts(diff)), sys.stdout)
+        yield [">times", "nodes", "what"], rows
 
 
 def _measures(diff: ModelDiff) -> Iterator[list[str]]:

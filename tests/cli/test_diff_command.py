@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,17 @@ def test_json_and_sizes(run: Any) -> None:
     assert {"name": "pad_7", "operator": "Pad"} in found["changes"][4]["before"]
 
 
+def test_markdown(run: Any) -> None:
+    lines = run("diff", str(BEFORE), str(AFTER), "--markdown").stdout.splitlines()
+    assert lines[:2] == ["|  | before | after | change |", "| --- | --: | --: | --: |"]
+    assert "| BatchNormalization | 3 | 0 | -3 |" in lines
+    assert "| 1 | replaced | Pad, Conv, Mul, Add → Conv; first: pad_7 |" in lines
+    assert lines[-1] == "- result: different"
+    for table in "\n".join(lines).split("\n\n")[:-1]:
+        assert len({line.count(" | ") for line in table.splitlines()}) == 1
+    assert run("diff", str(BEFORE), str(AFTER), "--markdown", "--json").exit_code == 2
+
+
 def test_exit_codes(run: Any) -> None:
     assert run("diff", str(BEFORE), str(AFTER)).exit_code == 0
     assert run("diff", str(BEFORE), str(AFTER), "--exit-code").exit_code == 3
@@ -72,14 +82,3 @@ def test_a_terminal_gets_what_fits(monkeypatch: pytest.MonkeyPatch, width: int) 
     lines = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()).splitlines()
     assert max(map(len, lines)) <= width
     assert "BatchNormalization" in " ".join(lines)
-
-
-def test_the_commands_of_the_readme(run: Any) -> None:
-    for name, path in (("in.onnx", BEFORE), ("out.onnx", AFTER)):
-        Path(name).write_bytes(path.read_bytes())
-    commands = re.findall(
-        r"^fusionc (diff [^#>\n]+)", (ROOT / "README.md").read_text(), re.MULTILINE
-    )
-    assert len(commands) == 4
-    for command in commands:
-        assert run(*shlex.split(command)).exit_code == (3 if "exit_code" in command else 0), command

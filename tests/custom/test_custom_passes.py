@@ -46,9 +46,11 @@ def effects(report: fusionc.Report) -> dict[str, int]:
     return found
 
 
-def test_the_example_of_the_readme() -> None:
+def test_the_example_of_the_documentation() -> None:
     code = re.search(
-        r"```python\n# my_passes.py\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+        r"```python\n# my_passes.py\n(.*?)```",
+        (ROOT / "docs/custom_passes.md").read_text(),
+        re.DOTALL,
     )
     assert code is not None
     report = convert(code.group(1))

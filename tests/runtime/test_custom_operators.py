@@ -216,10 +216,12 @@ def text_file(path: Path) -> Path:
     return path
 
 
-def test_the_command_of_the_readme(model: Path, doubling: Path) -> None:
+def test_the_command_of_the_documentation(model: Path, doubling: Path) -> None:
     Path("libcustom.so").symlink_to(doubling)
     (command,) = re.findall(
-        "^fusionc (.*--custom_op_library.*)$", (ROOT / "README.md").read_text(), re.MULTILINE
+        "^fusionc (.*--custom_op_library.*)$",
+        (ROOT / "docs/verification.md").read_text(),
+        re.MULTILINE,
     )
     result = CliRunner().invoke(main, command.split())
     assert result.exit_code == 0 and "equal in 7 runs" in result.output, result.output

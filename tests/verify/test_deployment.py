@@ -12,12 +12,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 from harness import parse
 from planted_runs import plant_runs
 
 import fusionc
-from fusionc.cli import main
 from fusionc.runtime.optimizers import LEVELS, OPTIMIZERS
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
@@ -205,20 +203,6 @@ def test_a_conversion_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "DivMulFusion" not in (
         fusionc.convert("quotient.onnx", runtime_level=["disabled"]).verification or ""
     )
-
-
-def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    readme = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n((?:(?!```).)*quotient\.onnx.*?)```", readme, re.DOTALL)
-    exec(code, {})
-    (command,) = re.findall("^fusionc (verify quotient.*)$", readme, re.MULTILINE)
-    result = CliRunner().invoke(main, command.split())
-    shown = re.search(
-        r"^    (equal in 6 runs; at level .*) \(…\);\n    (to avoid it.*)$", readme, re.MULTILINE
-    )
-    assert result.exit_code == 0 and shown is not None
-    assert result.stdout.startswith(shown[1]) and result.stdout.splitlines()[0].endswith(shown[2])
 
 
 @pytest.mark.parametrize(("times", "status"), [(3, "equal"), (10, "different")])

@@ -295,11 +295,11 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_the_command_of_the_readme() -> None:
+def test_the_command_of_the_documentation() -> None:
     onnx.save(parse(CHAIN.format("Sin ")), "model.onnx")
     onnx.save(parse(CHAIN.format("Cos ")), "fused.onnx")
     (command,) = re.findall(
-        "^fusionc (verify .*--locate.*)$", (ROOT / "README.md").read_text(), re.MULTILINE
+        "^fusionc (verify .*--locate.*)$", (ROOT / "docs/verification.md").read_text(), re.MULTILINE
     )
     assert (
         CliRunner()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shlex
 import shutil
 import socket
 import stat
@@ -21,10 +20,8 @@ from unittest import mock
 
 import onnx
 import pytest
-from click.testing import CliRunner
 
 import fusionc
-from fusionc.cli import main
 from fusionc.errors import UsageError, VerificationError
 from fusionc.report import Report
 from fusionc.report.page import page
@@ -241,16 +238,6 @@ def test_a_page_stays_small_however_much_was_rewritten() -> None:
     )
     assert 1_000_000 < len(text.encode()) < MOST
     assert text.count("<article ") == 300 > text.count("<small>before</small>") > 50
-
-
-def test_the_command_of_the_readme() -> None:
-    shutil.copy(SAMPLES / "conv_bn.onnx", "in.onnx")
-    (command,) = re.findall(
-        r"^fusionc (convert .*--report .*)$", (ROOT / "README.md").read_text(), re.MULTILINE
-    )
-    result = CliRunner().invoke(main, shlex.split(command), prog_name="fusionc")
-    assert result.exit_code == 0 and "report        report.html" in result.stdout
-    assert Path("report.html").read_text().startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")

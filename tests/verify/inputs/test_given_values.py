@@ -16,12 +16,10 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 from harness import parse
 from onnx import numpy_helper
 
 import fusionc
-from fusionc.cli import main
 from fusionc.errors import UsageError
 from fusionc.verify import Verification, verify
 from fusionc.verify.inputs.given_values import GivenSample, GivenValues
@@ -366,24 +364,6 @@ def test_an_input_without_a_type_takes_given_values_only(tmp_path: Path) -> None
     assert (found.status, found.summary) == ("impossible", "the input x has no type")
     inputs = archive(tmp_path / "data.npz", x=np.zeros(3, np.uint32))
     assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx", inputs=inputs).status == "equal"
-
-
-def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    onnx.save(parse(PLAIN), "model.onnx")
-    protos(tmp_path / "samples/test_data_set_0", input_0=X, output_0=X)
-    archive(tmp_path / "data.npz", x=X)
-    commands = re.findall(
-        "^fusionc ((?:convert|verify) .*--inputs.*)$",
-        (ROOT / "README.md").read_text(),
-        re.MULTILINE,
-    )
-    assert len(commands) == 2
-    for command in commands:
-        result = CliRunner().invoke(main, command.split())
-        assert result.exit_code == 0 and "1 of them on the given inputs" in result.stdout, (
-            result.output
-        )
 
 
 def test_a_conversion_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
