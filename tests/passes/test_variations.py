@@ -7,8 +7,6 @@ variable FUSIONC_ALL_VARIATIONS, each row has each kind: `make variations`.
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
@@ -16,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from harness import (
+    SAMPLE,
     Fires,
     all_nodes,
     assert_same_numbers,
@@ -24,6 +23,7 @@ from harness import (
     interface,
     load_tests_of,
     make_feeds,
+    most_different,
     operators,
     optimize,
     parse,
@@ -44,10 +44,6 @@ ABOUT_CONSTANTS = {"ConstantFoldingPass", "PrunePass", "RemoveSameConstPass"}
 
 def load_fires(pass_: Pass) -> list[Fires]:
     return list(getattr(load_tests_of(pass_), "FIRES", []))
-
-
-# How many rows of a pass have a kind of variation.
-SAMPLE = 10_000 if os.environ.get("FUSIONC_ALL_VARIATIONS") else 2
 
 
 @lru_cache(maxsize=64)
@@ -199,18 +195,12 @@ def test_variations(pass_: Pass, variation: Callable[[Pass, Fires], bool]) -> No
 
 
 def rows_in_order(pass_: Pass, start: int) -> list[Fires]:
-    """The rows of a pass, first one of each multiset of operators. Each kind of variation starts at
-    another row.
+    """The rows of a pass, those that differ most first. Each kind of variation starts at another
+    row.
     """
     rows = [case for case in load_fires(pass_) if has_vnni() or not case.needs_vnni]
-    rows = rows[start % max(len(rows), 1) :] + rows[: start % max(len(rows), 1)]
-    seen = Counter[frozenset[tuple[str, int]]]()
-    turns = {}
-    for case in rows:
-        structure = frozenset(operators(model_of(case)).items())
-        turns[case] = seen[structure]
-        seen[structure] += 1
-    return sorted(rows, key=turns.__getitem__)
+    start %= max(len(rows), 1)
+    return most_different(rows[start:] + rows[:start])
 
 
 def right_result(
