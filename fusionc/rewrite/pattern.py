@@ -283,10 +283,14 @@ def operand(written: Formula | float | None) -> Formula:
 
 
 def walk(formula: Formula) -> Iterator[Formula]:
-    """The formula and all formulas below it."""
-    yield formula
-    for part in formula.parts():
-        yield from walk(part)
+    """The formula and all formulas below it, each once: most are parts of several others."""
+    seen = set[Formula]()
+    pending = [formula]
+    while pending:
+        if (part := pending.pop()) not in seen:
+            seen.add(part)
+            pending += reversed(part.parts())
+            yield part
 
 
 @cache

@@ -38,15 +38,15 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def network(planted: str = "") -> onnx.ModelProto:
-    """Five convolutions in a row. A planted fault is in the third, whose result is the usual one
-    in float32: "digits", it takes the difference of large numbers; "overflow", it has a weight that
-    bfloat16 rounds to infinity.
+    """Two convolutions in a row, or four with a planted fault in the third, whose result is the
+    usual one in float32: "digits", it takes the difference of large numbers; "overflow", it has a
+    weight that bfloat16 rounds to infinity.
     """
     rng = np.random.default_rng(1)
     tensors = list[onnx.TensorProto]()
     nodes = list[onnx.NodeProto]()
     last = "x"
-    for number in range(5):
+    for number in range(4 if planted else 2):
         w = rng.standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32) / 24
         b = np.zeros(CHANNELS, np.float32)
         if planted == "digits" and number == 1:
@@ -131,7 +131,7 @@ def test_a_planted_layer_stays_in_float32(planted: str) -> None:
 
 @needs_bfloat16
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("line", ["OpType::Conv", "\n".join(f"conv{k}" for k in range(5))])
+@pytest.mark.parametrize("line", ["OpType::Conv", "\n".join(f"conv{k}" for k in range(2))])
 def test_what_the_user_keeps(line: str) -> None:
     onnx.save(network(), "in.onnx")
     Path("keep.txt").write_text(f"{line}\n\nnothing\n")
@@ -150,8 +150,8 @@ def test_a_bound_that_no_product_keeps() -> None:
     report = fusionc.convert(
         "in.onnx", output="out.onnx", inputs="in.npz", precision_error=1e-6, **MODE
     )
-    assert sum("stays in float32" in notice for notice in report.notices) == 5
-    assert sorted(report.in_float32) == [f"conv{number}" for number in range(5)]
+    assert sum("stays in float32" in notice for notice in report.notices) == 2
+    assert sorted(report.in_float32) == [f"conv{number}" for number in range(2)]
     text = StringIO()
     show_report(report, text)
     listed = [line.split() for line in text.getvalue().splitlines() if "in float32" in line]

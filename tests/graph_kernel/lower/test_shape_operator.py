@@ -61,9 +61,9 @@ def test_what_kernels_refuse(name: str) -> None:
 
 
 def test_random_computations_with_sizes() -> None:
-    areas = [_random_area(random.Random(number), f"sizes_{number}") for number in range(150)]
+    areas = [_random_area(random.Random(number), f"sizes_{number}") for number in range(50)]
     possible = [area for area in areas if reason_against(area) is None]
-    assert len(possible) > 100
+    assert len(possible) > 33
     built = build(possible)
     assert not built.failed
     for area in possible:

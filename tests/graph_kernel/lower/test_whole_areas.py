@@ -204,14 +204,14 @@ def test_what_has_no_float16_is_infinite() -> None:
 
 def test_random_areas(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    assert not area_fuzz.run_batch(3, range(60), tmp_path, counts, sanitize=False)
-    assert counts["compared"] > 45
+    assert not area_fuzz.run_batch(3, range(24), tmp_path, counts, sanitize=False)
+    assert counts["compared"] > 18
 
 
 def test_under_sanitizers(tmp_path: Path) -> None:
     if not sanitized.works(tmp_path):
         pytest.skip("the compiler has no AddressSanitizer")
-    makers = {f"area_{n}": Maker(f"4/{n}") for n in range(30)}
+    makers = {f"area_{n}": Maker(f"4/{n}") for n in range(12)}
     areas = {name: maker.area(name) for name, maker in makers.items()}
     feeds = {name: [makers[name].feeds(turn) for turn in range(2)] for name in areas}
     assert not sanitized.findings(areas, feeds, tmp_path, Counter())
