@@ -171,11 +171,11 @@ class SpaceToDepthFusionPass(Pass):
              Conv(Gather(SpaceToDepth(x), permutation of the channels), W)
     after    SpaceToDepth(x, b), with a Gather of the channels if their order differs;
              Conv(SpaceToDepth(x), W′)
-    refuses  shapes that are not known to have this form; Slices of an image that may be smaller than
-             a block, unless a later operator checks the number of channels; element types for which
-             the target lacks a kernel; another order of an unknown number of channels; before a Conv: a Gather that is
-             not a permutation of the channels, or not known to take all of them, groups, and large
-             weights that are used elsewhere
+    refuses  shapes that are not known to have this form; Slices of an image that may be smaller
+             than a block, unless a later operator checks the number of channels; element types for
+             which the target lacks a kernel; another order of an unknown number of channels; before
+             a Conv: a Gather that is not a permutation of the channels, or not known to take all of
+             them, groups, and large weights that are used elsewhere
     never    Slices that do not reach the end of the axis, or that miss a pixel of the block
     algebra  the definition of SpaceToDepth, bit by bit; only a Conv after it sums its channels in
              another order
