@@ -137,3 +137,16 @@ def test_what_the_original_refuses_in_a_second_run_is_no_finding(
     plan = object.__new__(fuzz.Plan)
     assert plan.is_unstable(onnx.ModelProto(), {}, [])
     assert not plan.is_noise(onnx.ModelProto(), {}, [], {"y": 1.0})
+
+
+@pytest.mark.parametrize("opset", [9, 13, 22])
+def test_the_noise_of_terms_that_cancel_is_seen(opset: int) -> None:
+    """The root of such a sum is all noise, or NaN."""
+    graph = """agraph (uint8[8] x) => (float[1] y) <
+        float[8] signs = {1, -1, 1, -1, 1, -1, 1, -1}> {
+            d = Cast <to = 1> (x) m = Mul (d, signs) s = ReduceSum (m) y = Sqrt (s) }"""
+    model = parse(graph, opset)
+    feeds = {"x": fuzz.np.full(8, 3, fuzz.np.uint8)}
+    plan = object.__new__(fuzz.Plan)
+    noise = plan.noise(model, feeds, fuzz.session(model).run(None, feeds))
+    assert noise["y"] > 1e-4
