@@ -14,6 +14,7 @@ from harness import assert_same_numbers, optimize, parse
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz
+import fuzz_models
 
 from fusionc.errors import FusioncError
 from fusionc.model.graph import Edge
@@ -150,3 +151,11 @@ def test_the_noise_of_terms_that_cancel_is_seen(opset: int) -> None:
     plan = object.__new__(fuzz.Plan)
     noise = plan.noise(model, feeds, fuzz.session(model).run(None, feeds))
     assert noise["y"] > 1e-4
+
+
+@pytest.mark.parametrize(("training", "is_usable"), [("{1}", False), ("{0}", True)])
+def test_a_model_that_drops_elements_at_random_is_not_used(training: str, is_usable: bool) -> None:
+    """A small ratio drops nothing in most runs, and then something in one of them."""
+    graph = f"""agraph (float[2,3] x) => (float[2,3] y) <float r = {{0.01}}, bool t = {training}> {{
+        y = Dropout (x, r, t) }}"""
+    assert fuzz_models._usable(parse(graph, 18)) is is_usable
