@@ -33,6 +33,7 @@ from variants import constants_as_nodes, copy_of, inside_function  # noqa: E402
 from fusionc.operators.randomness import RANDOM_OR_STATEFUL  # noqa: E402
 from fusionc.passes import PASSES  # noqa: E402
 from fusionc.rewrite import Pass  # noqa: E402
+from fusionc.verify.seeding import random_nodes  # noqa: E402
 
 Dim = int | str
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
@@ -158,6 +159,7 @@ def _usable(model: ModelProto) -> bool:
         model.functions
         or model.graph.sparse_initializer
         or any(node.op_type in RANDOM_OR_STATEFUL or _trains(node) for node in all_nodes(model))
+        or random_nodes(model)
         or any(value.name in stored for value in model.graph.input)
         or not all(
             v.type.HasField("tensor_type") for v in [*model.graph.input, *model.graph.output]
@@ -166,7 +168,7 @@ def _usable(model: ModelProto) -> bool:
 
 
 def _trains(node: onnx.NodeProto) -> bool:
-    """Whether a node is random, or, in onnxruntime, writes into its own constants."""
+    """Whether a node learns: in onnxruntime, it then writes into its own constants."""
     if node.op_type == "BatchNormalization" and len(node.output) > 1:
         return True
     return any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)

@@ -14,6 +14,7 @@ from harness import assert_same_numbers, optimize, parse
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz
+import fuzz_models
 
 from fusionc.errors import FusioncError
 from fusionc.model.graph import Edge
@@ -136,4 +137,43 @@ def test_what_the_original_refuses_in_a_second_run_is_no_finding(
     monkeypatch.setattr(fuzz, "session", refused)
     plan = object.__new__(fuzz.Plan)
     assert plan.is_unstable(onnx.ModelProto(), {}, [])
-    assert not plan.is_noise(onnx.ModelProto(), {}, [], {"y": 1.0})
+    assert not plan.is_noise(onnx.ModelProto(), {}, [], [], {"y": 1.0})
+
+
+@pytest.mark.parametrize("opset", [9, 13, 22])
+def test_the_noise_of_terms_that_cancel_is_seen(opset: int) -> None:
+    """The root of such a sum is all noise, or NaN."""
+    graph = """agraph (uint8[8] x) => (float[1] y) <
+        float[8] signs = {1, -1, 1, -1, 1, -1, 1, -1}> {
+            d = Cast <to = 1> (x) m = Mul (d, signs) s = ReduceSum (m) y = Sqrt (s) }"""
+    model = parse(graph, opset)
+    feeds = {"x": fuzz.np.full(8, 3, fuzz.np.uint8)}
+    plan = object.__new__(fuzz.Plan)
+    noise = plan.noise(model, feeds, fuzz.session(model).run(None, feeds))
+    assert noise["y"].largest > 1e-4 and noise["y"].is_open.all()
+
+
+@pytest.mark.parametrize(("training", "is_usable"), [("{1}", False), ("{0}", True)])
+def test_a_model_that_drops_elements_at_random_is_not_used(training: str, is_usable: bool) -> None:
+    """A small ratio drops nothing in most runs, and then something in one of them."""
+    graph = f"""agraph (float[2,3] x) => (float[2,3] y) <float r = {{0.01}}, bool t = {training}> {{
+        y = Dropout (x, r, t) }}"""
+    assert fuzz_models._usable(parse(graph, 18)) is is_usable
+
+
+def test_noise_of_one_element_explains_no_infinity_of_another() -> None:
+    model = parse(
+        """agraph (uint8[8] x) => (float[2] y) <float[2,8] signs = {
+        1, -1, 1, -1, 1, -1, 1, -1, 1, 1, 1, 1, 1, 1, 1, 1}, float[1] one = {1}> {
+            d = Cast <to = 1> (x) m = Mul (d, signs) s = ReduceSum <axes = [1], keepdims = 0> (m)
+            y = Div (one, s) }""",
+        11,
+    )
+    feeds = {"x": fuzz.np.full(8, 3, fuzz.np.uint8)}
+    want = fuzz.session(model).run(None, feeds)
+    plan = object.__new__(fuzz.Plan)
+    for value in (-1e6, float("-inf")):
+        got = [fuzz.np.float32([value, want[0][1]])]
+        assert plan.is_noise(model, feeds, want, got, {"y": float("inf")})
+    got = [fuzz.np.float32([want[0][0], float("inf")])]
+    assert not plan.is_noise(model, feeds, want, got, {"y": float("inf")})

@@ -30,7 +30,8 @@ from fusionc.verify.seeding import seeded_runner
 _MOST_NODES = 20_000
 _APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
 _SUMS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
-_DRAWS = 8
+_DRAWS = range(8)
+_MORE_DRAWS = range(8, 64)
 # onnxruntime computes a Sigmoid as 0.5 plus a term, so a result near 0 has an error of the size of
 # the last place of 0.5.
 _NEAR_HALF = "Sigmoid"
@@ -59,9 +60,18 @@ class InnerRounding:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    @closes_runners
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
         """The outputs of the reference on `feeds`, once for each way of moving the inner values."""
+        return self._drawn(feeds, _DRAWS)
+
+    def more_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
+        """The outputs for other ways. A divisor that is a few last places long becomes 0 in few of
+        them.
+        """
+        return self._drawn(feeds, _MORE_DRAWS)
+
+    @closes_runners
+    def _drawn(self, feeds: Feeds, numbers: Sequence[int]) -> Iterator[list[Any]]:
         with suppress(RunError, OSError, ValueError):
             model, folder = light_model(self._path)
             model = inlined(model)
@@ -73,14 +83,14 @@ class InnerRounding:
             moves = _with_moves(model)
             if not moves:
                 return
-            yield from self._runs(seeded_runner(model, folder), feeds, moves)
+            yield from self._runs(seeded_runner(model, folder), feeds, moves, numbers)
 
     def _runs(
-        self, runner: Runner, feeds: Feeds, moves: Mapping[str, _Move]
+        self, runner: Runner, feeds: Feeds, moves: Mapping[str, _Move], numbers: Sequence[int]
     ) -> Iterator[list[Any]]:
         try:
             has_waves = any(move.kind == "waves" for move in moves.values())
-            for draw in range(_DRAWS):
+            for draw in numbers:
                 rng = np.random.default_rng(draw)
                 is_whole = draw % 2 == 1 or not has_waves
                 drawn = {name: move.drawn(rng, is_whole=is_whole) for name, move in moves.items()}

@@ -420,15 +420,15 @@ class Judge:
         mismatches = self._unsettled(sample, candidate, reaches)
         reaches = list(reaches)
 
-        def is_amplified() -> bool:
-            named = zip(self.names, noises, strict=True)
-            return bool(_errors(mismatches)) and all(
-                noise.is_amplified for name, noise in named if name in mismatches
+        def is_amplified(reaches: Sequence[Reach | None]) -> bool:
+            named = zip(self.names, noises, reaches, strict=True)
+            return all(
+                noise.is_amplified(reach) for name, noise, reach in named if name in mismatches
             )
 
         # these draws cost more, so the other draws first test whether rounding is amplified
         def other_draws() -> Iterator[list[Any]]:
-            if is_amplified():
+            if is_amplified(reaches):
                 yield from self._conditioning.other_draws(sample.feeds)
 
         draws = self._conditioning.draws(sample.feeds)
@@ -441,12 +441,17 @@ class Judge:
                 self._note_movement(sample, noises)
                 return "same", mismatches, reaches
         if all(mismatch.error is None for mismatch in mismatches.values()):  # integers, mostly
-            for moved in self._conditioning.far_draws(sample.feeds):
+            far_draws = (
+                self._inner_rounding.more_draws
+                if is_amplified(reaches)
+                else self._conditioning.far_draws
+            )
+            for moved in far_draws(sample.feeds):
                 reaches = _farther(reaches, map(steps, sample.outputs, candidate, moved, reaches))
                 mismatches = self._unsettled(sample, candidate, reaches)
                 if not mismatches:
                     return "same", mismatches, reaches
-        if is_amplified() and self._is_explained(
+        if is_amplified(self._no_reaches) and self._is_explained(
             sample, candidate, reaches, mismatches, noises, IN_PROPORTION
         ):
             self._note_movement(sample, noises)

@@ -54,13 +54,15 @@ class Noise:
         if self._moves is not None and _is_real(moved) and moved.shape == self._moves.shape:
             self._moves = np.maximum(self._moves, _difference(value, moved))
 
-    @property
-    def is_amplified(self) -> bool:
-        """Whether the noise is so large that the model must amplify rounding."""
+    def is_amplified(self, reach: NDArray[np.float64] | None = None) -> bool:
+        """Whether the noise is so large that the model must amplify rounding. The noise lacks
+        elements that another order of a reduction moves as far; `reach` says how far that is.
+        """
         if not _is_real(self._value):
             return False
+        farthest = 0.0 if reach is None else reach.max(where=np.isfinite(reach), initial=0.0)
         last_place = largest_magnitude(self._value) * float(float_info(self._value.dtype).eps)
-        return self.largest > _AMPLIFIED * last_place
+        return max(self.largest, float(farthest)) > _AMPLIFIED * last_place
 
     def explains(self, off: NDArray[np.float64], times: float, parts: Sequence[Block] = ()) -> bool:
         """Whether noise explains the elements with errors `off`. The largest error may be at most

@@ -341,3 +341,26 @@ def test_an_integer_on_a_step_that_neighbours_do_not_take(tmp_path: Path) -> Non
     )
     np.savez(tmp_path / "x.npz", x=x)
     assert verify(*paths, inputs=tmp_path / "x.npz").status == "equal"
+
+
+POLE = """agraph (float[N,64] x) => (float[N,64] y) <float[64,64] W = {%s}, float k = {%s},
+    float[64] pole = {%s}, float[64] other = {%s}, float one = {1}> {
+        p = MatMul (x, W) c = Div (p, k) m = ReduceMean <axes = [-1]> (c) n = Sub (c, m)
+        r = ReduceMean <axes = [-1]> (n) q = Mul (r, pole) u = Mul (x, other) e = Add (q, u)
+        y = Div (one, e) }"""
+
+
+@pytest.mark.parametrize("poles, status", [(1, "equal"), (8, "different")])
+def test_a_divisor_that_rounding_makes_zero_decides_nothing(
+    tmp_path: Path, poles: int, status: str
+) -> None:
+    """The mean of numbers without their mean is a few last places long, or 0."""
+    weights = np.random.default_rng(0).uniform(-1, 1, 64 * 64)
+    paths = [tmp_path / "reference.onnx", tmp_path / "candidate.onnx"]
+    for path, factor, count in zip(paths, (1, 3), (1, poles), strict=True):
+        scaled = ", ".join(f"{weight:.9g}" for weight in (weights * factor).astype(np.float32))
+        is_pole = np.arange(64) < count
+        pole, other = (", ".join(map(str, mask.astype(int))) for mask in (is_pole, ~is_pole))
+        onnx.save(parse(POLE % (scaled, factor, pole, other), 17), path)
+    found = verify(*paths)
+    assert found.status == status, found.summary

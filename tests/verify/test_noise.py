@@ -62,7 +62,7 @@ def noise_of(moves: NDArray[Any]) -> Noise:
 def test_noise_of_many_last_places_is_amplified(dtype: type, move: float, expected: bool) -> None:
     noise = Noise(np.array([100, -3], dtype))
     noise.add(np.array([100, -3], dtype), np.array([100 + move, -3], dtype))
-    assert noise.is_amplified == expected
+    assert noise.is_amplified() == expected
     assert noise.largest == (0 if dtype is np.int32 else pytest.approx(move, rel=1e-3))
 
 
@@ -80,7 +80,7 @@ def test_the_largest_move_counts_in_whatever_draw_it_is() -> None:
 def test_what_has_no_elements_has_a_largest_move() -> None:
     noise = Noise([np.float32([1, 2])])
     noise.add([np.float32([1, 2])], [np.float32([1, 2.5])])
-    assert noise.largest == 0.5 and not noise.is_amplified and noise.explains(np.ones(2), 1)
+    assert noise.largest == 0.5 and not noise.is_amplified() and noise.explains(np.ones(2), 1)
 
 
 CHANNELS = np.zeros((4, 3, 8))

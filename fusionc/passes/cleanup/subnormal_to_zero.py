@@ -36,7 +36,15 @@ _TAME = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) -
 }  # fmt: skip
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
 # Operators that end the search, like sums: they add larger numbers, which absorb the difference.
-_ABSORBING = "Sigmoid Softmax LogSoftmax Exp LSTM GRU RNN"
+_ABSORBING = ("Sigmoid", "Softmax", "LogSoftmax", "Exp", "LSTM", "GRU", "RNN")
+# Operators whose result may lack the larger numbers next to the small ones.
+_LEAVES_OUT = (
+    "Compress", "Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin", "Slice", "Split",
+)  # fmt: skip
+_NORMS = (
+    "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
+)  # fmt: skip
+_BIAS = 2  # the input of sums and normalizations that has the bias
 
 
 # Each of these functions returns the factor by which a node may enlarge a difference in `value`.
@@ -89,16 +97,13 @@ _FACTOR_RULES: dict[str, Callable[[Node, Edge], float]] = {
     **dict.fromkeys(_TAME, _first_input),
     **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "Max", "Min", "Concat"), _any_input),
     **dict.fromkeys(("Mul", *_SUMS), _factors),
-    **dict.fromkeys(_ABSORBING.split(), _first_input),
-    **dict.fromkeys(
-        ("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"),
-        _deviation,
-    ),
+    **dict.fromkeys(_ABSORBING, _first_input),
+    **dict.fromkeys(_NORMS, _deviation),
     "Div": _divisor,
     "MaxPool": _pool,
     "Cast": _cast,
 }
-_END_OF_SEARCH = frozenset((*_ABSORBING.split(), *_SUMS))
+_END_OF_SEARCH = frozenset((*_ABSORBING, *_SUMS))
 
 
 def _is_subnormal(array: Array) -> Array:
@@ -158,17 +163,23 @@ class _Reached:
     """The values that a small difference reaches, each with the factor by which the difference may
     have grown.
 
-    They are visited in graph order, so most of them are visited only once.
+    They are visited in graph order, so most of them are visited only once. The elements that differ
+    may be all elements of the values in `alone`.
     """
 
     def __init__(self) -> None:
         self.factors: dict[Edge, float] = {}
+        self.alone: set[Edge] = set()
         self._pending: list[tuple[float, int, float, Edge]] = []
 
-    def add(self, outputs: Sequence[Edge | None], factor: float) -> None:
-        for value in outputs:
-            if value is not None and self.factors.get(value, 0.0) < factor:
-                self.factors[value] = factor
+    def add(self, outputs: Sequence[Edge | None], factor: float, *, is_alone: bool) -> None:
+        for value in filter(None, outputs):
+            known = self.factors.get(value, 0.0)
+            is_new = is_alone and value not in self.alone
+            if is_new:
+                self.alone.add(value)
+            if is_new or known < factor:
+                self.factors[value] = factor = max(known, factor)
                 position = 0.0 if value.producer is None else value.producer.position
                 heappush(self._pending, (position, value.serial, factor, value))
 
@@ -193,7 +204,7 @@ def _require_small_effect(constant: Edge) -> None:
             refuse("the constant has other uses, too")
     reached = _Reached()
     for user in constant.outputs:
-        reached.add(user.outputs, 1.0)
+        reached.add(user.outputs, 1.0, is_alone=user.op == "Gather" and _has_small_row(user))
     for value, factor in reached.pop():
         if len(reached.factors) > _MAX_VALUES:
             refuse("too many operators follow the constant")
@@ -207,13 +218,51 @@ def _follow(value: Edge, factor: float, reached: _Reached) -> None:
     """
     if any(graph is not graph.model.main for graph in value.output_of):
         refuse("outputs of subgraphs and functions are not followed")
+    if value.is_output and value in reached.alone:
+        refuse("the difference may be in all elements of an output")
     for user in value.outputs:
         enlarges = _FACTOR_RULES.get(user.op) if user.domain in _DOMAINS else None
         larger = math.inf if enlarges is None else factor * enlarges(user, value)
         if not larger <= _MAX_FACTOR:
             refuse(f"{user.op} may enlarge the difference")
-        if user.op not in _END_OF_SEARCH:
-            reached.add(user.outputs, larger)
+        is_alone = _may_be_alone(user, value, reached)
+        if is_alone or user.op not in _END_OF_SEARCH:
+            reached.add(user.outputs, larger, is_alone=is_alone)
+
+
+def _may_be_alone(user: Node, value: Edge, reached: _Reached) -> bool:
+    """Whether the result of a node may have only elements that differ."""
+    if value not in reached.alone and user.op not in _LEAVES_OUT:
+        return False
+    others: Sequence[Edge | None] = ()
+    if user.op in (*_SUMS, *_NORMS):
+        others = user.inputs[_BIAS : _BIAS + 1]
+    elif user.op in ("Add", "Sub", "Sum", "Mean", "Concat"):
+        others = [read for read in user.inputs if read not in reached.alone]
+    return user.op not in _ABSORBING and all(map(_is_small, others))
+
+
+def _is_small(other: Edge | None) -> bool:
+    """Whether a difference matters next to this operand: a constant that is small, or none."""
+    array = None if other is None else other.constant()
+    return other is None or (array is not None and bool(_are_small(array)))
+
+
+def _has_small_row(gather: Node) -> bool:
+    """Whether a Gather from a constant may read subnormal elements that matter."""
+    table = None if gather.inputs[0] is None else gather.inputs[0].constant()
+    if table is None or gather.has_references:
+        return True
+    axis = int(gather.attr("axis", 0)) % table.ndim
+    others = tuple(other for other in range(table.ndim) if other != axis)
+    return bool((_is_subnormal(table).any(others) & _are_small(table, others)).any())
+
+
+def _are_small(array: Array, axes: tuple[int, ...] | None = None) -> Array:
+    """Whether all elements along these axes are so small that a subnormal one matters."""
+    info = float_info(array.dtype)
+    largest = np.abs(array).max(axes, where=np.isfinite(array), initial=0)
+    return np.asarray(largest * float(info.eps) < 2 * float(info.smallest_normal))
 
 
 class SubnormalToZeroPass(Pass):
@@ -225,7 +274,8 @@ class SubnormalToZeroPass(Pass):
     after    the same with zeros in their place
     refuses  constants whose largest elements are so small that a subnormal one matters; constants
              whose users may enlarge the difference, for example by a division, a logarithm or a
-             comparison, before other channels are added
+             comparison, before other channels are added; constants with small rows that a Gather
+             reads, or with small channels that a Split cuts off, if they may be all of an output
     never    float16, whose subnormal numbers are useful and cost no time
     algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126.
              |d| is also smaller than the rounding of W, ε·max|W|.
@@ -239,9 +289,7 @@ class SubnormalToZeroPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         array = m.constant.constant()
-        info = float_info(array.dtype)
-        largest = np.abs(array).max(where=np.isfinite(array), initial=0)
-        if largest * float(info.eps) < 2 * float(info.smallest_normal):
+        if _are_small(array):
             refuse("all elements of the constant are small")
         _require_small_effect(m.constant)
         normal = np.where(_is_subnormal(array), array.dtype.type(0), array)

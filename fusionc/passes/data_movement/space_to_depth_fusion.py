@@ -95,8 +95,20 @@ def _takes_each_block(cut: Cut, length: int | str | None, size: int) -> bool:
     return cut.step == size and 0 <= cut.start < size and reaches_end
 
 
+def _require_whole_blocks(m: Match) -> None:
+    """Refuse if a side of the image may be shorter than a block, so that some pieces are empty:
+    onnxruntime joins the others to fewer channels. It joins no pieces of another incomplete block,
+    because they differ in size.
+    """
+    sides = m.x.require_shape(4)[2:]
+    channels = m.outputs[0].require_shape(4)[1]
+    if not isinstance(channels, int) and not all(isinstance(side, int) for side in sides):
+        refuse("the image may be smaller than a block")
+
+
 def _join_slices(m: Match, new: Tape) -> Result:
     require_kernel(m, "SpaceToDepth")
+    _require_whole_blocks(m)
     result = new.SpaceToDepth(m.x, blocksize=m.size)
     if m.places == sorted(m.places):
         return result
@@ -159,10 +171,11 @@ class SpaceToDepthFusionPass(Pass):
              Conv(Gather(SpaceToDepth(x), permutation of the channels), W)
     after    SpaceToDepth(x, b), with a Gather of the channels if their order differs;
              Conv(SpaceToDepth(x), W′)
-    refuses  shapes that are not known to have this form; element types for which the target lacks a
-             kernel; another order of an unknown number of channels; before a Conv: a Gather that is
-             not a permutation of the channels, or not known to take all of them, groups, and large
-             weights that are used elsewhere
+    refuses  shapes that are not known to have this form; Slices of an image that may be smaller
+             than a block, unless a later operator checks the number of channels; element types for
+             which the target lacks a kernel; another order of an unknown number of channels; before
+             a Conv: a Gather that is not a permutation of the channels, or not known to take all of
+             them, groups, and large weights that are used elsewhere
     never    Slices that do not reach the end of the axis, or that miss a pixel of the block
     algebra  the definition of SpaceToDepth, bit by bit; only a Conv after it sums its channels in
              another order

@@ -17,6 +17,16 @@ LIVE = "{0.5, 1e-40}"
 DEAD = "{1e-39, 1e-40}"
 ADD = "agraph (float[N,2] x) => (float[N,2] y) <float[2] c = {0.5, 1e-40}, float[2] d = {2,3}> { a = Add (x, c) %s }"
 
+IN_ALL = "the difference may be in all elements of an output"
+ALONE = (
+    "agraph (float[N,2] x) => (float[N,M] y) <float[2] c = {0.5, 1e-40}, int64[1] b = {1}, "
+    "int64[1] e = {2}, float[1,1] W = {3}, float[1] B = {4}> { a = Mul (x, c) %s }"
+)
+LOOKED_UP = (
+    "agraph (int64[N] i) => (float[N,2] y) <float[4,2] E = {1,2,1e-40,1e-41,5,6,7,8}, "
+    "float[2,2] W = {1,2,3,4}, float[2] B = {0, 1}, float[2] Z = {0, 1e-37}> { %s }"
+)
+
 
 def conv(then: str, weights: str = LIVE, bias: str = "{1, 2}", outputs: str = "") -> str:
     return CONV.format(outputs, weights, bias, then)
@@ -109,6 +119,27 @@ STAYS = [
         ),
         grows("MaxPool"),
     ),
+    Stays("a part of the result", ALONE % "y = Slice (a, b, e, b)", IN_ALL),
+    Stays("the smallest of each row", ALONE % "y = ReduceMin (a, b)", IN_ALL),
+    Stays(
+        "one of two channels, and a product with it",
+        ALONE
+        % "p, q = Split <axis = 1, num_outputs = 2> (a) s = Sigmoid (p) r = Mul (q, s) y = MatMul (r, W)",
+        IN_ALL,
+    ),
+    Stays(
+        "one of two channels, normalized",
+        "agraph (float[N,2,4] x) => (float[N,1,4] y) <float[2,1] c = {0.5, 1e-40}, float[2] s = {1,1}, "
+        "float[2] o = {0,0}, int64[1] b = {1}, int64[1] e = {2}> "
+        "{ a = Mul (x, c) n = InstanceNormalization (a, s, o) y = Slice (n, b, e, b) }",
+        IN_ALL,
+    ),
+    Stays("a dead row", LOOKED_UP % "y = Gather (E, i)", IN_ALL),
+    Stays(
+        "a dead row before a product without a bias",
+        LOOKED_UP % "a = Gather (E, i) y = MatMul (a, W)",
+        IN_ALL,
+    ),
     Stays(
         "an operator of somebody else",
         "agraph (float[2,2] x) => (float[2,2] y) <float[2] c = {0.5, 1e-40}> "
@@ -150,6 +181,27 @@ FIRES = [
         "looked up",
         "agraph (int64[N] i) => (float[N,2] y) <float[4,2] E = {1,1e-40,3,4,5,6,7,8}> { y = Gather (E, i) }",
         ["Gather"],
+    ),
+    fires(
+        "a dead row before a bias",
+        LOOKED_UP % "a = Gather (E, i) b = Add (a, Z) y = Gemm (b, W, B)",
+        ["Gather", "Add", "Gemm"],
+    ),
+    fires(
+        "a part of the result before a bias",
+        ALONE % "p = Slice (a, b, e, b) q = Neg (p) y = Add (q, B)",
+        ["Mul", "Slice", "Neg", "Add"],
+    ),
+    fires(
+        "a part of the result next to another one",
+        ALONE
+        % "p, q = Split <axis = 1, num_outputs = 2> (a) r = Neg (q) y = Concat <axis = 1> (r, x)",
+        ["Mul", "Split", "Neg", "Concat"],
+    ),
+    fires(
+        "a part of the result before a Sigmoid",
+        ALONE % "p = Slice (a, b, e, b) y = Sigmoid (p)",
+        ["Mul", "Slice", "Sigmoid"],
     ),
     fires(
         "normalized",

@@ -40,7 +40,7 @@ def focus(
 TWO = "int64[2] z = {0, 0}, int64[2] o = {1, 1}, int64[2] a = {0, 1}, int64[2] b = {1, 0}, int64[2] e = {9223372036854775807, 9223372036854775807}, int64[2] axes = {2, -1}, int64[2] t = {2, 2}"
 MERGED = "p = Slice (x, z, e, axes, t) q = Slice (x, b, e, axes, t) r = Slice (x, a, e, axes, t) s = Slice (x, o, e, axes, t)"
 UNKNOWN = "the shapes are not known to be those of blocks"
-EVEN = {"H": 4, "W": 6}
+IMAGE = "float[N,3,4,6] x"
 CONV = "y = Conv (c, K, B)"
 WEIGHTS = ", float[5,12,3,3] K, float[5] B"
 GATHERED = "int64[4] i = {1,0,3,2}, float[2,4,1,1] K"
@@ -123,9 +123,17 @@ STAYS = [
     ),
     Stays(
         "channels that are not counted",
-        focus(x="float[N,M,H,W] x"),
+        focus(x="float[N,M,4,6] x"),
         "the number of channels is unknown",
     ),
+    *[
+        Stays(f"an image that may have {what}", focus(x=x), "the image may be smaller than a block")
+        for what, x in {
+            "a size of 1": "float[N,3,H,W] x",
+            "a height of 1": "float[N,3,H,6] x",
+            "a width of 1": "float[N,3,4,W] x",
+        }.items()
+    ],
     Stays(
         "a subgraph uses a piece",
         seen_by_subgraph(focus(x="float[2,3,4,4] x"), "p", "float[2,3,2,2]"),
@@ -175,26 +183,30 @@ FIRES = [
         blocks("[0, 1, 3, 5, 2, 4]", x="float[N,3,8,10] x", n="-1"),
         ["SpaceToDepth", "Gather"],
     ),
-    Fires("YOLOv5", focus(), ["SpaceToDepth", "Gather"], sizes=EVEN),
+    Fires("YOLOv5", focus(x=IMAGE), ["SpaceToDepth", "Gather"]),
     Fires(
         "YOLOX",
-        focus("p, q, r, s", body=f"{ROWS} {PIECES}"),
+        focus("p, q, r, s", IMAGE, f"{ROWS} {PIECES}"),
         ["SpaceToDepth", "Gather"],
-        sizes=EVEN,
     ),
-    Fires("in the order of the operator", focus("p, r, q, s"), ["SpaceToDepth"], sizes=EVEN),
-    Fires("sizes that are known", focus("p, r, q, s", x="float[N,3,4,6] x"), ["SpaceToDepth"]),
+    Fires("in the order of the operator", focus("p, r, q, s", IMAGE), ["SpaceToDepth"]),
     Fires(
         "both axes at once",
-        focus(body=MERGED, constants=f", {TWO}"),
+        focus(x=IMAGE, body=MERGED, constants=f", {TWO}"),
         ["SpaceToDepth", "Gather"],
-        sizes=EVEN,
     ),
     Fires(
         "Focus before a Conv",
         focus(then=CONV, constants=WEIGHTS),
         ["SpaceToDepth", "Conv"],
         2,
+        sizes={"H": 8, "W": 6},
+        edge_values=False,
+    ),
+    Fires(
+        "an image of any size, before a MaxPool and a Conv",
+        focus(then="d = MaxPool <kernel_shape = [1, 1]> (c) y = Conv (d, K, B)", constants=WEIGHTS),
+        ["SpaceToDepth", "Gather", "MaxPool", "Conv"],
         sizes={"H": 8, "W": 6},
         edge_values=False,
     ),
@@ -205,7 +217,7 @@ FIRES = [
         ["SpaceToDepth", "Conv", "Neg"],
         edge_values=False,
     ),
-    Fires("opset 10", focus("p, r, q, s", x="float[N,3,4,6] x"), ["SpaceToDepth"], opset=10),
+    Fires("opset 10", focus("p, r, q, s", IMAGE), ["SpaceToDepth"], opset=10),
 ]
 
 test_stays, test_fires = tables("SpaceToDepthFusionPass", STAYS, FIRES, in_functions="less often")
