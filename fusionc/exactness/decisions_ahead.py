@@ -3,8 +3,10 @@ such as ArgMax or Floor. Such an operator decides by this bit.
 
 Only paths of operators that move elements, and of arithmetic, count. Along them, a number that is
 exactly on the limit between two decisions, such as an integer before Floor, stays on the limit. A
-matrix product, a convolution, a normalization or a Softmax ends the path, because its results are
-on a limit only by chance. Paths lead into and out of subgraphs and functions.
+matrix product or a convolution with trained weights, a normalization or a Softmax ends the path,
+because its results are on a limit only by chance. A product whose weights are 0, 1 and −1 only
+picks and adds elements, so the path continues. A sum with a positive epsilon ends a path to a
+decision near 0. Paths lead into and out of subgraphs and functions.
 
 All values are marked at once, backwards from the deciding operators, when a pass asks for the first
 time. The replacement of a value has the same name, and therefore the same mark.
@@ -12,53 +14,76 @@ time. The replacement of a value has the same name, and therefore the same mark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from onnx import TensorProto
 
 from fusionc.exactness.borders import values_across_border
-from fusionc.exactness.signs import is_never_negative
+from fusionc.exactness.constant_factors import multiplies_much, picks_and_adds
+from fusionc.exactness.signs import is_at_least_zero, is_positive
 from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.tensors import Array
 from fusionc.operators.deciding_operators import (
+    ADDS_ELEMENTS,
     CONTINUOUS,
     CONTINUOUS_ELSEWHERE,
+    CURVED,
     JUMPS,
     KEEPS_TINY,
     KEEPS_ZEROS,
+    LIMITED,
+    PRODUCTS,
+    QUANTIZERS,
+    REDUCTIONS,
     SIGN_DECIDES,
     STRAIGHT,
+    SUBTRACTS,
     SUMS,
     TURNS,
     ZERO_DECIDES,
     is_real,
 )
+from fusionc.operators.facts import Operator, Places
 
 # the kinds of decisions
 JUMP = "jump"  # the last bit of the value decides
+GRID = "grid"  # like JUMP, but only moves, factors, limits and constant addends lie between
+STEP = "step"  # like GRID, but the decision is a step of a quantization
 CANCELS = "cancels"  # the value is a summand; the sign of the sum decides if the sum is near 0
 ZERO = "zero"  # the sign of the value decides if the value is near 0
 SIGN = "sign"  # the sign of a zero decides if the value is 0
 TINY = "tiny"  # the digits of the value decide if it is near 0: a 0 gives another result
+STEEP = "steep"  # the value is the argument of a function that is curved or has limits
 TURN = "turn"  # the value is part of an angle, which rounding may turn if the value is near 0
 # the operators that a path of each kind may contain
 _PATH_OPERATORS = {
     JUMP: CONTINUOUS,
-    CANCELS: STRAIGHT,
-    ZERO: STRAIGHT,
+    GRID: STRAIGHT,
+    STEP: STRAIGHT,
+    CANCELS: STRAIGHT | REDUCTIONS,
+    ZERO: STRAIGHT | KEEPS_TINY,
     SIGN: KEEPS_ZEROS,
-    TINY: KEEPS_TINY,
+    TINY: KEEPS_TINY | PRODUCTS,
+    STEEP: STRAIGHT,
     TURN: CONTINUOUS,
 }
-# the operators that make a decision of each kind
-_DECIDING = {
+_HARD_SIGMOID = ("", "HardSigmoid")  # decides by the sign of its input if it is steep
+# the operators that make a decision of each kind, and the inputs by which they decide
+_DECIDING: dict[str, Mapping[Operator, Places]] = {
     JUMP: JUMPS,
-    ZERO: SIGN_DECIDES,
+    GRID: {op: places for op, places in JUMPS.items() if op not in QUANTIZERS},
+    STEP: {op: places for op, places in JUMPS.items() if op in QUANTIZERS},
+    CANCELS: SUBTRACTS,
+    ZERO: SIGN_DECIDES | {_HARD_SIGMOID: (0,)},
     TINY: SIGN_DECIDES,
     SIGN: ZERO_DECIDES,
+    STEEP: CURVED,
     TURN: TURNS,
 }
+_CASTS = frozenset({("", "Cast"), ("", "CastLike")})
+_OF_PRODUCTS = frozenset({JUMP, GRID, STEP, CANCELS, ZERO})  # kinds that may pass `picks_and_adds`
 
 
 @dataclass
@@ -141,50 +166,65 @@ def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
     """All nodes that may decide, each with the kind of its decision."""
     for graph in model.graphs:
         for operator, nodes in graph.by_operator.items():
-            is_cast = operator in (("", "Cast"), ("", "CastLike"))
             kinds = [kind for kind, deciding in _DECIDING.items() if operator in deciding]
-            kinds += [JUMP] if is_cast else []
+            kinds += [JUMP, GRID, SIGN] if operator in _CASTS else []
             yield from ((kind, node) for kind in kinds for node in nodes)
 
 
 def _decides(node: Node, value: Edge, kind: str) -> bool:
     """Whether a node makes this kind of decision by a value that it reads."""
-    places: tuple[int, ...] | None = ()
-    if kind in (ZERO, TINY):
-        places = () if _is_smooth(node) else SIGN_DECIDES.get(node.operator, ())
-    elif kind == JUMP:
-        places = (0,) if _cuts_off(node) else JUMPS.get(node.operator, ())
-    elif kind == SIGN:
-        places = () if _is_product(node) else ZERO_DECIDES.get(node.operator, ())
-    elif kind == TURN:
-        places = TURNS.get(node.operator, ())
+    places = _DECIDING[kind].get(node.operator, ())
+    if node.operator in _CASTS:
+        places = (0,) if _is_decided_by_cast(node, kind) else ()
+    elif _is_harmless_power(node, kind) or _is_flat(node, kind):
+        places = ()
     return any(
         read is value and (places is None or at in places) for at, read in enumerate(node.inputs)
     )
 
 
-def _is_smooth(node: Node) -> bool:
-    """Whether a node is a Pow that is smooth at 0: its exponents are 1, 2, 3, …"""
-    if node.op != "Pow" or node.inputs[1] is None:
+def _is_harmless_power(node: Node, kind: str) -> bool:
+    """Whether a Pow does not make a decision: for SIGN it must not divide, for ZERO and TINY it
+    must be smooth at 0, with the exponents 1, 2, 3, …
+    """
+    exponent = _exponent(node) if node.op == "Pow" else None
+    if exponent is None:
         return False
-    exponent = node.inputs[1].constant()
-    return exponent is not None and bool((exponent >= 1).all() and not (exponent % 1).any())
+    if kind == SIGN:
+        return bool((exponent >= 0).all())
+    return kind in (ZERO, TINY) and bool((exponent >= 1).all() and not (exponent % 1).any())
 
 
-def _is_product(node: Node) -> bool:
-    """Whether a node is a Pow without division: its exponents are 0 or more."""
-    exponent = (
-        node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
-    )
-    return exponent is not None and bool((exponent >= 0).all())
+def _is_flat(node: Node, kind: str) -> bool:
+    """Whether a node is a HardSigmoid that rises slowly, so that it does not decide for ZERO."""
+    return kind == ZERO and node.operator == _HARD_SIGMOID and not multiplies_much(node)
+
+
+def _exponent(power: Node) -> Array | None:
+    return power.inputs[1].constant() if power.inputs[1] is not None else None
+
+
+def _is_decided_by_cast(node: Node, kind: str) -> bool:
+    """Whether a Cast decides: to integers by the fraction, to text by the sign of a zero too."""
+    if kind == SIGN:
+        return _cast_type(node) == TensorProto.STRING
+    return kind in (JUMP, GRID) and _cuts_off(node)
+
+
+def _cast_type(node: Node) -> int:
+    """The type that a Cast or CastLike casts to; UNDEFINED if it is unknown."""
+    if node.outputs[0] is None:
+        return TensorProto.FLOAT
+    to = node.attr("to") if node.op == "Cast" else node.outputs[0].elem_type
+    return to if isinstance(to, int) else TensorProto.UNDEFINED
 
 
 def _cuts_off(node: Node) -> bool:
-    """Whether a node casts to a type without fractions, such as integers."""
-    if not node.is_op("Cast", "CastLike") or node.outputs[0] is None:
+    """Whether a node casts to a type without fractions, such as integers, or to an unknown one."""
+    if node.operator not in _CASTS:
         return False
-    to = node.attr("to") if node.op == "Cast" else node.outputs[0].elem_type
-    return not isinstance(to, int) or not is_real(to) or to == TensorProto.UNDEFINED
+    to = _cast_type(node)
+    return not is_real(to) or to == TensorProto.UNDEFINED
 
 
 def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
@@ -193,22 +233,56 @@ def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
     """
     if node.operator in CONTINUOUS_ELSEWHERE:
         return (kind,) if kind in (JUMP, TURN) else ()
-    if node.domain != "" or _cuts_off(node) or node.op not in _PATH_OPERATORS[kind]:
+    if node.domain != "" or _cuts_off(node) or not _continues(node, kind):
         return ()
-    return _kinds_of_terms(node, kind) if node.op in SUMS else (kind,)
+    if kind in (ZERO, TINY) and _is_away_from_zero(node, kind):
+        return ()
+    if kind == STEEP and multiplies_much(node):
+        return (STEEP, ZERO)
+    if kind == ZERO and _may_cancel(node):
+        return (ZERO, CANCELS)
+    return (kind,)
 
 
-def _kinds_of_terms(total: Node, kind: str) -> tuple[str, ...]:
-    """The kinds of decisions about the terms of a sum that follow from one about the sum."""
+def _continues(node: Node, kind: str) -> bool:
+    """Whether a path to a decision of this kind may contain a node."""
+    if node.op in PRODUCTS and kind in _OF_PRODUCTS:
+        return picks_and_adds(node)
+    if node.op == "Pow" and kind in (ZERO, TINY):
+        exponent = _exponent(node)
+        return exponent is not None and bool((exponent > 0).all())
+    if node.op in SUMS and kind in (GRID, STEP):
+        return len({v for v in node.inputs if v is not None and not v.is_constant}) == 1
+    return node.op in _PATH_OPERATORS[kind]
+
+
+def _may_cancel(node: Node) -> bool:
+    """Whether a node adds elements that may have different signs."""
+    if node.op in PRODUCTS or node.op == "Sub":
+        return True
+    return node.op in SUMS | ADDS_ELEMENTS and not all(
+        map(is_at_least_zero, node.inputs[: _terms(node)])
+    )
+
+
+def _terms(node: Node) -> int | None:
+    """How many of the first inputs are terms of a sum; None for all of them."""
+    return None if node.op in SUMS else 1
+
+
+def _is_away_from_zero(node: Node, kind: str) -> bool:
+    """Whether a result is never near 0, because of a constant such as the epsilon of a
+    normalization. For TINY, the sum of a number near 0 and the constant must not be near 0.
+    """
+    if node.op in LIMITED:
+        return is_positive(node.outputs[0])
     if kind == TINY:
-        return () if any(map(_is_without_zeros, total.inputs)) else (TINY,)
-    if kind != ZERO:
-        return (kind,)
-    is_safe = total.op != "Sub" and all(map(is_never_negative, total.inputs))
-    return (ZERO,) if is_safe else (ZERO, CANCELS)
+        terms = node.inputs if node.op in SUMS else node.inputs[2:] if node.op in PRODUCTS else []
+        return any(map(_is_without_zeros, terms))
+    return node.op in SUMS and is_positive(node.outputs[0])
 
 
 def _is_without_zeros(value: Edge | None) -> bool:
-    """Whether a value is a constant without zeros, such as the epsilon of a normalization."""
+    """Whether a value is a constant without zeros."""
     array = None if value is None else value.constant()
-    return array is not None and bool(array.all())
+    return array is not None and array.dtype.kind == "f" and bool(array.all())

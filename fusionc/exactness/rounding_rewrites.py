@@ -4,29 +4,59 @@ arithmetic, and the result of a later operator, such as Round, depends on the la
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from fusionc.exactness.decisions_ahead import CANCELS, JUMP, TURN, ZERO, decider_of
+from fusionc.exactness.constant_factors import is_power_of_two
+from fusionc.exactness.decisions_ahead import CANCELS, GRID, JUMP, STEP, TURN, ZERO, decider_of
 from fusionc.model.graph import Edge, Node
-from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, SUMS, is_real
+from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, PRODUCTS, SUMS, is_real
+
+_FACTORS = frozenset({"Mul", "Div"})
+_NORMALIZATION = frozenset({"BatchNormalization"})
+# operators that a rewrite may join to a product with other weights
+_LINEAR = PRODUCTS | MOVES | SUMS | _FACTORS | _NORMALIZATION
 
 
-def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
+def reason_to_be_exact(nodes: Collection[Node], outputs: Iterable[Edge]) -> str:
     """Why the bits of these nodes' results must not change. "" if their rounding may change.
 
     The results of a convolution, a matrix product, a reduction or a function such as Exp are on a
     limit between two decisions only by chance. Angles are an exception: products with the sines of
     a Fourier transform are often tiny rounding errors instead of 0, and their angle is arbitrary.
-    Integers, and elements that are only moved, are not rounded.
+    Products of integers that are scaled afterwards are another exception. Integers, and elements
+    that are only moved, are not rounded.
     """
-    operators = {node.op if node.domain == "" else "" for node in nodes}
-    if operators <= MOVES:
-        return ""
-    kinds: tuple[str, ...] = (TURN,)
-    if operators <= ARITHMETIC:
-        kinds += (JUMP, CANCELS, ZERO) if operators & SUMS else (JUMP, CANCELS)
+    kinds = _deciding_kinds(nodes)
     rounded = [value for value in outputs if is_real(value.elem_type)]
     decider = next(
         filter(None, (decider_of(value, kind) for kind in kinds for value in rounded)), ""
     )
     return f"the result of the later {decider} depends on the last bit" if decider else ""
+
+
+def _deciding_kinds(nodes: Collection[Node]) -> tuple[str, ...]:
+    """The kinds of decisions that rounding these nodes' results in another way may change."""
+    operators = {node.op if node.domain == "" else "" for node in nodes}
+    if operators <= MOVES:
+        return ()
+    if operators <= ARITHMETIC:
+        return (TURN, JUMP, CANCELS, ZERO) if operators & SUMS else (TURN, JUMP, CANCELS)
+    if operators <= _LINEAR and not _is_scaled_exactly(nodes):
+        # a step of a quantization is coarse: a normalization before it is worth a rare other step
+        of_steps = () if operators & _NORMALIZATION else (STEP,)
+        return (TURN, GRID, CANCELS, *of_steps)
+    return (TURN,)
+
+
+def _is_scaled_exactly(nodes: Iterable[Node]) -> bool:
+    """Whether each factor among these nodes is a power of two, which does not round."""
+    return not any(node.op in _NORMALIZATION for node in nodes) and all(
+        any(v is not None and v.is_constant and _is_exact_factor(v) for v in node.inputs)
+        for node in nodes
+        if node.op in _FACTORS
+    )
+
+
+def _is_exact_factor(value: Edge) -> bool:
+    array = value.constant()
+    return array is not None and array.dtype.kind == "f" and is_power_of_two(array)

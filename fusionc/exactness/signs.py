@@ -11,7 +11,7 @@ from fusionc.operators.facts import Trait, names_with, places_of
 
 _NEVER_NEGATIVE = names_with(Trait.NEVER_NEGATIVE)
 _AT_LEAST_ZERO = names_with(Trait.AT_LEAST_ZERO)
-_KEEPS_SIGN = places_of(Trait.KEEPS_SIGN)
+_KEEPS_SIGN = places_of(Trait.KEEPS_SIGN) | {("", "Div"): (0, 1)}  # the row of Div is full
 _MAX_DEPTH = 12  # the number of producers, one after the other, that are examined
 
 
@@ -23,6 +23,25 @@ def is_never_negative(value: Edge | None) -> bool:
 def is_at_least_zero(value: Edge | None) -> bool:
     """Whether each floating-point element is positive, +0, −0 or NaN."""
     return _has_no_sign(value, _MAX_DEPTH, is_zero_signed=True)
+
+
+def is_positive(value: Edge | None) -> bool:
+    """Whether each element is NaN or at least as large as some positive constant."""
+    if value is None or value.is_constant:
+        return value is not None and _are_above_zero(value.constant())
+    node = value.producer
+    return node is not None and node.domain == "" and _has_lower_limit(node)
+
+
+def _has_lower_limit(node: Node) -> bool:
+    """Whether a constant limits the results of a node to positive numbers."""
+    if node.op == "Clip":
+        return all(bound is not None and bound > 0 for bound in clip_bounds(node, np.inf))
+    if node.op not in ("Add", "Sum", "Max"):
+        return False
+    constants = [value for value in node.inputs if value is not None and value.is_constant]
+    is_limited = node.op == "Max" or all(map(is_at_least_zero, node.inputs))
+    return is_limited and any(map(is_positive, constants))
 
 
 def _has_no_sign(value: Edge | None, depth: int, is_zero_signed: bool) -> bool:
@@ -47,6 +66,10 @@ def _output_has_no_sign(node: Node, depth: int, is_zero_signed: bool) -> bool:
 
 def _are_positive(array: Array | None) -> bool:
     return array is not None and array.dtype.kind == "f" and not np.signbit(array).any()
+
+
+def _are_above_zero(array: Array | None) -> bool:
+    return array is not None and array.dtype.kind == "f" and bool((array > 0).all())
 
 
 def _is_clipped(node: Node) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
 
+from fusionc.exactness.decisions_ahead import forget
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
@@ -30,6 +31,7 @@ from fusionc.graph_kernel.select.blocked_clusters import (
 )
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
+from fusionc.graph_kernel.select.exact_results import decided_by_last_bit
 from fusionc.graph_kernel.select.expand import Expander
 from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load, normalizations
 from fusionc.graph_kernel.select.operator_kinds import CLUSTER as CLUSTER_OPERATORS
@@ -141,6 +143,7 @@ class GraphKernelFusion:
         return fused
 
     def _make_areas(self, model: Model, log: RewriteLog, fused: Fused) -> None:
+        forget(model)
         judged = {g: self._areas_of(g, fused) for g in model.graphs if _may_have_areas(g)}
         areas = _areas_to_make(judged.values())
         with self.stages.timed(BUILD):
@@ -173,6 +176,7 @@ class GraphKernelFusion:
         reasons = {
             **dict.fromkeys(consumers_that_prevent_fusion(graph), _PREVENTS_FUSION),
             **dict.fromkeys(nodes_in_groups(graph), _IN_INTEGERS),
+            **dict.fromkeys(decided_by_last_bit(graph), _DECIDED),
             **dict.fromkeys(computed_at_load(graph), _AT_LOAD),
         }
         fused.outside.append(partial(_outside, graph, reasons, expander, supported))
@@ -237,7 +241,7 @@ class GraphKernelFusion:
             found = integer_locations(graph, KernelKind.BLOCKED, self._is_left_out)
             of_integers = self._judged(found, fused)
             kept = nodes_in_groups(graph) | consumers_that_prevent_fusion(graph)
-            kept |= _nodes_in_areas(of_integers)
+            kept |= _nodes_in_areas(of_integers) | decided_by_last_bit(graph)
             found = blocked_locations(
                 graph,
                 kind,
@@ -347,6 +351,7 @@ def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
 
 _AT_LOAD = "it only needs constants: onnxruntime computes it when it loads the model"
 _IN_INTEGERS = "it is part of a group that onnxruntime computes in integers"
+_DECIDED = "the last bit of its result decides a later result"
 _PREVENTS_FUSION = "it may keep onnxruntime from a wrong computation in integers"
 
 

@@ -17,7 +17,18 @@ JUMPS = places_of(Trait.JUMPS)
 SIGN_DECIDES = places_of(Trait.SIGN_DECIDES)
 ZERO_DECIDES = places_of(Trait.ZERO_DECIDES)
 TURNS = places_of(Trait.TURNS)
+SUBTRACTS = places_of(Trait.SUBTRACTS)
+APPROXIMATED = operators_with(Trait.APPROXIMATED)
+# functions whose result hardly depends on the argument in one place and much in another
+CURVED = dict.fromkeys(APPROXIMATED | {("", "Clip"), ("", "HardSigmoid"), ("", "Softsign")}, (0,))
+# operators whose result is a step of a quantization, which is as coarse as the step
+QUANTIZERS = operators_with(Trait.QUANTIZES, Trait.GRID_INSIDE)
 SUMS = names_with(Trait.SUMS)
+ADDS_ELEMENTS = names_with(Trait.ADDS_ELEMENTS)
+REDUCTIONS = names_with(Trait.REDUCES, Trait.GLOBAL_POOL, Trait.ADDS_ELEMENTS)
+PRODUCTS = names_with(Trait.WEIGHTED_SUMS)
+VANISHING = frozenset({("", "Sigmoid")})  # onnxruntime's small results are 0 or have few digits
+LIMITED = frozenset({"Clip", "Max"})  # a constant may be a lower limit of the result
 # Sets of operators that map numbers on a limit to numbers on a limit, smallest set first.
 MOVES = names_with(Trait.MOVES)
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES)

@@ -72,6 +72,9 @@ class Trait(StrEnum):
     # an angle after a quotient: if the numerator is 0, the last bit decides between π and −π
     TURNS = "turns"
     SUMS = "sums"  # if operands nearly cancel, their rounding errors remain
+    ADDS_ELEMENTS = "adds-elements"  # like SUMS, for elements of the first input
+    # subtracts elements of these inputs; whether the difference is 0 determines the result
+    SUBTRACTS = "subtracts"
     # a few operations per element: numbers with few digits keep few digits
     SCALES = "scales"
     ARITHMETIC = "arithmetic"  # like SCALES, but with a few more digits
@@ -121,7 +124,7 @@ Asinh: unary continuous keeps-zero approximated
 Atan: unary turns@0 continuous keeps-zero approximated
 Atanh: unary jumps@0 approximated keeps-zero
 Attention: attention
-AveragePool: window-pool continuous keeps-zero in-integers@0
+AveragePool: window-pool continuous keeps-zero in-integers@0 adds-elements keeps-sign@0
 BatchNormalization: norm arithmetic positive@4
 Bernoulli: random jumps@0 positive@0
 BitShift: broadcasts
@@ -130,13 +133,13 @@ BitwiseNot: unary uniform involution
 BitwiseOr: broadcasts commutative uniform
 BitwiseXor: broadcasts commutative uniform
 BlackmanWindow: counts@0
-Cast: unary casts scales keeps-zero uniform passes-value@0
+Cast: unary casts scales keeps-zero uniform passes-value@0 keeps-sign@0
 CastLike: casts scales keeps-zero passes-value@0
 Ceil: unary jumps@0 keeps-zero uniform grid whole-limits idempotent
 Celu: unary activation continuous keeps-zero approximated
 CenterCropPad: moves@0 counts@1
 Clip: unary activation scales keeps-zero uniform joins-conv
-Col2Im: continuous counts@1,2
+Col2Im: continuous counts@1,2 adds-elements
 Compress: moves@0 selects
 Concat: moves keeps-sign in-integers
 ConcatFromSequence: moves@0
@@ -146,7 +149,7 @@ ConvInteger: convolution
 ConvTranspose: convolution weighted-sums
 Cos: unary continuous approximated
 Cosh: unary continuous approximated
-CumSum: continuous keeps-zero offsets@1
+CumSum: continuous keeps-zero offsets@1 adds-elements
 DFT: counts@1
 DepthToSpace: moves@0 selects
 DequantizeLinear: dequantizes continuous uniform unsigned@0,2 positive@1
@@ -158,16 +161,16 @@ Elu: unary activation continuous keeps-zero approximated joins-gemm
 Equal: broadcasts commutative legacy-axis compares jumps uniform
 Erf: unary continuous keeps-zero approximated
 Exp: unary continuous approximated never-negative
-Expand: moves@0 selects counts@1
+Expand: moves@0 selects counts@1 keeps-sign@0
 Flatten: moves@0 selects reshapes
 Floor: unary jumps@0 keeps-zero uniform grid whole-limits idempotent
 GRU: recurrent counts@4
-Gather: moves@0 selects
+Gather: moves@0 selects keeps-sign@0
 GatherElements: moves@0 selects
 GatherND: moves@0 selects
 Gelu: unary activation continuous keeps-zero approximated
 Gemm: matrix-product weighted-sums in-integers@0,1 float-result
-GlobalAveragePool: global-pool continuous keeps-zero in-integers@0
+GlobalAveragePool: global-pool continuous keeps-zero in-integers@0 adds-elements keeps-sign@0
 GlobalLpPool: global-pool continuous keeps-zero
 GlobalMaxPool: global-pool scales keeps-zero
 Greater: broadcasts legacy-axis compares jumps uniform
@@ -201,6 +204,7 @@ MaxPool: window-pool scales keeps-zero passes-integers
 MaxRoiPool: jumps@1 scales
 MaxUnpool: moves@0 counts@2
 Mean: broadcasts commutative sums uniform
+MeanVarianceNormalization: subtracts@0
 Min: broadcasts commutative scales keeps-zero passes-value
 Mish: unary activation continuous keeps-zero approximated
 Mod: broadcasts divides jumps uniform whole-limits counts@1
@@ -233,10 +237,10 @@ ReduceL2: reduces continuous never-negative offsets@1
 ReduceLogSum: reduces sign-decides@0 continuous offsets@1
 ReduceLogSumExp: reduces continuous offsets@1
 ReduceMax: reduces keeps-one keeps-whole scales keeps-zero offsets@1 passes-value@0
-ReduceMean: reduces keeps-one continuous keeps-zero keeps-sign@0 offsets@1
+ReduceMean: reduces keeps-one continuous keeps-zero keeps-sign@0 offsets@1 adds-elements
 ReduceMin: reduces keeps-one keeps-whole scales keeps-zero offsets@1 passes-value@0
 ReduceProd: reduces keeps-one keeps-whole continuous keeps-zero offsets@1
-ReduceSum: reduces keeps-one keeps-whole continuous keeps-zero keeps-sign@0 offsets@1
+ReduceSum: reduces keeps-one keeps-whole continuous keeps-zero keeps-sign@0 offsets@1 adds-elements
 ReduceSumSquare: reduces keeps-whole continuous never-negative offsets@1
 Relu: unary activation scales keeps-zero uniform at-least-zero idempotent joins-conv joins-gemm
 Reshape: moves@0 selects reshapes keeps-sign@0 passes-integers
@@ -263,7 +267,7 @@ SimplifiedLayerNormalization: norm
 Sin: unary continuous keeps-zero approximated
 Sinh: unary continuous keeps-zero approximated
 Size: reads-shape
-Slice: moves@0 selects passes-integers counts@2,4 offsets@1,3
+Slice: moves@0 selects passes-integers counts@2,4 offsets@1,3 keeps-sign@0
 Softmax: softmax approximated never-negative in-integers@0
 Softplus: unary activation continuous approximated at-least-zero joins-gemm
 Softsign: unary activation continuous keeps-zero joins-gemm
@@ -273,7 +277,7 @@ SplitToSequence: moves@0
 Sqrt: unary sign-decides@0 arithmetic keeps-zero uniform keeps-sign@0 positive@0
 Squeeze: moves@0 selects reshapes keeps-sign@0 passes-integers offsets@1
 Sub: broadcasts legacy-axis sums uniform passes-value@0
-Sum: broadcasts commutative sums uniform
+Sum: broadcasts commutative sums uniform keeps-sign
 Swish: unary activation continuous approximated
 Tan: unary continuous keeps-zero approximated
 Tanh: unary activation continuous keeps-zero approximated joins-conv joins-gemm
@@ -309,6 +313,7 @@ BiasDropout: stateful
 BiasGelu: continuous
 BitmaskBiasDropout: stateful
 BitmaskDropout: stateful
+CDist: subtracts@0,1 continuous
 DequantizeLinear: dequantizes unsigned@0,2
 DynamicQuantizeLSTM: jumps@0 grid-inside unsigned@1,2,9,11
 DynamicQuantizeMatMul: matrix-product jumps@0 grid-inside float-result unsigned@1,3

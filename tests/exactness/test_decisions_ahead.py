@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from harness import parse, with_function
 
-from fusionc.exactness.decisions_ahead import CANCELS, JUMP, SIGN, TINY, ZERO, decider_of
+from fusionc.exactness.decisions_ahead import (
+    CANCELS,
+    GRID,
+    JUMP,
+    SIGN,
+    STEEP,
+    STEP,
+    TINY,
+    ZERO,
+    decider_of,
+)
 from fusionc.shapes.inference import typed_model
 
 
@@ -157,7 +167,14 @@ def test_the_sign_near_zero_decides(body: str, kinds: set[str]) -> None:
         ("e = Exp (x) s = ReduceSum (e) y = Div (e, s)", ""),
         ("s = ReduceSum (x) e = Constant <value_float = 0.1> () a = Add (s, e) y = Div (x, a)", ""),
         ("m = ReduceMean (x) a = Add (m, z) y = Log (a)", "Log"),
-        ("a = MatMul (x, z) y = Log (a)", ""),
+        ("a = MatMul (x, z) y = Log (a)", "Log"),
+        ("a = Conv (x, z) y = Log (a)", "Log"),
+        (
+            "b = Constant <value_floats = [0.1, 0.2, 0.3, 0.4]> () a = Gemm (x, z, b) y = Log (a)",
+            "",
+        ),
+        ("e = Constant <value_float = 3.0> () a = Pow (x, e) y = Log (a)", "Log"),
+        ("e = Constant <value_float = 0.1> () a = Max (x, e) y = Log (a)", ""),
     ],
 )
 def test_the_digits_of_tiny_numbers_decide(body: str, decider: str) -> None:
@@ -190,3 +207,99 @@ def test_the_sign_of_a_zero_decides_where_it_divides(body: str, decider: str) ->
     text = f"agraph (float[4,4] x, float[4,4] z) => (float y) {{ {body} }}"
     graph = typed_model(parse(text, 21), "", "onnxruntime-cpu").main
     assert decider_of(graph.values["x"], SIGN) == decider
+
+
+_C = "c = Constant <value_float = 0.1> ()"
+_K = "k = Constant <value_float = 1e10> ()"
+
+
+def kinds_of(body: str, *kinds: str) -> set[str]:
+    text = f"""agraph (float[2,2] x, float[2,2] z, bool which) => (float y)
+        <int64[2] square = {{2, 2}}, float t = {{0.2}},
+        float[2,2] u = {{0, 1, -1, 1}}, float[2,2] w = {{0.5, 1, -1, 1}}> {{ {body} }}"""
+    graph = typed_model(parse(text, 21), "", "onnxruntime-cpu").main
+    return {kind for kind in kinds if decider_of(graph.values["x"], kind)}
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("a = Tanh (x) y = Reciprocal (a)", {ZERO}),
+        ("a = Asinh (x) b = Elu (a) y = Div (z, b)", {ZERO}),
+        ("a = ReduceL2 (x) y = Div (x, a)", {ZERO}),  # no terms of it cancel
+        ("a = ReduceSum (x) y = Reciprocal (a)", {ZERO, CANCELS}),
+        ("a = CumSum (x, t) y = Reciprocal (a)", {ZERO, CANCELS}),
+        ("b = Abs (x) a = ReduceSum (b) y = Reciprocal (a)", {ZERO}),
+        ("s = ReduceSum (x) a = Sub (z, s) y = Sqrt (a)", {ZERO, CANCELS}),
+        (
+            "m = ReduceMean (x) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q) r = Sqrt (v) "
+            "y = Div (z, r)",
+            {ZERO, CANCELS},
+        ),
+        (
+            f"{_C} m = ReduceMean (x) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q) "
+            "e = Add (v, c) r = Sqrt (e) y = Div (z, r)",
+            set(),
+        ),
+        (f"{_C} a = ReduceL2 (x) b = Clip (a, c) y = Div (x, b)", set()),
+        (f"{_C} a = ReduceL2 (x) b = Max (a, c) y = Div (x, b)", set()),
+        (f"{_C} a = ReduceL2 (x) b = Add (a, c) y = Div (x, b)", set()),
+        (f"{_C} b = Add (x, c) y = Div (x, b)", {ZERO, CANCELS}),  # x may be negative
+        ("e = Constant <value_float = 4.0> () a = Pow (x, e) y = Reciprocal (a)", {ZERO}),
+        ("a = MatMul (x, u) y = Sqrt (a)", {ZERO, CANCELS}),
+        ("a = MatMul (x, w) y = Sqrt (a)", set()),
+        ("y = MeanVarianceNormalization (x)", {CANCELS}),
+        ("a = com.microsoft.CDist (x, z) y = Reciprocal (a)", {CANCELS}),
+        (f"{_K} b = Sub (x, z) a = Mul (b, k) y = Tanh (a)", {CANCELS, ZERO}),
+        (f"{_K} b = Sub (x, z) a = Mul (b, k) y = Clip (a, t)", {CANCELS, ZERO}),
+        (f"{_C} b = Sub (x, z) a = Mul (b, c) y = Tanh (a)", set()),
+        (f"{_K} b = Sub (x, z) a = Mul (b, k) y = Relu (a)", set()),
+        ("b = Sub (x, z) y = HardSigmoid <alpha = 1e10> (b)", {CANCELS, ZERO}),
+        ("b = Sub (x, z) y = HardSigmoid (b)", set()),
+    ],
+)
+def test_the_sign_near_zero_decides_after_functions_that_keep_it(
+    body: str, kinds: set[str]
+) -> None:
+    assert kinds_of(body, ZERO, CANCELS) == kinds
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("y = Floor (x)", {GRID, JUMP}),
+        ("y = Cast <to = 7> (x)", {GRID, JUMP}),
+        ("y = QuantizeLinear (x, t)", {STEP, JUMP}),
+        ("y, s, p = DynamicQuantizeLinear (x)", {STEP, JUMP}),
+        ("a = Relu (x) b = Transpose (a) y, i = TopK (b, square)", {GRID, JUMP}),
+        (f"{_C} a = Mul (x, c) b = Add (a, c) y = Sign (b)", {GRID, JUMP}),
+        ("a = Add (x, x) y = Sign (a)", {GRID, JUMP}),
+        ("a = Add (x, z) y = Sign (a)", {JUMP}),
+        ("a = Sigmoid (x) y = Greater (a, t)", {JUMP}),
+        ("a = Relu (x) y = QuantizeLinear (a, t)", {STEP, JUMP}),
+        ("a = MatMul (x, u) y = Floor (a)", {GRID, JUMP}),
+        ("a = MatMul (x, w) y = Floor (a)", set()),
+    ],
+)
+def test_a_grid_is_near_after_moves_and_factors(body: str, kinds: set[str]) -> None:
+    assert kinds_of(body, GRID, STEP, JUMP) == kinds
+
+
+@pytest.mark.parametrize("op", ["Tanh", "Erf", "Clip", "Softsign", "Exp"])
+def test_a_curved_function_decides_about_steep_arguments(op: str) -> None:
+    assert kinds_of(f"y = {op} (x)", STEEP) == {STEEP}
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("y = Cast <to = 8> (x)", {SIGN}),
+        ("a = Erf (x) y = Reciprocal (a)", {SIGN}),
+        ("a = ReduceMin (x) y = Reciprocal (a)", {SIGN}),
+        ("a = Where (which, x, z) y = Cast <to = 8> (a)", {SIGN}),
+        ("a = Exp (x) y = Cast <to = 8> (a)", set()),
+        ("y = Cast <to = 10> (x)", set()),
+    ],
+)
+def test_the_sign_of_a_zero_decides_about_text(body: str, kinds: set[str]) -> None:
+    assert kinds_of(body, SIGN) == kinds

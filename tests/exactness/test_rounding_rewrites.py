@@ -145,3 +145,99 @@ def test_a_normalization_on_its_own_is_arithmetic() -> None:
         0.1}, float c = {0.7}>
         { a = Add (x, c) b = BatchNormalization (a, g, g, g, v) y = Round (b) }"""
     assert refused(parse(text, 21)) == {"BatchNormToScalePass"}
+
+
+INTEGERS = np.random.default_rng(0).integers(-8, 8, (64, 16)).astype(np.float32)
+TERNARY = np.random.default_rng(1).integers(-1, 2, (16, 8)).astype(np.float32)
+SCALED = {
+    "BatchNormalization": "a = BatchNormalization (p, g, b, m, v)",
+    "Mul": "a = Mul (p, c)",
+    "Div": "a = Div (p, d)",
+}
+GRIDS = {
+    "Sign": "y = Sign (a)",
+    "Greater": "y = Greater (a, t)",
+    "Floor": "y = Floor (a)",
+    "ArgMax": "y = ArgMax <axis = 1> (a)",
+    "clipped": "k = Relu (a) y = Round (k)",
+    "shifted": "k = Add (a, h) y = Floor (k)",
+    "QuantizeLinear": "y = QuantizeLinear (a, q, z)",
+}
+
+
+def scaled_product(scale: str, grid: str) -> onnx.ModelProto:
+    """Products of integers that are scaled before they meet a grid."""
+    model = parse(
+        f"""agraph (float[64,16] x) => (y) <float c = {{0.3}}, float d = {{10}}, float t = {{0}},
+        float h = {{0.5}}, float q = {{0.2}}, uint8 z = {{128}}> {{
+        p = MatMul (x, w) {scale} {grid} }}""",
+        21,
+    )
+    scales = np.linspace(0.3, 2.7, 8, dtype=np.float32)
+    zeros = np.zeros(8, np.float32)
+    numbers = {"w": TERNARY, "g": scales, "b": zeros, "m": zeros, "v": scales + 1}
+    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in numbers.items()]
+    model.graph.initializer.extend(initializers)
+    return model
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("scale", SCALED)
+def test_a_scale_is_not_folded_into_products_before_a_grid(scale: str, grid: str) -> None:
+    model = scaled_product(SCALED[scale], GRIDS[grid])
+    result, _ = optimize(model, ON)
+    operators = [node.op_type for node in result.graph.node]
+    if (scale, grid) == ("BatchNormalization", "QuantizeLinear"):
+        assert operators == ["Gemm", "QuantizeLinear"]
+        return
+    before, after = (session(m).run(None, {"x": INTEGERS})[0] for m in (model, result))
+    np.testing.assert_array_equal(after, before)
+    assert scale in operators
+
+
+def test_a_power_of_two_is_folded_into_products_before_a_grid() -> None:
+    result, _ = optimize(
+        scaled_product("e = Constant <value_float = 0.25> () a = Mul (p, e)", GRIDS["Floor"]), ON
+    )
+    assert [node.op_type for node in result.graph.node] == ["MatMul", "Floor"]
+
+
+STRAIGHT_TO_ZERO = {
+    "no epsilon": "m = ReduceMean <axes = [1]> (p) q = Sub (p, m) a = Mul (q, q)"
+    " v = ReduceMean <axes = [1]> (a) s = Sqrt (v) y = Div (q, s)",
+    "rest": "s = ReduceSum (p, axis) q = Sub (one, s) y = Sqrt (q)",
+    "function": "q = Sub (p, one) s = Tanh (q) y = Reciprocal (s)",
+    "length": "q = Sub (p, one) s = ReduceL2 <axes = [1]> (q) y = Div (q, s)",
+    "step": "q = Sub (p, one) s = Mul (q, k) y = Clip (s, least, one)",
+    "power": "q = Sub (p, one) s = Pow (q, two) y = Reciprocal (s)",
+}
+
+
+def quotients(body: str) -> onnx.ModelProto:
+    return parse(
+        f"""agraph (float[N,3] x) => (float y) <float c = {{41}}, float one = {{1}}, float k =
+        {{1e10}}, float least = {{-1}}, float two = {{2}}, int64[1] axis = {{1}}, float e = {{1e-6}}>
+        {{ p = Div (x, c) {body} }}""",
+        17,
+    )
+
+
+@pytest.mark.parametrize("body", STRAIGHT_TO_ZERO)
+def test_a_quotient_stays_before_differences_that_are_zero(body: str) -> None:
+    model = quotients(STRAIGHT_TO_ZERO[body])
+    result, _ = optimize(model, ON)
+    assert "Div" in {node.op_type for node in result.graph.node if "c" in node.input}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = ReduceMean <axes = [1]> (p) q = Sub (p, m) a = Mul (q, q)"
+        " v = ReduceMean <axes = [1]> (a) f = Add (v, e) s = Sqrt (f) y = Div (q, s)",
+        "s = ReduceL2 <axes = [1]> (p) f = Max (s, e) y = Div (p, f)",
+        "q = Sub (p, one) s = Mul (q, two) y = Clip (s, least, one)",
+    ],
+)
+def test_a_quotient_becomes_a_product_before_an_epsilon(body: str) -> None:
+    result, _ = optimize(quotients(body), ON)
+    assert not [n for n in result.graph.node if n.op_type == "Div" and "c" in n.input]

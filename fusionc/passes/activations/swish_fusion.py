@@ -1,4 +1,4 @@
-from fusionc.exactness.decisions_ahead import TINY, ZERO, decider_of
+from fusionc.exactness.decisions_ahead import CANCELS, TINY, ZERO, decider_of
 from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 
@@ -14,7 +14,8 @@ def _require_no_later_digits(m: Match) -> None:
     """
     if decider := decider_of(m.outputs[0]):
         refuse(f"the result of the later {decider} depends on the last bit")
-    if decider := decider_of(m.outputs[0], ZERO) or decider_of(m.outputs[0], TINY):
+    deciders = (decider_of(m.outputs[0], kind) for kind in (ZERO, TINY, CANCELS))
+    if decider := next(filter(None, deciders), ""):
         refuse(f"the later {decider} needs the digits of small numbers")
 
 
@@ -35,11 +36,11 @@ class SwishFusionPass(Pass):
              Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
     refuses  for Sigmoid: a written-out form whose result goes into a logarithm, quotient or root,
-             also through sums and other functions that map 0 to 0, because onnxruntime's Sigmoid
-             is 0 for x below −18, or into a rounding operator, because onnxruntime's Sigmoid
-             reaches 1 at another x. For Swish: opset below 24; a target without a Swish kernel
-             (onnxruntime replaces Swish by Sigmoid and Mul); an alpha that may enlarge x; for
-             doubles, an alpha that float32 cannot hold
+             also through sums, products and other functions that map 0 to 0, because
+             onnxruntime's Sigmoid is 0 for x below −18, or into a rounding operator, because
+             onnxruntime's Sigmoid reaches 1 at another x. For Swish: opset below 24; a target
+             without a Swish kernel (onnxruntime replaces Swish by Sigmoid and Mul); an alpha that
+             may enlarge x; for doubles, an alpha that float32 cannot hold
     algebra  the definitions of Sigmoid and Swish; if Exp overflows, the written-out form and the
              operator both return 0
     source   CANN's SwishFusionPass

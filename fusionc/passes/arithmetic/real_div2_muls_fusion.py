@@ -1,8 +1,4 @@
-import math
-
-import numpy as np
-
-from fusionc.model.tensors import Array
+from fusionc.exactness.constant_factors import is_power_of_two
 from fusionc.passes._shared.constant_arithmetic import inverse, numbers, rounded
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
@@ -18,12 +14,6 @@ def _is_exact(m: Match) -> bool:
 def _is_rounded(m: Match) -> bool:
     """Whether an element of the constant is not a power of two."""
     return not _is_exact(m)
-
-
-def is_power_of_two(array: Array) -> bool:
-    """Whether every element is ±2ⁿ."""
-    mantissa, _ = np.frexp(np.abs(array.astype(np.float64)))
-    return bool(array.size and math.isfinite(float(mantissa.sum())) and (mantissa == 0.5).all())
 
 
 class RealDiv2MulsFusionPass(Pass):
