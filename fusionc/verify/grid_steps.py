@@ -9,29 +9,35 @@ the usual tolerance.
 
 If the candidate quantizes the same value, its grid may have another name and a shifted zero point,
 for example if int8 became uint8.
+
+A kernel hides its grids. Therefore twins of the kernels run too, which compute the same and also
+give their grids. The twins' grids only suggest the steps: these are legal if the reference, with
+them, gives the candidate's own outputs, and if each number lies on the limit between its two steps
+up to rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.model.tensors import byte_size, to_array
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with, operators_with
-from fusionc.protos import graphs_in, is_external, is_small, tensors_of
+from fusionc.protos import is_external, is_small, nodes_of, tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
-from fusionc.verify.compare import Yardstick, compare, same_bits
+from fusionc.verify.compare import TOLERANCES, Yardstick, compare, same_bits
 from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import LARGEST_COPY, ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
@@ -50,6 +56,15 @@ _INTEGERS = (
     TensorProto.INT32,
 )
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
+# of the elements of x that are on two different steps, the largest distance from both together
+_DISTANCE = onnx.parser.parse_graph("""agraph () => () {
+    a = DequantizeLinear (ours) b = DequantizeLinear (theirs)
+    value = Cast <to = 1> (x) here = Cast <to = 1> (a) there = Cast <to = 1> (b)
+    up = Sub (value, here) down = Sub (value, there) sum = Add (up, down) distance = Abs (sum)
+    is_same = Equal (here, there) zero = Sub (here, here) moved = Where (is_same, zero, distance)
+    far = ReduceMax <keepdims = 0> (moved)
+    magnitude = Abs (here) most = ReduceMax <keepdims = 0> (magnitude) }""").node
+_OF_DEQUANTIZE = ("axis", "block_size")
 _MOST = 4096  # grids; a model with more is compared without its steps
 
 
@@ -92,19 +107,36 @@ class _Run:
     read: Sequence[str]  # the inputs of the other grids
     held: Mapping[str, NDArray[Any]]  # values of the candidate that replace the reference's own
     computed: Mapping[str, NDArray[Any]]  # the values that the reference computes for these
+    # how far a number is from the limit between its two steps, as a share of what rounding explains
+    farthest: float
 
     def steps(self, grid: Sequence[str]) -> Excused | None:
         return _steps_of([self.computed[name] for name in grid], [self.held[name] for name in grid])
 
 
+class KernelTwins(Protocol):
+    """Kernels that compute the same as those of a model, and also give their grids."""
+
+    def call_in(self, model: onnx.ModelProto) -> Path | None:
+        """Call the twins in the model, in place, and return their library. None if there is none.
+
+        In each model that is changed in this way, the same grid has the same name.
+        """
+
+
 @dataclass(frozen=True)
 class GridSteps:
-    """A reference and a candidate, each at a level of onnxruntime's optimizers."""
+    """A reference and a candidate, each at a level of onnxruntime's optimizers.
+
+    If the candidate has kernels, `twins` show their grids. The reference is then the model of the
+    candidate without kernels.
+    """
 
     reference: Path
     candidate: ModelFile
     level: str = "disabled"  # of the candidate
     own_level: str = "disabled"  # of the reference
+    twins: KernelTwins | None = None
 
     def at(self, level: str) -> GridSteps:
         """The same pair with the candidate at another level."""
@@ -127,8 +159,12 @@ class GridSteps:
             run = self._run(feeds, outputs)
         except (RunError, OSError, ValueError):
             return None
-        if run is None or any(
-            compare(run.computed[name], run.held[name], _EXACT) is not None for name in run.read
+        if (
+            run is None
+            or not run.farthest <= 1
+            or any(
+                compare(run.computed[name], run.held[name], _EXACT) is not None for name in run.read
+            )
         ):
             return None
         steps = {grid[0]: run.steps(grid) for grid in run.grids}
@@ -141,8 +177,11 @@ class GridSteps:
         common. Raises RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)
+        if self.twins is not None:
+            self.twins.call_in(model)
+            model = inlined(model)
         conditions = take_branches(model, folder, feeds)
-        nodes = list(_grids(model))
+        nodes = list(nodes_with_grids(model.graph.node))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
         theirs = self._values(model, nodes, conditions, feeds, candidate_outputs)
@@ -150,11 +189,19 @@ class GridSteps:
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
         kept = _cut(model, held)
+        is_measured = self.twins is not None and self.own_level == "disabled"
+        roundings = _measure_distances(model, nodes, held) if is_measured else []
         runner = seeded_runner(model, folder, level=self.own_level)
         results = runner.run({**feeds, **held})
-        computed = dict(zip(kept, results[len(outputs) :], strict=True))
+        end = len(outputs) + len(kept)
+        computed = dict(zip(kept, results[len(outputs) : end], strict=True))
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
-        return _Run(shown, grids, read, held, computed)
+        distances = zip(roundings, results[end::2], results[end + 1 :: 2], strict=True)
+        farthest = max(
+            (float(far) / (2 * place * float(most)) for place, far, most in distances if far),
+            default=0.0,
+        )
+        return _Run(shown, grids, read, held, computed, farthest)
 
     def _values(
         self,
@@ -171,13 +218,16 @@ class GridSteps:
         between an operator and its Quantize would keep the operator from running in integers.
         """
         model, folder = light_model(self.candidate.path)
+        kernels = self.candidate.kernels
+        if self.twins is not None and (kernels := self.twins.call_in(model)) is None:
+            return {}
         take_known_branches(model, conditions)
         places = _places(reference, nodes, model, is_optimized=self.level != "disabled")
         outputs = [value.name for value in model.graph.output]
         more = dict.fromkeys(place.name for place in places.values() if place.name not in outputs)
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
         listed = [value.name for value in model.graph.output]
-        runner = seeded_runner(model, folder, self.candidate.kernels, level=self.level)
+        runner = seeded_runner(model, folder, kernels, level=self.level)
         values = dict(zip(listed, runner.run(feeds), strict=True))
         is_same = all(
             compare(value, values[name]) is None
@@ -191,13 +241,14 @@ class GridSteps:
 
 def quantizes(model: onnx.ModelProto) -> bool:
     """Whether a model quantizes computed values."""
-    nodes = chain.from_iterable(graph.node for graph in graphs_in(model.graph))
-    return any((canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in nodes)
+    return any(
+        (canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in nodes_of(model)
+    )
 
 
-def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def nodes_with_grids(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes whose results are on a grid."""
-    for node in model.graph.node:
+    for node in nodes:
         operator = canonical_domain(node.domain), node.op_type
         is_cast = node.op_type == "Cast" and any(
             a.name == "to" and a.i in _INTEGERS for a in node.attribute
@@ -310,6 +361,35 @@ def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
             model.graph.node.append(helper.make_node("Identity", [f"{name}.computed"], [seen]))
         model.graph.output.append(onnx.ValueInfoProto(name=seen))
     return kept
+
+
+def _measure_distances(
+    model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], held: Mapping[str, NDArray[Any]]
+) -> list[float]:
+    """Add two outputs to the model for each Quantize whose result was cut: for the elements that
+    are on two steps, the largest distance from the middle between them, times two; and the largest
+    value of the grid. Return, for each Quantize, the share of this value that rounding explains.
+    """
+    halves = {t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT16}
+    roundings = list[float]()
+    for node in nodes:
+        name = node.output[0].removesuffix(".computed")
+        if node.op_type != "QuantizeLinear" or name not in held:
+            continue
+        known = {"x": node.input[0], "ours": node.output[0], "theirs": name}
+        for pattern in _DISTANCE:
+            part = model.graph.node.add()
+            part.CopyFrom(pattern)
+            part.input[:] = [known.get(one) or f"{name}.{one}" for one in pattern.input]
+            part.output[:] = [f"{name}.{one}" for one in pattern.output]
+            if part.op_type == "DequantizeLinear":
+                part.input.extend(node.input[1:])
+                part.attribute.extend(a for a in node.attribute if a.name in _OF_DEQUANTIZE)
+        for end in ("far", "most"):
+            model.graph.output.append(onnx.ValueInfoProto(name=f"{name}.{end}"))
+        kind = "float16" if node.input[1] in halves else "float32"
+        roundings.append(TOLERANCES[kind].absolute)
+    return roundings
 
 
 def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> Excused | None:
