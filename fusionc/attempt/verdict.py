@@ -161,7 +161,7 @@ def _check_kernels(
 
 
 def _twins(plan: ConversionPlan) -> KernelTwins | None:
-    """Twins of the kernels that show their inner integers; None for kernels of other conversions."""
+    """Kernels that show their inner integers, too; None if the model had its kernels before."""
     if not plan.kernels.areas:
         return None
     from fusionc.graph_kernel.kernel_twins import AreaTwins  # few conversions need it

@@ -37,10 +37,11 @@ from fusionc.operators.facts import Trait, names_with, operators_with
 from fusionc.protos import is_external, is_small, nodes_of, tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
-from fusionc.verify.compare import TOLERANCES, Yardstick, compare, same_bits
+from fusionc.verify.compare import Yardstick, compare, same_bits
 from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import LARGEST_COPY, ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
+from fusionc.verify.step_distances import StepDistances
 from fusionc.verify.taken_branches import Conditions, take_branches, take_known_branches
 
 _QUANTIZES = operators_with(Trait.QUANTIZES, Trait.GRID_INSIDE)
@@ -56,15 +57,6 @@ _INTEGERS = (
     TensorProto.INT32,
 )
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
-# of the elements of x that are on two different steps, the largest distance from both together
-_DISTANCE = onnx.parser.parse_graph("""agraph () => () {
-    a = DequantizeLinear (ours) b = DequantizeLinear (theirs)
-    value = Cast <to = 1> (x) here = Cast <to = 1> (a) there = Cast <to = 1> (b)
-    up = Sub (value, here) down = Sub (value, there) sum = Add (up, down) distance = Abs (sum)
-    is_same = Equal (here, there) zero = Sub (here, here) moved = Where (is_same, zero, distance)
-    far = ReduceMax <keepdims = 0> (moved)
-    magnitude = Abs (here) most = ReduceMax <keepdims = 0> (magnitude) }""").node
-_OF_DEQUANTIZE = ("axis", "block_size")
 _MOST = 4096  # grids; a model with more is compared without its steps
 
 
@@ -107,8 +99,15 @@ class _Run:
     read: Sequence[str]  # the inputs of the other grids
     held: Mapping[str, NDArray[Any]]  # values of the candidate that replace the reference's own
     computed: Mapping[str, NDArray[Any]]  # the values that the reference computes for these
-    # how far a number is from the limit between its two steps, as a share of what rounding explains
-    farthest: float
+    is_rounding: bool  # whether all elements on two steps are near the limit between them
+
+    @property
+    def is_alike_before_grids(self) -> bool:
+        """Whether the models agree up to rounding before grids that can be seen, and exactly before
+        others.
+        """
+        pairs = ((self.computed[name], self.held[name]) for name in self.read)
+        return self.is_rounding and all(compare(*pair, _EXACT) is None for pair in pairs)
 
     def steps(self, grid: Sequence[str]) -> Excused | None:
         return _steps_of([self.computed[name] for name in grid], [self.held[name] for name in grid])
@@ -159,13 +158,7 @@ class GridSteps:
             run = self._run(feeds, outputs)
         except (RunError, OSError, ValueError):
             return None
-        if (
-            run is None
-            or not run.farthest <= 1
-            or any(
-                compare(run.computed[name], run.held[name], _EXACT) is not None for name in run.read
-            )
-        ):
+        if run is None or not run.is_alike_before_grids:
             return None
         steps = {grid[0]: run.steps(grid) for grid in run.grids}
         taken = {name: excused for name, excused in steps.items() if excused is not None}
@@ -176,10 +169,7 @@ class GridSteps:
         """A run of the reference with the candidate's values. None if the models have no grid in
         common. Raises RunError, and OSError or ValueError if data cannot be read.
         """
-        model, folder = light_model(self.reference)
-        if self.twins is not None:
-            self.twins.call_in(model)
-            model = inlined(model)
+        model, folder = self._reference_model()
         conditions = take_branches(model, folder, feeds)
         nodes = list(nodes_with_grids(model.graph.node))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
@@ -190,18 +180,23 @@ class GridSteps:
         outputs = [value.name for value in model.graph.output]
         kept = _cut(model, held)
         is_measured = self.twins is not None and self.own_level == "disabled"
-        roundings = _measure_distances(model, nodes, held) if is_measured else []
+        distances = StepDistances(model, nodes if is_measured else (), held)
         runner = seeded_runner(model, folder, level=self.own_level)
         results = runner.run({**feeds, **held})
         end = len(outputs) + len(kept)
         computed = dict(zip(kept, results[len(outputs) : end], strict=True))
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
-        distances = zip(roundings, results[end::2], results[end + 1 :: 2], strict=True)
-        farthest = max(
-            (float(far) / (2 * place * float(most)) for place, far, most in distances if far),
-            default=0.0,
-        )
-        return _Run(shown, grids, read, held, computed, farthest)
+        return _Run(shown, grids, read, held, computed, distances.are_small(results[end:]))
+
+    def _reference_model(self) -> tuple[onnx.ModelProto, Path]:
+        """The reference, and the folder of its data. If there are twins, the reference has the
+        operators of its areas instead, with the names of the twins. Raises RunError.
+        """
+        model, folder = light_model(self.reference)
+        if self.twins is not None:
+            self.twins.call_in(model)
+            model = inlined(model)
+        return model, folder
 
     def _values(
         self,
@@ -237,6 +232,13 @@ class GridSteps:
             name: place.as_reference(values[place.name])
             for name, place in (places.items() if is_same else ())
         }
+
+
+def grid_steps_of(reference: Path, candidate: ModelFile, twins: KernelTwins | None) -> GridSteps:
+    """The steps of the candidate, in the reference or, if there are twins of the candidate's
+    kernels, in the candidate without kernels.
+    """
+    return GridSteps(reference if twins is None else candidate.path, candidate, twins=twins)
 
 
 def quantizes(model: onnx.ModelProto) -> bool:
@@ -361,35 +363,6 @@ def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
             model.graph.node.append(helper.make_node("Identity", [f"{name}.computed"], [seen]))
         model.graph.output.append(onnx.ValueInfoProto(name=seen))
     return kept
-
-
-def _measure_distances(
-    model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], held: Mapping[str, NDArray[Any]]
-) -> list[float]:
-    """Add two outputs to the model for each Quantize whose result was cut: for the elements that
-    are on two steps, the largest distance from the middle between them, times two; and the largest
-    value of the grid. Return, for each Quantize, the share of this value that rounding explains.
-    """
-    halves = {t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT16}
-    roundings = list[float]()
-    for node in nodes:
-        name = node.output[0].removesuffix(".computed")
-        if node.op_type != "QuantizeLinear" or name not in held:
-            continue
-        known = {"x": node.input[0], "ours": node.output[0], "theirs": name}
-        for pattern in _DISTANCE:
-            part = model.graph.node.add()
-            part.CopyFrom(pattern)
-            part.input[:] = [known.get(one) or f"{name}.{one}" for one in pattern.input]
-            part.output[:] = [f"{name}.{one}" for one in pattern.output]
-            if part.op_type == "DequantizeLinear":
-                part.input.extend(node.input[1:])
-                part.attribute.extend(a for a in node.attribute if a.name in _OF_DEQUANTIZE)
-        for end in ("far", "most"):
-            model.graph.output.append(onnx.ValueInfoProto(name=f"{name}.{end}"))
-        kind = "float16" if node.input[1] in halves else "float32"
-        roundings.append(TOLERANCES[kind].absolute)
-    return roundings
 
 
 def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> Excused | None:

@@ -19,7 +19,7 @@ from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
 from fusionc.verify.equal_so_far import equal_so_far
-from fusionc.verify.grid_steps import GridSteps, KernelTwins
+from fusionc.verify.grid_steps import KernelTwins, grid_steps_of
 from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
@@ -101,7 +101,7 @@ def verify(
     if not ours.runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
-    grids = GridSteps(reference if twins is None else candidate, theirs, twins=twins)
+    grids = grid_steps_of(reference, theirs, twins)
     judge = Judge(reference, ours.runner, numerics, grids, is_for_finite=not nonfinite)
     is_strict = kernels is None and numerics != "approximate"
     runs = SampleRuns(
