@@ -22,6 +22,7 @@ from fusionc.runtime.optimizers import LEVELS
 from fusionc.verify import verify
 from fusionc.verify.budget import Budget, elements_of
 from fusionc.verify.compare import Numerics
+from fusionc.verify.grid_steps import KernelTwins
 from fusionc.verify.output_errors import OutputErrors
 from fusionc.verify.precision_loss import PrecisionLosses, precision_losses
 from fusionc.verify.result import IN_PART, Verification
@@ -88,7 +89,8 @@ def verdict_on(
         losses = losses_of(candidate, kernels, reference, plan) if are_narrow else None
         if with_kernels:
             without = verification
-            verification = _check_kernels(partial(check, kernels=kernels), candidate, without)
+            kernel_check = partial(check, kernels=kernels, twins=_twins(plan))
+            verification = _check_kernels(kernel_check, candidate, without)
     summary = _summary(verification, finite, with_kernels=with_kernels)
     # the folder of the candidate is a temporary one
     summary = summary.replace(f"cannot load {candidate}", "cannot load the result")
@@ -156,6 +158,15 @@ def _check_kernels(
         if verification.status == "equal":
             return verification
     return check()
+
+
+def _twins(plan: ConversionPlan) -> KernelTwins | None:
+    """Kernels that show their inner integers, too; None if the model had its kernels before."""
+    if not plan.kernels.areas:
+        return None
+    from fusionc.graph_kernel.kernel_twins import AreaTwins  # few conversions need it
+
+    return AreaTwins(plan.kernels.areas)
 
 
 def _has_kernels_of_integers(candidate: Path) -> bool:

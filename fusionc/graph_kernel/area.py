@@ -64,3 +64,6 @@ class Area:
     kind: KernelKind = KernelKind.LOOPS
     # in a NARROW area: the weights of those convolutions and products that stay in float32
     wide: frozenset[str] = frozenset()
+    # the weights of those convolutions and products that use no algorithm with fewer
+    # multiplications
+    direct: frozenset[str] = frozenset()

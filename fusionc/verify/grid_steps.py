@@ -9,32 +9,39 @@ the usual tolerance.
 
 If the candidate quantizes the same value, its grid may have another name and a shifted zero point,
 for example if int8 became uint8.
+
+A kernel hides its grids. Therefore twins of the kernels run too, which compute the same and also
+give their grids. The twins' grids only suggest the steps: these are legal if the reference, with
+them, gives the candidate's own outputs, and if each number lies on the limit between its two steps
+up to rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.model.tensors import byte_size, to_array
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with, operators_with
-from fusionc.protos import graphs_in, is_external, is_small, tensors_of
+from fusionc.protos import is_external, is_small, nodes_of, tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Yardstick, compare, same_bits
 from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import LARGEST_COPY, ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
+from fusionc.verify.step_distances import StepDistances
 from fusionc.verify.taken_branches import Conditions, take_branches, take_known_branches
 
 _QUANTIZES = operators_with(Trait.QUANTIZES, Trait.GRID_INSIDE)
@@ -92,19 +99,43 @@ class _Run:
     read: Sequence[str]  # the inputs of the other grids
     held: Mapping[str, NDArray[Any]]  # values of the candidate that replace the reference's own
     computed: Mapping[str, NDArray[Any]]  # the values that the reference computes for these
+    is_rounding: bool  # whether all elements on two steps are near the limit between them
+
+    @property
+    def is_alike_before_grids(self) -> bool:
+        """Whether the models agree up to rounding before grids that can be seen, and exactly before
+        others.
+        """
+        pairs = ((self.computed[name], self.held[name]) for name in self.read)
+        return self.is_rounding and all(compare(*pair, _EXACT) is None for pair in pairs)
 
     def steps(self, grid: Sequence[str]) -> Excused | None:
         return _steps_of([self.computed[name] for name in grid], [self.held[name] for name in grid])
 
 
+class KernelTwins(Protocol):
+    """Kernels that compute the same as those of a model, and also give their grids."""
+
+    def call_in(self, model: onnx.ModelProto) -> Path | None:
+        """Call the twins in the model, in place, and return their library. None if there is none.
+
+        In each model that is changed in this way, the same grid has the same name.
+        """
+
+
 @dataclass(frozen=True)
 class GridSteps:
-    """A reference and a candidate, each at a level of onnxruntime's optimizers."""
+    """A reference and a candidate, each at a level of onnxruntime's optimizers.
+
+    If the candidate has kernels, `twins` show their grids. The reference is then the model of the
+    candidate without kernels.
+    """
 
     reference: Path
     candidate: ModelFile
     level: str = "disabled"  # of the candidate
     own_level: str = "disabled"  # of the reference
+    twins: KernelTwins | None = None
 
     def at(self, level: str) -> GridSteps:
         """The same pair with the candidate at another level."""
@@ -127,9 +158,7 @@ class GridSteps:
             run = self._run(feeds, outputs)
         except (RunError, OSError, ValueError):
             return None
-        if run is None or any(
-            compare(run.computed[name], run.held[name], _EXACT) is not None for name in run.read
-        ):
+        if run is None or not run.is_alike_before_grids:
             return None
         steps = {grid[0]: run.steps(grid) for grid in run.grids}
         taken = {name: excused for name, excused in steps.items() if excused is not None}
@@ -140,9 +169,9 @@ class GridSteps:
         """A run of the reference with the candidate's values. None if the models have no grid in
         common. Raises RunError, and OSError or ValueError if data cannot be read.
         """
-        model, folder = light_model(self.reference)
+        model, folder = self._reference_model()
         conditions = take_branches(model, folder, feeds)
-        nodes = list(_grids(model))
+        nodes = list(nodes_with_grids(model.graph.node))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
         theirs = self._values(model, nodes, conditions, feeds, candidate_outputs)
@@ -150,11 +179,24 @@ class GridSteps:
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
         kept = _cut(model, held)
+        is_measured = self.twins is not None and self.own_level == "disabled"
+        distances = StepDistances(model, nodes if is_measured else (), held)
         runner = seeded_runner(model, folder, level=self.own_level)
         results = runner.run({**feeds, **held})
-        computed = dict(zip(kept, results[len(outputs) :], strict=True))
+        end = len(outputs) + len(kept)
+        computed = dict(zip(kept, results[len(outputs) : end], strict=True))
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
-        return _Run(shown, grids, read, held, computed)
+        return _Run(shown, grids, read, held, computed, distances.are_small(results[end:]))
+
+    def _reference_model(self) -> tuple[onnx.ModelProto, Path]:
+        """The reference, and the folder of its data. If there are twins, the reference has the
+        operators of its areas instead, with the names of the twins. Raises RunError.
+        """
+        model, folder = light_model(self.reference)
+        if self.twins is not None:
+            self.twins.call_in(model)
+            model = inlined(model)
+        return model, folder
 
     def _values(
         self,
@@ -171,13 +213,16 @@ class GridSteps:
         between an operator and its Quantize would keep the operator from running in integers.
         """
         model, folder = light_model(self.candidate.path)
+        kernels = self.candidate.kernels
+        if self.twins is not None and (kernels := self.twins.call_in(model)) is None:
+            return {}
         take_known_branches(model, conditions)
         places = _places(reference, nodes, model, is_optimized=self.level != "disabled")
         outputs = [value.name for value in model.graph.output]
         more = dict.fromkeys(place.name for place in places.values() if place.name not in outputs)
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
         listed = [value.name for value in model.graph.output]
-        runner = seeded_runner(model, folder, self.candidate.kernels, level=self.level)
+        runner = seeded_runner(model, folder, kernels, level=self.level)
         values = dict(zip(listed, runner.run(feeds), strict=True))
         is_same = all(
             compare(value, values[name]) is None
@@ -189,15 +234,23 @@ class GridSteps:
         }
 
 
+def grid_steps_of(reference: Path, candidate: ModelFile, twins: KernelTwins | None) -> GridSteps:
+    """The steps of the candidate, in the reference or, if there are twins of the candidate's
+    kernels, in the candidate without kernels.
+    """
+    return GridSteps(reference if twins is None else candidate.path, candidate, twins=twins)
+
+
 def quantizes(model: onnx.ModelProto) -> bool:
     """Whether a model quantizes computed values."""
-    nodes = chain.from_iterable(graph.node for graph in graphs_in(model.graph))
-    return any((canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in nodes)
+    return any(
+        (canonical_domain(node.domain), node.op_type) in _QUANTIZES for node in nodes_of(model)
+    )
 
 
-def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def nodes_with_grids(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes whose results are on a grid."""
-    for node in model.graph.node:
+    for node in nodes:
         operator = canonical_domain(node.domain), node.op_type
         is_cast = node.op_type == "Cast" and any(
             a.name == "to" and a.i in _INTEGERS for a in node.attribute

@@ -162,7 +162,7 @@ class _Maker:
     def _winograd_points(self, operation: Operation) -> int:
         """Points of a Winograd tile in each direction; 0 for a direct convolution."""
         is_conv = isinstance(operation.kind, ConvStep)
-        if KernelKind.WINOGRAD not in self._area.kind or not is_conv:
+        if KernelKind.WINOGRAD not in self._area.kind or not is_conv or self._is_direct(operation):
             return 0
         out = self._images.images[operation.out]
         return tile_points(
@@ -173,9 +173,12 @@ class _Maker:
             out.channels,
         )
 
+    def _is_direct(self, operation: Operation) -> bool:
+        return operation.weights in self._area.direct
+
     def _strassen_from(self, operation: Operation) -> int:
         """The least number of pixels for which a product uses Strassen's algorithm; 0: never."""
-        if KernelKind.STRASSEN not in self._area.kind:
+        if KernelKind.STRASSEN not in self._area.kind or self._is_direct(operation):
             return 0
         image = self._images.images[operation.image]
         out = self._images.images[operation.out]

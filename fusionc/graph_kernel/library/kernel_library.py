@@ -39,6 +39,7 @@ class KernelLibrary:
     inherits_bfloat16: bool = False  # whether inherited kernels multiply numbers of bfloat16 here
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+    areas: Sequence[Area] = ()  # those that have a kernel in `file`
 
     @property
     def is_for_onnxruntime(self) -> bool:
@@ -83,6 +84,7 @@ class KernelLibrary:
             return self.missing
         self.file = None
         self.missing = {}
+        self.areas = ()
         if not self.is_for_onnxruntime or not areas:
             return {}
         from fusionc.graph_kernel.c.compile import NoCompiler  # few conversions need it
@@ -97,6 +99,7 @@ class KernelLibrary:
             return {}
         self.file = built.library
         self.missing = built.failed
+        self.areas = [area for area in areas if area.name not in built.failed]
         self.notices = [reason] if (reason := reason_against_keeping()) else []
         return self.missing
 

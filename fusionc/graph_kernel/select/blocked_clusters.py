@@ -25,6 +25,7 @@ from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load
 from fusionc.graph_kernel.select.make_area import area_of
+from fusionc.graph_kernel.select.products_near_grids import products_near_grids
 from fusionc.graph_kernel.select.weight_makers import constants_of_makers, weight_makers
 from fusionc.integer_groups.float_results import casts_of_weights, is_cast_of_weights
 from fusionc.integer_groups.kept_groups import OF_INTEGERS, integer_groups
@@ -60,7 +61,9 @@ def blocked_locations(
     ]
     # operators that no cluster can use would keep others apart
     members = set(possible) - set(_useless(possible))
-    location_of = partial(_location, kind=kind, stays_wide=stays_wide)
+    has_fewer = kind & (KernelKind.FEWER_OF_CONVOLUTIONS | KernelKind.FEWER_OF_MATRICES)
+    exact = products_near_grids(graph) if has_fewer else set()
+    location_of = partial(_location, kind=kind, stays_wide=stays_wide, exact=exact)
     return _fitting(graph, members, location_of, _useless, set)
 
 
@@ -293,6 +296,7 @@ def _location(
     nodes: Sequence[Node],
     kind: KernelKind,
     stays_wide: Callable[[Node], bool] = lambda _: False,
+    exact: Set[Node] = frozenset(),
 ) -> AreaLocation | None:
     if not any(map(_convolves, nodes)) or (len(nodes) < 2 and not is_product(nodes[0].op)):
         return None
@@ -302,12 +306,22 @@ def _location(
     if len(wide) == len(products):
         kind &= ~KernelKind.OF_BFLOAT16
         wide = []
-    area = _area_of(nodes, kind, [v for node in wide if (v := node.inputs[_MATRIX]) is not None])
+    direct = [node for node in products if node in exact]
+    area = _area_of(nodes, kind, _matrices(wide), _matrices(direct))
     return None if area is None else AreaLocation(area, tuple(nodes), *_ends(nodes))
 
 
-def _area_of(nodes: Sequence[Node], kind: KernelKind, wide: Sequence[Edge] = ()) -> Area | None:
-    return area_of(nodes, *_ends(nodes), _ORIGIN, kind, wide)
+def _area_of(
+    nodes: Sequence[Node],
+    kind: KernelKind,
+    wide: Sequence[Edge] = (),
+    direct: Sequence[Edge] = (),
+) -> Area | None:
+    return area_of(nodes, *_ends(nodes), _ORIGIN, kind, wide, direct)
+
+
+def _matrices(products: Sequence[Node]) -> list[Edge]:
+    return [v for node in products if (v := node.inputs[_MATRIX]) is not None]
 
 
 def narrow_products(location: AreaLocation) -> list[Node]:

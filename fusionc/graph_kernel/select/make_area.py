@@ -28,12 +28,14 @@ def area_of(
     origin: str = "split",
     kind: KernelKind = KernelKind.LOOPS,
     wide: Collection[Edge] = (),
+    direct: Collection[Edge] = (),
 ) -> Area | None:
     """The area of operators in topological order; equal operators give equal areas.
 
     `origin` becomes part of its name. Constants that are not `inputs` become part of the area.
-    `wide` are weights of convolutions and products that stay in float32. None if a type is unknown,
-    or without outputs.
+    `wide` are weights of convolutions and products that stay in float32; `direct` are weights of
+    those that use no algorithm with fewer multiplications. None if a type is unknown, or without
+    outputs.
     """
     if not outputs:
         return None
@@ -51,6 +53,7 @@ def area_of(
         constants=content.constants,
         kind=kind,
         wide=frozenset(content.names[v] for v in wide),
+        direct=frozenset(content.names[v] for v in direct),
     )
     operators = "_".join(node.op for node in nodes)[:_LONGEST_NAME].rstrip("_")
     return replace(area, name=f"{operators}_{origin}_{_digest(area)}")
@@ -123,5 +126,6 @@ def _digest(area: Area) -> str:
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())
     text.update(repr(area.kind.value).encode())
     text.update(repr(sorted(area.wide)).encode() if area.wide else b"")
+    text.update(repr(["direct", *sorted(area.direct)]).encode() if area.direct else b"")
     text.update(generator())
     return text.hexdigest()[:_DIGITS]

@@ -302,6 +302,32 @@ def test_areas_and_convolutions_by_winograd_are_counted() -> None:
     assert fused(deep()) == {BLOCKED: (1, 1), WINOGRAD: (3, 3)}
 
 
+def near_grids(*, at_begin: bool, at_end: bool) -> onnx.ModelProto:
+    """Three convolutions in a row, of dequantized values or with a quantized result."""
+    n = Network()
+    grid = n.const(0.05), n.const(100, np.uint8)
+
+    def quantized(x: str) -> str:
+        return str(n.op("DequantizeLinear", n.op("QuantizeLinear", x, *grid), *grid))
+
+    x = n.input(1, 64, 56, 56)
+    x = quantized(x) if at_begin else x
+    for _ in range(3):
+        x = n.op("Relu", n.conv(x, 64, 64))
+    x = n.op("MaxPool", x, kernel_shape=[2, 2])
+    return n.model(quantized(x) if at_end else x)
+
+
+@pytest.mark.parametrize(
+    ("at_begin", "at_end", "times"),
+    [(False, False, 3), (True, False, 2), (False, True, 2), (True, True, 1)],
+)
+def test_what_is_next_to_a_quantization_is_computed_directly(
+    at_begin: bool, at_end: bool, times: int
+) -> None:
+    assert fused(near_grids(at_begin=at_begin, at_end=at_end))[WINOGRAD] == (times, times)
+
+
 def rows_by_matrices(rows: int | str) -> onnx.ModelProto:
     n = Network()
     x = n.op("Gelu", n.product(n.input(1, rows, 768), 768, 3072), domain=MICROSOFT)
