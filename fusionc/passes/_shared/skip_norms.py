@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onnx import TensorProto
 
@@ -44,19 +44,19 @@ def layer_norm(value: Formula) -> OpFormula:
     return op.LayerNormalization(value, gamma, maybe(var("beta")), _as="norm")
 
 
-def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pattern, Pattern]:
+def patterns_of(
+    name: str,
+    formula: Formula,
+    sum_: OpFormula = SUM,
+    where: Callable[[Match], bool] = lambda _: True,
+) -> tuple[Pattern, Pattern]:
     """Two patterns: one for a sum that other nodes use, too, whose rewrite has two results, and one
     for a sum that only the normalization uses.
     """
     return (
-        Pattern(f"{name}AndSum", (formula, sum_), where=_is_shared),
-        Pattern(name, formula, where=_is_private),
+        Pattern(f"{name}AndSum", (formula, sum_), where=lambda m: _is_shared(m) and where(m)),
+        Pattern(name, formula, where=lambda m: not _is_shared(m) and where(m)),
     )
-
-
-def _is_private(m: Match) -> bool:
-    """Whether only the match uses the sum."""
-    return not _is_shared(m)
 
 
 def _is_shared(m: Match) -> bool:
