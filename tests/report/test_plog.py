@@ -64,7 +64,8 @@ def test_patterns_that_matched_are_logged_in_order(tmp_path: Path) -> None:
 
 
 def test_patterns_are_logged_in_the_order_in_which_they_ran() -> None:
-    early, late = replace(COUNTS[2], at=1e9), replace(COUNTS[0], at=1e9 + 0.25)
+    early = replace(COUNTS[2], at=1e9)
+    late = replace(COUNTS[0], at=1e9 + 0.25)
     with Plog() as log:
         lines = log.patterns([late, COUNTS[1], early])
     assert [line.partition("Pass[")[2].partition("]")[0] for line in lines] == ["Early", "Late"]

@@ -48,15 +48,20 @@ def patterns_of(
     name: str,
     formula: Formula,
     sum_: OpFormula = SUM,
-    where: Callable[[Match], bool] = lambda _: True,
+    *where: Callable[[Match], bool],
 ) -> tuple[Pattern, Pattern]:
     """Two patterns: one for a sum that other nodes use, too, whose rewrite has two results, and one
     for a sum that only the normalization uses.
     """
     return (
-        Pattern(f"{name}AndSum", (formula, sum_), where=lambda m: _is_shared(m) and where(m)),
-        Pattern(name, formula, where=lambda m: not _is_shared(m) and where(m)),
+        Pattern(f"{name}AndSum", (formula, sum_), where=(_is_shared, *where)),
+        Pattern(name, formula, where=(_is_private, *where)),
     )
+
+
+def _is_private(m: Match) -> bool:
+    """Whether only the match uses the sum."""
+    return not _is_shared(m)
 
 
 def _is_shared(m: Match) -> bool:

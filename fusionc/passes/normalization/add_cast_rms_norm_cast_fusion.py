@@ -69,7 +69,7 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
             "AddCastRmsNormCastScale",
             op.Cast(root_mean_square(_WIDE), to=TensorProto.FLOAT16) * gamma,
         ),
-        *patterns_of("AddRmsNormCast", rms_norm(SUM), where=_becomes_float32),
+        *patterns_of("AddRmsNormCast", rms_norm(SUM), SUM, _becomes_float32),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
