@@ -3,7 +3,8 @@
 import difflib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 
 _LONGEST_QUOTE = 120  # characters
 # An error shows at most this many details. A file with more mistakes is probably the wrong file.
@@ -69,6 +70,8 @@ CODES = {
         "The message gives the line, the column and the nearest name for each.",
     ),
 }
+# A message lists at most this many names: more than there are names in a switch file of CANN.
+_MOST_NAMES = 400
 
 
 def printable(text: str) -> str:
@@ -107,6 +110,52 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return folded[matches[0]] if matches else None
 
 
+class Typos:
+    """Recognizes words that differ from a name in at most two letters, ignoring case. A letter may
+    be missing, added or replaced.
+
+    The first letters of such a word and of the name become equal if at most two letters are removed
+    from each. So a word is compared only with the names that share such a remainder.
+    """
+
+    _FIRST = 7  # letters
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._by_remainder: dict[str, set[str]] = {}
+        for name in {name.casefold() for name in names}:
+            for remainder in _remainders(name[: self._FIRST]):
+                self._by_remainder.setdefault(remainder, set()).add(name)
+        self._similar: dict[str, set[str]] = {}  # names, by the first letters of a word
+
+    def __contains__(self, word: str) -> bool:
+        folded = word.casefold()
+        start = folded[: self._FIRST]
+        if start not in self._similar:
+            sets = (self._by_remainder.get(remainder, ()) for remainder in _remainders(start))
+            self._similar[start] = set[str]().union(*sets)
+        return any(_differs_by(folded, name, 2) for name in self._similar[start])
+
+
+def _remainders(letters: str) -> Iterator[str]:
+    """The letters without none, one or two of them."""
+    for length in range(max(len(letters) - 2, 0), len(letters) + 1):
+        yield from map("".join, combinations(letters, length))
+
+
+def _differs_by(word: str, name: str, letters: int) -> bool:
+    """Whether at most so many letters are missing, added or replaced."""
+    if word == name or letters == 0 or abs(len(word) - len(name)) > letters:
+        return word == name
+    pairs = zip(word, name, strict=False)
+    same = next((at for at, (one, other) in enumerate(pairs) if one != other), len(name))
+    rests = (word[same:], word[same + 1 :], name[same:], name[same + 1 :])
+    return (
+        _differs_by(rests[1], rests[3], letters - 1)
+        or _differs_by(rests[1], rests[2], letters - 1)
+        or _differs_by(rests[0], rests[3], letters - 1)
+    )
+
+
 def choice_text(choices: Iterable[object]) -> str:
     """Each choice once, as in "a, b or c"."""
     *others, last = dict.fromkeys(map(str, choices))
@@ -117,6 +166,12 @@ def quote(value: object) -> str:
     """A value as JSON, cut if it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
+
+
+def listing(names: Sequence[str]) -> str:
+    """The names for a message: the first _MOST_NAMES of them, and the number of the others."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def shown(value: object) -> str:

@@ -69,7 +69,9 @@ add_rms_norm_fusion add_cast_rms_norm_cast_fusion MatMulAllReduce split_concat_f
 inference_qbmm_add_fusion inference_qbmm_allreduce_add_fusion transpose_matmul_fusion
 """
 # "FX pattern fusion": the operators of its table that a pass makes
-TORCHAIR = "npu_add_rms_norm_dynamic_quant npu_add_rms_norm_cast"
+TORCHAIR = """
+npu_add_rms_norm_dynamic_quant npu_add_rms_norm_cast npu_transpose_batchmatmul npu_add_rms_norm_quant
+"""
 
 # Documented names of passes whose work one of another name does here
 SWITCHES = {
@@ -90,7 +92,9 @@ SWITCHES = {
     "AReduceMeanFusionPass": "AReduceSumFusionPass",
     "BatchMatMulTransposeFusionPass": "BatchMatMulFusionPass TransposeScaleMatMulFusionPass",
     "Conv2DbpInputBiasAddFusionPass": "AABiasaddConvFusion",
-    "npu_add_rms_norm_cast": "AddRmsNormDynamicQuantFusionPass",
+    "npu_add_rms_norm_cast": "AddCastRmsNormCastFusionPass",
+    "npu_add_rms_norm_quant": "AddRmsNormQuantFusionPass",
+    "npu_transpose_batchmatmul": "TransposeScaleMatMulFusionPass",
     "matmul_elemwise_fusion": "ATbeMatMulElemwiseFusionPass BiasGeluFusionPass MatMulBiasAddFusionPass",
     "transpose_matmul_fusion": "BatchMatMulFusionPass TransposeScaleMatMulFusionPass",
 }

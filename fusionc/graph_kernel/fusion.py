@@ -375,6 +375,7 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
     for count in counts:
         total = totals.setdefault(count.pattern, count)
         if total is not count:
+            total.at = total.at if total.matched else count.at
             total.effected += count.effected
             total.seconds += count.seconds
             for reason, times in count.refused.items():

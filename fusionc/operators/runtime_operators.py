@@ -124,8 +124,12 @@ def _skip_norm_shapes(call: CallLike) -> list[Shape | None]:
 def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
     left = _shape(call, a)
     right = _shape(call, b)
-    if min(len(left), len(right)) < 2 or call.attr("transBatchA") or call.attr("transBatchB"):
+    if min(len(left), len(right)) < 2:
         return [None]
+    if call.attr("transBatchA"):
+        left = (*left[1:-1], left[0], left[-1])
+    if call.attr("transBatchB"):
+        right = (*right[1:-1], right[0], right[-1])
     rows = left[-1 if call.attr("transA") else -2]
     columns = right[-2 if call.attr("transB") else -1]
     return [(*broadcast(left[:-2], right[:-2]), rows, columns)]

@@ -96,8 +96,8 @@ class Plog:
         self._write("error", function, message, sys._getframe(1))
 
     def patterns(self, counts: Iterable[PatternCount]) -> list[str]:
-        """Log a line for each pattern that matched, in the given order. At level debug also log the
-        reasons for refusals.
+        """Log a line for each pattern that matched, in the order in which they first matched and
+        with the time of that. At level debug also log the reasons for refusals.
 
         Returns the lines that are not on stdout already. A command prints these if its output is
         not a terminal. If the argument `level` is above info, the result is empty. A level in the
@@ -105,14 +105,14 @@ class Plog:
         """
         frame = sys._getframe(1)
         not_on_stdout = []
-        for count in counts:
+        for count in sorted(counts, key=lambda count: count.at):
             name = f"{count.kind}Pass[{count.pass_name}]"
             place = f"GraphId[{count.graph_id}], {name}: pattern={count.pattern}"
             if count.matched:
                 message = (
                     f"{place}, matched_times={count.matched}, effected_times={count.effected}."
                 )
-                line = self._write("info", "RunOnePattern", message, frame)
+                line = self._write("info", "RunOnePattern", message, frame, count.at)
                 if not self._is_quiet and not (self._to_stdout and self._shows("info")):
                     not_on_stdout.append(line)
             for reason, times in count.refused.items():
@@ -122,16 +122,21 @@ class Plog:
                     "RunOnePattern",
                     f"{place}, refused_times={times}, reason: {what}.",
                     frame,
+                    count.at,
                 )
         return not_on_stdout
 
     def _shows(self, level: str) -> bool:
         return LEVELS.index(level) >= LEVELS.index(self.level)
 
-    def _write(self, level: str, function: str, message: str, frame: FrameType) -> str:
-        """Compose a line, write it if the log shows its level, and return it."""
+    def _write(
+        self, level: str, function: str, message: str, frame: FrameType, at: float | None = None
+    ) -> str:
+        """Compose a line, write it if the log shows its level, and return it. `at` is the time in
+        seconds since 1970; None for now.
+        """
         source = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-        now = datetime.now()
+        now = datetime.now() if at is None else datetime.fromtimestamp(at)
         stamp = f"{now:%Y-%m-%d-%H:%M:%S}.{now.microsecond // 1000:03}.{now.microsecond % 1000:03}"
         line = (
             f"[{level.upper()}] FUSIONC({os.getpid()},fusionc):{stamp} "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from time import time
 
 
 @dataclass
@@ -22,6 +23,8 @@ class PatternCount:
     # the refused matches that a newer opset would allow: their number by opset version
     waiting: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
+    # when the search began in which the pattern first matched, in seconds since 1970
+    at: float = field(default_factory=time, compare=False, repr=False)
 
     @property
     def matched(self) -> int:

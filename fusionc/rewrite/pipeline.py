@@ -43,8 +43,8 @@ def run(
 ) -> list[PatternCount]:
     """Run each pass on the main graph and on every subgraph and function, and count its rewrites.
 
-    The result has a record for each pattern and graph, in execution order. A record has the number
-    of rewrites in all rounds, and the refusals of the last search. If the pattern never took
+    The result has a record for each pattern and graph, in the order of `passes`. A record has the
+    number of rewrites in all rounds, and the refusals of the last search. If the pattern never took
     effect, the refusals are those of the last search that had any. `progress` is called with the
     name of each pass before it runs. `after` is called with the name of each pass that took effect.
     Raises FusioncError if the passes undo each other's rewrites.
@@ -87,6 +87,7 @@ def _run_pass(
             effected |= new.effected > 0
             total = counts.setdefault((graph.id, pass_.name, pattern.name), new)
             if total is not new:
+                total.at = total.at if total.matched else new.at
                 total.effected += new.effected
                 total.seconds += new.seconds
                 # Older refusals stay, because a user may ask why a pass did nothing. Another pass

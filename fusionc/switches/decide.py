@@ -6,12 +6,13 @@ in the switch file, the levels (--oo_level and its relatives), the entry "ALL", 
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fusionc.errors import listing, quote
 from fusionc.switches.levels import Levels
 from fusionc.switches.names import PassNames
 from fusionc.switches.switch_file import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # CANN's name for all passes that a switch file cannot switch off
 _ALL_MUST = "forbidden_close_pass"
+_MISPLACED = "accepted, although they belong to the other section"
 _ALL_MUST_REACH = sys.maxsize  # more than the number of passes that any alias means
 
 
@@ -47,8 +49,9 @@ class _Wishes:
     # by pass name: the entry, and the number of passes that the name in the entry means
     by_pass: dict[str, tuple[Entry, int]] = field(default_factory=dict)
     every: dict[str, bool] = field(default_factory=dict)  # the value of "ALL", by section
-    ascend_only: list[str] = field(default_factory=list)  # names that only CANN has
     notices: list[str] = field(default_factory=list)
+    # names by the notice that lists them
+    listed: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def own(self) -> dict[str, bool]:
@@ -104,7 +107,7 @@ def decide(
         choice.switch_off_pattern_fusion()
     notices = [
         *choice.notices,
-        *(f"{what}: {', '.join(n)}" for what, n in choice.listed.items() if n),
+        *(f"{what}: {listing(names)}" for what, names in choice.listed.items() if names),
     ]
     return Switches(frozenset(name for name, is_on in choice.on.items() if is_on), tuple(notices))
 
@@ -124,9 +127,10 @@ class _Choice:
             what = '"ALL": "on" does not switch on passes that are off by default'
             hint = 'switch them on by name; "fusionc passes" lists them'
             self.notices.append(f"{what} ({len(still_off)}); {hint}")
-        ascend_only = dict.fromkeys([*file.ascend_only, *option.ascend_only])
-        # for each notice that lists passes: the names of the passes
-        self.listed = {"only for Ascend chips, no effect in fusionc": list(ascend_only)}
+        self.listed = {
+            what: list(dict.fromkeys([*file.listed[what], *option.listed[what]]))
+            for what in (*file.listed, *option.listed)
+        }
 
     def _is_asked(self, p: Pass) -> bool:
         """Whether a pass is switched on by its name, by "ALL", or by default."""
@@ -192,7 +196,6 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
     off.
     """
     wishes = _Wishes()
-    misplaced = []
     for entry in source.entries:
         passes = names.find(entry.key)
         if entry.key == ALL:
@@ -201,20 +204,15 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
         elif passes:
             wishes.add(entry, passes, len(passes))
             if entry.section not in (None, *(p.kind for p in passes)):
-                misplaced.append(f"{entry.key} ({passes[0].kind})")
+                wishes.listed[_MISPLACED].append(f"{entry.key} ({passes[0].kind})")
         elif entry.key == _ALL_MUST and source.path is None:
             wishes.add(entry, must, _ALL_MUST_REACH)
         elif names.is_ascend_only(entry.key):
-            wishes.ascend_only.append(entry.key)
-        else:
+            wishes.listed["only for Ascend chips, no effect in fusionc"].append(entry.key)
+        elif source.path is None or entry.key in names.typos:
             source.complain(entry.at, names.complaint(entry.key))
+        else:
+            wishes.listed["ignored, because no pass has such a name"].append(quote(entry.key))
     source.refuse_mistakes()
-    if source.without_effect:
-        wishes.notices.append(
-            f"no effect in fusionc: {', '.join(source.without_effect)} of {source.path}"
-        )
-    if misplaced:
-        wishes.notices.append(
-            f"accepted, although they belong to the other section: {', '.join(misplaced)}"
-        )
+    wishes.listed[f"no effect in fusionc, in {source.path}"] = source.without_effect
     return wishes

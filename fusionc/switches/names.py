@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fusionc.errors import SHOWN, advice, quote
+from fusionc.errors import SHOWN, Typos, advice, quote
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -45,6 +46,11 @@ class PassNames:
     def is_ascend_only(self, name: str) -> bool:
         """Whether CANN or MindSpore has this name and the registry does not."""
         return name not in self._passes and name in self._ascend_names
+
+    @cached_property
+    def typos(self) -> Typos:
+        """The words that differ from a name of the registry in at most two letters."""
+        return Typos(self._passes)
 
     def complaint(self, name: str) -> str:
         """The message that `name` is not a pass, with the nearest name if there is one."""

@@ -137,6 +137,22 @@ def test_the_greps_of_the_documentation_find_the_patterns_in_order() -> None:
     }
 
 
+def test_a_pattern_that_another_pass_enabled_is_logged_after_it() -> None:
+    text = """agraph (float[1,2,4,4] x) => (float[1,2,4,4] y)
+    <float[2,2,1,1] W, float[2] s, float[2] b, float[2] m, float[2] v> {
+        c = Conv (x, W) t = Transpose <perm = [0, 2, 3, 1]> (c) u = Transpose <perm = [0, 3, 1, 2]> (t)
+        n = BatchNormalization (u, s, b, m, v) y = Relu (n)
+    }"""
+    onnx.save(parse(text, opset=18), "in.onnx")
+    lines = fusionc.convert("in.onnx", output="out.onnx").pattern_lines
+    places = [next(at for at, line in enumerate(lines) if f"[{name}]" in line) for name in (
+        "TransOpSymmetryEliminationPass", "ConvBatchnormFusionPass"
+    )]  # fmt: skip
+    assert places == sorted(places)
+    times = [line.split()[1][-27:] for line in lines]
+    assert times == sorted(set(times))
+
+
 def test_a_user_s_check_in_three_commands() -> None:
     model = SAMPLES / "transformer_block.onnx"
     assert fusionc_command("convert", "--model", model, "--output", "fused").returncode == 0

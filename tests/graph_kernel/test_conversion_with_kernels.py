@@ -342,6 +342,16 @@ def test_a_dump_has_the_name_of_mindspore_too() -> None:
     assert len(list(Path("steps").glob("*.onnx"))) == 2  # a dump takes the place of the former one
 
 
+@pytest.mark.parametrize("flags", [STITCHED, "--opt_level=2"])
+def test_the_line_of_an_area_comes_after_the_splitters(flags: str) -> None:
+    lines = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags).pattern_lines
+    (splitter, *_), (area, *_) = (
+        [at for at, line in enumerate(lines) if part in line]
+        for part in ("[graph_kernel_splitter]", "pattern=area")
+    )
+    assert splitter < area
+
+
 def test_the_lines_of_the_log() -> None:
     flags = "--opt_level=1 --enable_stitch_fusion --enable_pass=2.7 --disable_pass=1.3,IdentityPass,NoSuchPass"
     flags += " --disable_cluster_ops=Expp"

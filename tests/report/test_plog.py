@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -60,6 +61,16 @@ def test_patterns_that_matched_are_logged_in_order(tmp_path: Path) -> None:
     assert re.fullmatch(rf"plog-{os.getpid()}_\d{{17}}\.log", log.file.name)
     assert messages(log.file.read_text()) == MESSAGES
     assert lines == log.file.read_text().splitlines()
+
+
+def test_patterns_are_logged_in_the_order_in_which_they_ran() -> None:
+    early = replace(COUNTS[2], at=1e9)
+    late = replace(COUNTS[0], at=1e9 + 0.25)
+    with Plog() as log:
+        lines = log.patterns([late, COUNTS[1], early])
+    assert [line.partition("Pass[")[2].partition("]")[0] for line in lines] == ["Early", "Late"]
+    stamps = [datetime.strptime(line.split()[1][-27:-4], "%Y-%m-%d-%H:%M:%S.%f") for line in lines]
+    assert [stamp.timestamp() for stamp in stamps] == [1e9, 1e9 + 0.25]
 
 
 def test_debug_tells_why_matches_were_refused() -> None:

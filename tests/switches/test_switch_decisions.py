@@ -237,7 +237,7 @@ def test_keys_that_only_cann_uses_are_told_once(registry: Sequence[Pass], tmp_pa
         '{"Priority": {"GraphFusion": {"X": 7}}, "Switch": {}, "ExceptionalPassOfO1Level": []}'
     )
     assert decide(registry, switch_file=file).notices == (
-        f"no effect in fusionc: Priority, ExceptionalPassOfO1Level of {file}",
+        f"no effect in fusionc, in {file}: Priority, ExceptionalPassOfO1Level",
     )
 
 

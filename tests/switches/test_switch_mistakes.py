@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from fusionc.errors import UsageError
+from fusionc.passes import PASSES
 from fusionc.rewrite.definition import Pass
 from fusionc.switches import decide
 
@@ -54,8 +56,8 @@ def mistakes_of(registry: Sequence[Pass], file: Path) -> list[str]:
             '3:4: "MatmulBiasAddFusionPass" is not a pass; did you mean "MatMulBiasAddFusionPass"?',
         ),
         (
-            '{"Switch": {"GraphFusion": {"Zzz": "off"}}}',
-            '1:29: "Zzz" is not a pass; "fusionc passes" lists the names',
+            '{"Switch": {"GraphFusion": {"sftmx": "off"}}}',
+            '1:29: "sftmx" is not a pass; did you mean "softmax"?',
         ),
         (
             '{"Switch": {"GraphFusion": {"SoftmaxFusionPas": "off"}}}',
@@ -117,12 +119,12 @@ def test_all_mistakes_at_once_in_the_order_of_the_file(
 ) -> None:
     file = tmp_path / "cfg.json"
     file.write_text(
-        '\ufeff{"Swich": {},\r\n "Switch": {"GraphFusion": {\r\n  "Foo": "on",\r\n  "PrunePass": 0,\r\n'
+        '\ufeff{"Swich": {},\r\n "Switch": {"GraphFusion": {\r\n  "PrunPas": "on",\r\n  "PrunePass": 0,\r\n'
         '  "PrunePass": "on"},\r\n  "UB": {}}}'
     )
     assert mistakes_of(registry, file) == [
         '1:2: "Swich" is not a key of a switch file; did you mean "Switch"?',
-        '3:3: "Foo" is not a pass; "fusionc passes" lists the names',
+        '3:3: "PrunPas" is not a pass; did you mean "PrunePass"?',
         '4:16: "PrunePass" is 0; allowed are exactly "on" and "off", in quotes',
         '5:3: "PrunePass" is given twice, first in line 4',
         '6:3: "UB" is not a section of "Switch"; allowed are "GraphFusion" and "UBFusion"',
@@ -140,9 +142,74 @@ def test_a_very_long_name_does_not_fill_the_screen(
     registry: Sequence[Pass], tmp_path: Path
 ) -> None:
     file = tmp_path / "cfg.json"
-    file.write_text("x" * 1_000_000 + ":on")
+    file.write_text("x" * 1_000_000 + ":On")
     (line,) = mistakes_of(registry, file)
     assert line.startswith('1:1: "xxx') and len(line) < 200
+    file.write_text("x" * 1_000_000 + ":on")
+    (notice,) = decide(registry, switch_file=file).notices
+    assert notice.startswith('ignored, because no pass has such a name: "xxx')
+    assert len(notice) < 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PrunePas", "PruneePass", "PrunexPass", "PrnePas", "prunepass", "PURNEPASS", "unePass",
+        "PrunePass12", "xxPrunePass", "softmaxed", "SOFTMX", "MatmulBiasAddFusionPass",
+        "MatMulBiasAddFusionPss", "TbeConv2DRelu3Pass",
+    ],
+)  # fmt: skip
+def test_a_name_within_two_letters_of_one_of_ours_is_a_typo(
+    registry: Sequence[Pass], tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "cfg.json"
+    file.write_text(f'{{"Switch": {{"GraphFusion": {{"{name}": "on"}}}}}}')
+    (line,) = mistakes_of(registry, file)
+    assert line.startswith(f'1:29: "{name}" is not a pass; did you mean "')
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Foo", "P", "PrunePass123", "xxxPrunePass", "nePass", "PuneePas", "esaPenurP",
+        "SoftmaxExpFusionPass", "AddFusionPass2", "Überprüfung", "A:B", "a\"b",
+    ],
+)  # fmt: skip
+def test_a_far_name_in_a_file_is_ignored_and_told_once(
+    registry: Sequence[Pass], tmp_path: Path, name: str
+) -> None:
+    """CANN ignores names that it does not know. In the option, each is a mistake."""
+    file = tmp_path / "cfg.json"
+    section = {name: "off", "SubFusionPass": "on"}
+    file.write_text(json.dumps({"Switch": {"GraphFusion": section, "UBFusion": {name: "on"}}}))
+    switches = decide(registry, switch_file=file)
+    shown = json.dumps(name, ensure_ascii=False)
+    assert switches.notices == (f"ignored, because no pass has such a name: {shown}",)
+    file.write_text('{"Switch": {"GraphFusion": {"SubFusionPass": "on"}}}')
+    assert switches.enabled == decide(registry, switch_file=file).enabled
+    with pytest.raises(UsageError):
+        decide(registry, switch_file=file, optimization_switch=f"{name}:off")
+
+
+def test_a_name_of_cann_is_no_typo(registry: Sequence[Pass], tmp_path: Path) -> None:
+    """MatMulBiasAddFusionPass is not the only pass that ends like this."""
+    registry = [*registry, next(p for p in PASSES if p.name == "ZConcatv2dFusionPass")]
+    file = tmp_path / "cfg.json"
+    file.write_text("ZConcatDFusionPass:off\nSoftmaxGradFusion:on\nSubFusionPassX1Y:on")
+    assert decide(registry, switch_file=file).notices == (
+        "only for Ascend chips, no effect in fusionc: ZConcatDFusionPass, SoftmaxGradFusion",
+        'ignored, because no pass has such a name: "SubFusionPassX1Y"',
+    )
+
+
+@pytest.mark.parametrize("form", ["Pas{}FusionPass", "PruneP{}ass", "{}", "TbeConv{}FusionPass"])
+def test_many_unknown_names_take_linear_time_and_a_short_notice(
+    registry: Sequence[Pass], tmp_path: Path, form: str
+) -> None:
+    file = tmp_path / "cfg.json"
+    file.write_text("\n".join(form.format(k) + ":on" for k in range(1000, 301_000)))
+    (notice,) = decide(registry, switch_file=file).notices
+    assert notice.endswith(" and 299600 more") and len(notice) < 20_000
 
 
 @pytest.mark.parametrize(
@@ -197,11 +264,16 @@ def on_one_line(mistake: Callable[[int], str]) -> str:
 @pytest.mark.parametrize(
     ("text", "first"),
     [
-        (on_one_line(lambda k: f'"Pas{k}": "on"'), '1:29: "Pas0" is not a pass; '),
+        (
+            on_one_line(
+                lambda k: f'"Prune{chr(0x4E00 + k // 400)}{chr(0x4E00 + k % 400)}ss": "on"'
+            ),
+            '1:29: "Prune\u4e00\u4e00ss" is not a pass; ',
+        ),
         (on_one_line(lambda k: f'"PrunePass{k}": 1'), '1:43: "PrunePass0" is 1; '),
         (
             on_one_line(lambda k: '"P": "on"' if k else '"P": "on", "P": "on"'),
-            '1:29: "P" is not a pass; ',
+            '1:40: "P" is given twice, first in line 1',
         ),
         (
             "{" + ", ".join(f'"Swich{k}": 1' for k in range(MANY)) + "}",
@@ -211,7 +283,7 @@ def on_one_line(mistake: Callable[[int], str]) -> str:
             '{"Switch": {' + ", ".join(f'"UB{k}": 1' for k in range(MANY)) + "}}",
             '1:13: "UB0" is not a section',
         ),
-        ("\n".join("P:on" for _ in range(MANY + 1)), '1:1: "P" is not a pass; '),
+        ("\n".join("P:on" for _ in range(MANY + 1)), '2:1: "P" is given twice, first in line 1'),
     ],
     ids=["names", "values", "twice", "keys", "sections", "lines"],
 )

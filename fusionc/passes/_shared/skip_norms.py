@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onnx import TensorProto
 
@@ -44,13 +44,18 @@ def layer_norm(value: Formula) -> OpFormula:
     return op.LayerNormalization(value, gamma, maybe(var("beta")), _as="norm")
 
 
-def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pattern, Pattern]:
+def patterns_of(
+    name: str,
+    formula: Formula,
+    sum_: OpFormula = SUM,
+    *where: Callable[[Match], bool],
+) -> tuple[Pattern, Pattern]:
     """Two patterns: one for a sum that other nodes use, too, whose rewrite has two results, and one
     for a sum that only the normalization uses.
     """
     return (
-        Pattern(f"{name}AndSum", (formula, sum_), where=_is_shared),
-        Pattern(name, formula, where=_is_private),
+        Pattern(f"{name}AndSum", (formula, sum_), where=(_is_shared, *where)),
+        Pattern(name, formula, where=(_is_private, *where)),
     )
 
 

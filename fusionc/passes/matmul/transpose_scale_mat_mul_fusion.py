@@ -6,7 +6,7 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.constants import array_of
-from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
+from fusionc.passes._shared.transpose_and_reshape import order_of, swaps_last_axes
 from fusionc.rewrite import (
     Match,
     Pattern,
@@ -25,6 +25,7 @@ from fusionc.shapes.equality import broadcasts_into
 a = var("a")
 b = var("b")
 c = const("c")
+_BATCH_IS_TRANSPOSED = "the batch is transposed, too"
 _MAX_EXPONENT = 40  # largest absolute exponent of alpha, as a power of two
 _BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
 
@@ -67,7 +68,7 @@ def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
 
 def _flip(m: Match, new: Tape, side: str) -> Result:
     if m.product.attr(f"transBatch{side}", 0):
-        refuse("the batch is transposed, too")
+        refuse(_BATCH_IS_TRANSPOSED)
     left = m.a.require_shape(least=2)
     right = m.b.require_shape(least=2)
     has_elements = all(isinstance(dim, int) and dim > 0 for dim in left[:-2])
@@ -87,29 +88,64 @@ def _right(m: Match, new: Tape) -> Result:
     return _flip(m, new, "B")
 
 
+def _moves_rows(m: Match) -> bool:
+    """Whether the Transpose moves the first axis next to the last one, before or after it."""
+    order = order_of(m.transpose)
+    rest = [axis for axis in order if axis]
+    return len(order) > 2 and order[:-2] == rest[:-1] == sorted(rest)[:-1]
+
+
+def _move_batch(m: Match, new: Tape, side: str) -> Result:
+    attribute = f"transBatch{side}"
+    if m.product.attr(attribute, 0):
+        refuse(_BATCH_IS_TRANSPOSED)
+    left = m.a.require_shape()
+    right = m.b.require_shape()
+    if len(left) != len(right):
+        refuse("the ranks differ")
+    if not all(isinstance(dim, int) and dim > 0 for dim in (*left, *right)):
+        refuse("an axis may be empty, and the kernel divides by its length")
+    is_last = order_of(m.transpose)[-1] == 0
+    flag = f"trans{side}"
+    flags = {attribute: 1, flag: int(m.product.attr(flag, 0)) ^ is_last}
+    return _fused(m, new, **flags)
+
+
+def _left_batch(m: Match, new: Tape) -> Result:
+    return _move_batch(m, new, "A")
+
+
+def _right_batch(m: Match, new: Tape) -> Result:
+    return _move_batch(m, new, "B")
+
+
 class TransposeScaleMatMulFusionPass(UBFusionPass):
     """The scale of a product and Transposes of its operands become attributes of onnxruntime's
     FusedMatMul.
 
     before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a constant single number c;
-             Transpose(a)·b, a·Transpose(b) that exchange the last two axes
-    after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
+             Transpose(a)·b, a·Transpose(b) that exchange the last two axes, or that move the first
+             axis to the place of the rows or of the columns, such as [1, 0, 2] or [1, 2, 0]
+    after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB, transBatchA, transBatchB
     refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or that may enlarge
              the scaled value; a float64 factor that float32 cannot represent; integers,
              which lack a kernel; quantized operands, and products next to a Softmax, because
              onnxruntime looks for larger structures there; a transposition if the other operand is
              a vector (the kernel ignores the transposition), if the summed axis may be empty (the
              kernel does not write the result), or if the left operand has a batch that may be empty
-             and the right one is a single matrix (the kernel fails)
-    never    other permutations: with transBatch, the kernel divides by zero if an axis is empty
+             and the right one is a single matrix (the kernel fails); with transBatch, different
+             ranks (the kernel fails), and an axis that is not known to have elements (it divides by
+             zero)
+    never    other permutations
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
-    source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion create the same node when it
-             loads a model
+    source   TorchAir's npu_transpose_batchmatmul; onnxruntime's MatmulTransposeFusion and
+             MatMulScaleFusion create the same node when it loads a model
     """
 
     numerics = "rounding"
     aliases = (
         "transpose_matmul_fusion",
+        "npu_transpose_batchmatmul",
         "TbeBatchMatmulElementWiseFusionPass",
         "BatchMatMulTransposeFusionPass",
     )
@@ -119,6 +155,8 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
         Pattern("ScaleOfRight", _product(a, _scaled(b))),
         Pattern("TransposeOfLeft", _product(_transposed(a), b), _left, where=_is_swapped),
         Pattern("TransposeOfRight", _product(a, _transposed(b)), _right, where=_is_swapped),
+        Pattern("BatchOfLeft", _product(_transposed(a), b), _left_batch, where=_moves_rows),
+        Pattern("BatchOfRight", _product(a, _transposed(b)), _right_batch, where=_moves_rows),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -1,3 +1,5 @@
+from itertools import chain
+
 import numpy as np
 from onnx import TensorProto
 
@@ -31,13 +33,22 @@ def _narrow(value: Edge, new: Tape) -> Edge:
     refuse("float16 is not known to represent the scale exactly")
 
 
+def _becomes_float32(m: Match) -> bool:
+    """Whether a Cast to float32 reads the normalization, directly or after a new shape."""
+    value: Edge = m.outputs[0]
+    shaped = [user.outputs[0] for user in value.outputs if user.is_op("Reshape", "Flatten")]
+    casts = chain.from_iterable(reader.outputs for reader in filter(None, (value, *shaped)))
+    return any(user.is_op("Cast") and user.attr("to") == TensorProto.FLOAT for user in casts)
+
+
 class AddCastRmsNormCastFusionPass(UBFusionPass):
     """A sum in float16 and its normalization in float32 become onnxruntime's
     SkipSimplifiedLayerNormalization.
 
     before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, with the scale applied
              before or after the last Cast; below opset 23, with the normalization written out as
-             several operators
+             several operators; RMSNormalization(x + y, scale) in float16 that is then cast to
+             float32, directly or after a Reshape
     after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) in float16, which computes
              in float32 inside. If the sum has other users, it is the fourth output
     refuses  the same as AddRmsNormFusionPass, but here the elements must be float16; a scale that
@@ -45,18 +56,20 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
     never    off by default, because the operator takes longer (AddRmsNormFusionPass)
     algebra  the definition of the operator, which normalizes the sum before the sum is rounded to
              float16
-    source   MindSpore's add_cast_rms_norm_cast_fusion
+    source   MindSpore's add_cast_rms_norm_cast_fusion; TorchAir's npu_add_rms_norm_cast
     """
 
     numerics = "rounding"
     default = "off"
-    aliases = ("add_cast_rms_norm_cast_fusion",)
+    aliases = ("add_cast_rms_norm_cast_fusion", "npu_add_rms_norm_cast")
+    is_pattern_fusion = True
     patterns = (
         *patterns_of("AddCastRmsNormCast", op.Cast(rms_norm(_WIDE), to=TensorProto.FLOAT16)),
         *patterns_of(
             "AddCastRmsNormCastScale",
             op.Cast(root_mean_square(_WIDE), to=TensorProto.FLOAT16) * gamma,
         ),
+        *patterns_of("AddRmsNormCast", rms_norm(SUM), SUM, _becomes_float32),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -76,11 +76,7 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
     """
 
     numerics = "rounding"
-    aliases = (
-        "npu_add_rms_norm_dynamic_quant",
-        "npu_add_rms_norm_cast",
-        "MultiAddRmsNormDynamicQuantFusionPass",
-    )
+    aliases = ("npu_add_rms_norm_dynamic_quant", "MultiAddRmsNormDynamicQuantFusionPass")
     is_pattern_fusion = True
     patterns = (
         Pattern("AddRmsNormDynamicQuant", _quantization(keep(_SMOOTH))),

@@ -17,12 +17,13 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
     never    off by default, because the operator takes longer (AddRmsNormFusionPass)
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
     source   MindSpore's add_rms_norm_quant_fusion, which rounds s and uses the first zero point for
-             all elements
+             all elements; TorchAir's npu_add_rms_norm_quant
     """
 
     numerics = "rounding"
     default = "off"
-    aliases = ("add_rms_norm_quant_fusion",)
+    aliases = ("add_rms_norm_quant_fusion", "npu_add_rms_norm_quant")
+    is_pattern_fusion = True
     patterns = patterns_of("AddRmsNormQuant", quantized(rms_norm(SUM)))
 
     def rewrite(self, m: Match, new: Tape) -> Result:

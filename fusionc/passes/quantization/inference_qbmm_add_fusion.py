@@ -40,6 +40,7 @@ W_zero = maybe(var("W_zero"))
 _QUANTIZED = op.DynamicQuantizeLinear(x)
 _LEFT = keep(op.DequantizeLinear(a, a_scale, a_zero, _as="left"))
 _RIGHT = keep(op.DequantizeLinear(W, W_scale, W_zero, _as="right"))
+_WEIGHTS = either(_RIGHT, keep(op.Transpose(_RIGHT, _as="transpose")))
 
 
 def _integers(left: Formula, zero: Formula) -> Formula:
@@ -81,16 +82,17 @@ def _require_finite(scale: Edge) -> None:
 
 
 def _is_transposed(m: Match) -> bool:
-    """Whether a Gemm reads its second operand transposed. Refuses one that is more than a product
+    """Whether the product reads the weights transposed. Refuses a Gemm that is more than a product
     with an addend, or that onnxruntime already computes in integers.
     """
+    exchanges: bool = m.transpose is not None and m.transpose.attr("perm") != [0, 1]
     if m.gemm is None:
-        return False
+        return exchanges
     if m.gemm.attr("alpha") != 1 or m.gemm.attr("beta") != 1 or m.gemm.attr("transA"):
         refuse("the Gemm scales or transposes its first operand")
     if grade(m.gemm, Wiring()):
         refuse("onnxruntime already computes the operator in integers")
-    return bool(m.gemm.attr("transB"))
+    return exchanges != bool(m.gemm.attr("transB"))
 
 
 def _columns(m: Match, is_transposed: bool = False) -> int:
@@ -163,8 +165,9 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     """A product of quantized operands, its scale and its bias become one operator of onnxruntime.
 
     before   DequantizeLinear(a) · DequantizeLinear(W) + bias as MatMul and Add or as Gemm, with W
-             transposed or not; MatMulInteger, of a DynamicQuantizeLinear or of other integers,
-             followed by a Cast, the multiplication by both scales, and with or without a bias
+             transposed or not, before or after it is dequantized; MatMulInteger, of a
+             DynamicQuantizeLinear or of other integers, followed by a Cast, the multiplication by
+             both scales, and with or without a bias
     after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
              DynamicQuantizeMatMul(x, W, …)
     refuses  weights that are not a matrix of known shape, or may have no rows (the kernel would not
@@ -184,8 +187,8 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     numerics = "rounding"
     aliases = ("inference_qbmm_add_fusion",)
     patterns = (
-        Pattern("DequantizedMatMulAdd", op.MatMul(_LEFT, _RIGHT) + bias),
-        Pattern("DequantizedGemm", op.Gemm(_LEFT, _RIGHT, bias, _as="gemm")),
+        Pattern("DequantizedMatMulAdd", op.MatMul(_LEFT, _WEIGHTS) + bias),
+        Pattern("DequantizedGemm", op.Gemm(_LEFT, _WEIGHTS, bias, _as="gemm")),
         Pattern("DynamicQuantizeMatMulAdd", _DYNAMIC + bias, _dynamic),
         Pattern("DynamicQuantizeMatMul", _DYNAMIC, _dynamic),
         Pattern("MatMulIntegerAdd", _PRODUCT + bias, _integer),

@@ -13,6 +13,13 @@ def graph(
 
 LEFT = {"body": "t = Transpose <perm = [0, 2, 1]> (a) y = MatMul (t, b)", "a": "float[N,3,2] a"}
 RIGHT = {"body": "t = Transpose <perm = [0, 2, 1]> (b) y = MatMul (a, t)", "b": "float[N,4,3] b"}
+EMPTY = "an axis may be empty, and the kernel divides by its length"
+
+
+def batch(a: str, b: str, y: str = "[2,5,4] y", order: str = "[1, 0, 2]") -> str:
+    return f"agraph (float{a}, float{b}) => (float{y}) {{ t = Transpose <perm = {order}> (a) y = MatMul (t, b) }}"
+
+
 EXTREME = "the factor is zero, not finite, or of an extreme size"
 ATTENTION = "onnxruntime looks for attention when it loads the model"
 STAYS = [
@@ -49,7 +56,7 @@ STAYS = [
     Stays(
         "another permutation",
         graph("t = Transpose <perm = [1, 0, 2]> (a) y = MatMul (t, b)", a="float[2,N,3] a"),
-        None,
+        EMPTY,
     ),
     Stays("all axes", graph("t = Transpose (a) y = MatMul (t, b)", a="float[3,2,N] a"), None),
     Stays(
@@ -98,6 +105,27 @@ STAYS = [
         "the batch is transposed, too",
         valid=False,
     ),
+    Stays(
+        "two transposed batches in a row",
+        "agraph (float[3,2,5] a, float[2,5,6] b) => (float[3,2,6] y) { t = Transpose <perm = [1, 0, 2]> (a) y = com.microsoft.FusedMatMul <transBatchA = 1> (t, b) }".replace(
+            "float[2,5,6] b", "float[3,5,6] b"
+        ),
+        "the batch is transposed, too",
+        valid=False,
+    ),
+    Stays("a batch that may be empty", batch("[N,2,3] a", "[2,3,4] b"), EMPTY),
+    Stays("an empty axis", batch("[0,2,3] a", "[2,3,4] b", "[2,0,4] y"), EMPTY),
+    Stays("columns that may be empty", batch("[5,2,3] a", "[2,3,N] b"), EMPTY),
+    Stays("a batch and a matrix", batch("[5,2,3] a", "[3,4] b"), "the ranks differ"),
+    Stays(
+        "a batch before a Softmax",
+        batch("[5,2,3] a", "[2,3,4] b", "[2,5,4] p")
+        .replace("}", "y = Softmax (p) }")
+        .replace("y = MatMul", "p = MatMul")
+        .replace("[2,5,4] p", "[2,5,4] y"),
+        ATTENTION,
+    ),
+    Stays("the last axis first", batch("[2,3,5] a", "[5,3,2] b", "[5,2,2] y", "[2, 0, 1]"), None),
 ]
 
 FUSED = ["FusedMatMul"]
@@ -152,6 +180,48 @@ FIRES = [
     Fires(
         "broadcast batches",
         graph(**{**RIGHT, "a": "float[2,N,5,3] a", "y": "float[2,N,5,4] y"}),
+        FUSED,
+    ),
+    Fires("a transposed batch", batch("[5,2,3] a", "[2,3,4] b"), FUSED),
+    Fires(
+        "a transposed batch and columns", batch("[3,2,5] a", "[2,3,4] b", order="[1, 2, 0]"), FUSED
+    ),
+    Fires(
+        "a transposed batch of the right",
+        batch("[2,5,3] b", "[3,2,4] a").replace("MatMul (t, b)", "MatMul (b, t)"),
+        FUSED,
+    ),
+    Fires(
+        "a transposed batch and columns of the right",
+        batch("[2,5,3] b", "[4,2,3] a", order="[1, 2, 0]").replace(
+            "MatMul (t, b)", "MatMul (b, t)"
+        ),
+        FUSED,
+    ),
+    Fires(
+        "a transposed batch of four axes",
+        batch("[5,2,7,3] a", "[2,1,3,4] b", "[2,7,5,4] y", "[1, 2, 0, 3]"),
+        FUSED,
+    ),
+    Fires(
+        "both batches",
+        batch("[5,2,3] a", "[3,2,4] b")
+        .replace("MatMul (t, b)", "MatMul (t, u)")
+        .replace("{ t", "{ u = Transpose <perm = [1, 0, 2]> (b) t"),
+        FUSED,
+        2,
+    ),
+    Fires(
+        "a transposed batch, then transposed rows",
+        batch("[3,2,5] a", "[2,3,4] b")
+        .replace("y =", "s = Transpose <perm = [0, 2, 1]> (t) y =")
+        .replace("MatMul (t", "MatMul (s"),
+        FUSED,
+        2,
+    ),
+    Fires(
+        "a transposed batch in float16",
+        batch("[5,2,3] a", "[2,3,4] b").replace("float", "float16"),
         FUSED,
     ),
     Fires("double", graph(c="float c = {0.25}").replace("float", "double"), FUSED),

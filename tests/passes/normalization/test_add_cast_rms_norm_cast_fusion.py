@@ -41,4 +41,28 @@ FIRES = [
     Fires("opset 13", graph(BEHIND.replace("ReduceMean (p, ax)", "ReduceMean <axes = [-1]> (p)"), HALF), LEFT, opset=13, edge_values=False),
 ]  # fmt: skip
 
+VIEW = "n = RMSNormalization (s, g) v = Reshape (n, h) w = Cast <to = 1> (v) u = Neg (w) y = Cast <to = 10> (u)"
+TO_FLOAT = "n = RMSNormalization (s, g) w = Cast <to = 1> (n) u = Neg (w) y = Cast <to = 10> (u)"
+
+
+def to_float(body: str, y: str = "float16[a,b] y", element: str = "float16") -> str:
+    """TorchAir's third rule: the normalization, view(-1, h) and to(torch.float32)."""
+    return (
+        f"agraph ({element}[B,S,4] x, {element}[B,S,4] k) => ({y}) "
+        f"<{element}[4] g, int64[2] h = {{-1, 4}}> {{ s = Add (x, k) {body} }}"
+    )
+
+
+STAYS += [
+    Stays("not cast to float32", to_float(VIEW.replace("to = 1>", "to = 11>")), None, opset=23),
+    Stays("no cast", to_float("y = RMSNormalization (s, g)", "float16[a,b,c] y"), None, opset=23),
+    Stays("from double", to_float(TO_FLOAT, "float16[a,b,c] y", "double"), "float16 is not known to represent the scale exactly", opset=23),
+]  # fmt: skip
+FIRES += [
+    Fires("a view, then float32", to_float(VIEW), [*LEFT, "Reshape", "Cast", "Neg", "Cast"], opset=23, edge_values=False),
+    Fires("float32", to_float(TO_FLOAT, "float16[a,b,c] y"), [*LEFT, "Cast", "Neg", "Cast"], opset=23, edge_values=False),
+    Fires("the normalization and the sum are outputs", to_float(VIEW, "float16[a,b] y, float16[c,d,e] n, float16[c,d,e] s"), [*LEFT, "Reshape", "Cast", "Neg", "Cast"], opset=23, edge_values=False),
+    Fires("flattened, from float32 and back", graph(f"{ONE.replace('y =', 'f =')} v = Reshape (f, h) y = Cast <to = 1> (v)", y="float[a,b] y").replace("float eps", "int64[2] h = {-1, 4}, float eps"), [*LEFT, "Reshape", "Cast"], opset=23, edge_values=False),
+]  # fmt: skip
+
 test_stays, test_fires = tables("AddCastRmsNormCastFusionPass", STAYS, FIRES, in_functions="never")

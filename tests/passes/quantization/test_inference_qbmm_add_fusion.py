@@ -52,7 +52,26 @@ TRANSPOSED = (
     "float[5] ws = {{0.1, 0.2, 0.3, 0.05, 0.4}}, int8[5] wz = {{0, 1, 2, 3, 4}}, float[5] B = {{1, -2, 3, 0.5, 4}}> {{ "
     "p = DequantizeLinear (a, as, az) q = DequantizeLinear <axis = 0> (W, ws, wz) y = Gemm <transB = 1> (p, q, B) {} }}"
 )
+TURNED = (
+    TRANSPOSED.format("", SMALL, "")
+    .replace("y = Gemm <transB = 1> (p, q, B)", "t = Transpose <perm = [1, 0]> (q) y = Gemm (p, t, B)")
+)  # fmt: skip
+TURNED_PRODUCT = TURNED.replace("y = Gemm (p, t, B)", "r = MatMul (p, t) y = Add (r, B)")
+TURNED_TWICE = static(
+    GEMM.format("<transB = 1>").replace("y =", "t = Transpose (q) y =").replace("(p, q, B)", "(p, t, B)")
+)  # fmt: skip
 STAYS = [
+    Stays(
+        "a Transpose of square weights with a scale for each column",
+        TURNED.replace("[5,4]", "[4,4]")
+        .replace("[N,5]", "[N,4]")
+        .replace(f"{{{SMALL}}}", f"{{{','.join('1' * 16)}}}")
+        .replace("<axis = 0>", "<axis = 1>")
+        .replace("float[5] ws = {0.1,", "float[4] ws = {")
+        .replace("int8[5] wz = {0,", "int8[4] wz = {")
+        .replace("float[5] B = {1,", "float[4] B = {"),
+        COLUMN,
+    ),
     Stays(
         "a Gemm that scales",
         static(GEMM.format("<beta = 2.0>")),
@@ -271,6 +290,19 @@ FIRES = [
     Fires(
         "Gemm with transposed weights", TRANSPOSED.format("", SMALL, ""), ["MatMulIntegerToFloat"]
     ),
+    Fires("a Transpose before a Gemm", TURNED, FLOATED),
+    Fires("a Transpose before a MatMul", TURNED_PRODUCT, FLOATED),
+    Fires(
+        "a Transpose before a MatMul, default order",
+        TURNED_PRODUCT.replace("<perm = [1, 0]>", ""),
+        FLOATED,
+    ),
+    Fires(
+        "a Transpose that does nothing",
+        TURNED.replace("[1, 0]", "[0, 1]").replace("= Gemm", "= Gemm <transB = 1>"),
+        FLOATED,
+    ),
+    Fires("a Transpose and transB", TURNED_TWICE, FLOATED),
     Fires("static", static(), FLOATED),
     Fires("the addend first", static(STATIC.replace("Add (r, B)", "Add (B, r)")), FLOATED),
     Fires("scales for each column", static(ws=COLUMNS, wz="{1,2,3,4,5}"), FLOATED),
