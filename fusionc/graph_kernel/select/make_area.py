@@ -33,7 +33,7 @@ def area_of(
 
     `origin` becomes part of the area's name. Constants that are not in `inputs` become part of the
     area. `wide` are the weights of convolutions and products that stay in float32. Returns None if
-    a type is unknown, or if there are no outputs.
+    a type is unknown, or without outputs.
     """
     if not outputs:
         return None
