@@ -9,7 +9,8 @@ from enum import Flag
 import numpy as np
 import onnx
 
-# the doc_string of functions whose kernels compute in bfloat16: later conversions read it
+# The doc_string of functions whose kernels compute in bfloat16. Later conversions recognize such
+# functions by it.
 NARROW_DOC = "Its kernel multiplies numbers of bfloat16 on processors that have it."
 
 
@@ -18,8 +19,8 @@ class AreaValue:
     """A value of an area. `dtype` is an onnx.TensorProto data type.
 
     A dimension is a number or a symbol; dimensions with the same symbol have the same size. An
-    unknown size has a symbol of its own. When the model runs it may be any number, also 0 or 1, so
-    it may broadcast against another one.
+    unknown size has a symbol of its own. When the model runs, this size may be any number, even 0
+    or 1, so it may broadcast against another size.
     """
 
     name: str
@@ -31,13 +32,13 @@ class KernelKind(Flag):
     """The kind of an area's kernel: loops, or steps over images or rows in a blocked layout.
 
     Steps may use algorithms with fewer multiplications: Winograd's for 3×3 convolutions, and
-    Strassen's. With NARROW, convolutions and products multiply bfloat16 on processors that have
-    it.
+    Strassen's for products of matrices. With NARROW, convolutions and matrix products multiply
+    bfloat16 numbers on processors that have instructions for it.
     """
 
     LOOPS = 1
     BLOCKED = 2
-    # each bit needs a name: Python 3.11.2 loses the others when flags are combined
+    # Each bit needs a name: Python 3.11.2 loses bits without a name when it combines flags.
     FEWER_OF_CONVOLUTIONS = 4
     FEWER_OF_MATRICES = 8
     OF_BFLOAT16 = 16
@@ -53,16 +54,16 @@ class Area:
     An omitted optional input of a node is "".
     """
 
-    name: str  # of the operator in the domain fusionc.gk, a C identifier
+    name: str  # of the operator in the domain fusionc.gk; a C identifier
     nodes: tuple[onnx.NodeProto, ...]
-    inputs: tuple[str, ...]  # also large constants
+    inputs: tuple[str, ...]  # large constants are inputs, too
     outputs: tuple[str, ...]
     values: Mapping[str, AreaValue]  # inputs, inner values and outputs
     opset: int
-    # scalars, axes and small tables
+    # constants that become part of the kernel: scalars, axes and small tables
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     kind: KernelKind = KernelKind.LOOPS
-    # in a NARROW area: the weights of those convolutions and products that stay in float32
+    # in a NARROW area: the weights of convolutions and products that still compute in float32
     wide: frozenset[str] = frozenset()
     # the weights of those convolutions and products that use no algorithm with fewer
     # multiplications

@@ -22,7 +22,7 @@ _RULE = "=" * 23
 def dump(fused: Fused, source: str) -> list[str]:
     """Write the clusters, their areas and the C `source` of the kernels.
 
-    Returns a message with the place, or with the reason why they are not written.
+    Returns a message that says where they are, or why they are not written.
     """
     number = os.getpid()
     files = {
@@ -41,14 +41,14 @@ def dump(fused: Fused, source: str) -> list[str]:
         return [f"{FOLDER} is not written: {error.strerror}"]
     return [
         (
-            f"what became of every cluster, and the C text, is in {FOLDER}, in the files with "
+            f"{FOLDER} has the stages of every cluster and the C text, in the files with "
             f"{number} in their names"
         )
     ]
 
 
 def _append(file: Path, text: str) -> None:
-    """Append to a file of this process, which is read-only between two conversions."""
+    """Append to a dump of this process. It is read-only between two conversions."""
     if file.exists():
         file.chmod(0o644)
     with file.open("a", encoding="utf-8") as stream:

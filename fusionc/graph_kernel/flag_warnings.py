@@ -1,4 +1,4 @@
-"""Warnings about flags that could be read: unknown names, and lists that change nothing."""
+"""Warnings about valid flags whose values are unknown names, or lists that change nothing."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ def unknown_passes(passes: Sequence[Pass], flags: Flags) -> list[str]:
 
 
 def _similar_names(name: str, known: Iterable[str]) -> list[str]:
-    """The full names of stage passes with this short name; else the most similar name."""
+    """The full names of stage passes with this short name. If there are none: the most similar
+    name.
+    """
     near = nearest(name, known)
     return [p.names[1] for p in STAGE_PASSES if p.name == name] or ([near] if near else [])
 
 
 def unknown_operators(flags: Flags) -> list[str]:
-    """A warning for each name in a list of operators that ONNX lacks.
+    """A warning for each name in the lists of operators that is not an operator of ONNX.
 
-    Names with a domain may belong to anyone.
+    Names with a domain are not checked, because any vendor may have defined them.
     """
     listed = flags.entries("_ops", "_ops_only")
     wrong = [(which, name) for which, name in listed if "." not in name and not onnx.defs.has(name)]
@@ -60,7 +62,7 @@ def unknown_operators(flags: Flags) -> list[str]:
 
 
 def unknown_patterns(flags: Flags) -> list[str]:
-    """A warning for each entry of the lists of split patterns that is not part of a name."""
+    """A warning for each entry of the lists of split patterns that no pattern has in its name."""
     known = [pattern.name for pattern in SPLIT_PATTERNS]
     return [
         f'the flag "--{which}": no split pattern has "{part}" in its name; '
@@ -88,7 +90,7 @@ def _has_definition(name: str) -> bool:
 
 
 def needless_lists(flags: Flags, has_kernels: bool) -> list[str]:
-    """A notice for each list with operators that change nothing, and why."""
+    """A notice for each list that names operators without changing anything, with the reason."""
     added = () if flags.enable_cluster_ops_only else flags.enable_cluster_ops
     in_programs = {qualified(op, domain) for domain, op in OPERATORS} if has_kernels else set()
     notices = []
@@ -107,8 +109,8 @@ def _impossible_operators(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     return [
-        f"no kernel computes {', '.join(names)}, so that no area has it; with --target onnx, "
-        "areas are functions without kernels, and may"
+        f"no kernel computes {', '.join(names)}, so no area has these operators; with --target "
+        "onnx, areas are functions without kernels, and may have them"
     ]
 
 
@@ -118,4 +120,4 @@ def _basic_operators(forced: Iterable[str]) -> list[str]:
     basic = [name for name in names if onnx.defs.has(name) and not _has_definition(name)]
     if not basic:
         return []
-    return [f"ONNX has no definition of {', '.join(basic)} by other operators: nothing to expand"]
+    return [f"ONNX does not define {', '.join(basic)} by other operators: nothing to expand"]

@@ -68,15 +68,15 @@ _COMBINER_PASS = "SameInputMatMulPass"
 SWITCHED_OFF = "it is switched off by --disable_areas"
 
 
-# Areas with the reason why each is not made; None for one that is.
+# Areas, each with the reason why it is not made; None if it is made.
 _Judged = list[tuple[AreaLocation, str | None]]
 
 
 @dataclass(frozen=True)
 class NoArea:
-    """Operators of a graph that are in no area, and why."""
+    """Operators of a graph that are in no area, and the reason."""
 
-    pass_name: str  # that refused the area; empty if no pass could make one
+    pass_name: str  # the pass that refused the area; empty if no pass could make one
     graph_id: int
     nodes: tuple[str, ...]
     reason: str
@@ -86,27 +86,27 @@ class NoArea:
 class Fused:
     """The result of graph kernel fusion."""
 
-    areas: list[Area] = field(default_factory=list)  # of the model now, each once
-    counts: list[PatternCount] = field(default_factory=list)  # of areas, for each pass
-    splits: list[PatternCount] = field(default_factory=list)  # for each pattern of split
+    areas: list[Area] = field(default_factory=list)  # those that the model calls now, each once
+    counts: list[PatternCount] = field(default_factory=list)  # of areas: one for each pass
+    splits: list[PatternCount] = field(default_factory=list)  # one for each split pattern
     plans: list[Plan] = field(default_factory=list)  # one for each cluster
-    # names of passes that are off: one entry for each area that they would have made
+    # names of passes that are off: each name once for each area that the pass would have made
     unwanted: list[str] = field(default_factory=list)
     raised_ir: int = 0  # the IR version that the areas needed; 0 if the model had it
     refused: list[NoArea] = field(default_factory=list)  # areas that were not made
     # for each graph, a function that says why its remaining operators are in no area
     outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
-    # convolutions and products of bfloat16, in order
+    # convolutions and products that kernels compute in bfloat16, in order
     narrow: list[Node] = field(default_factory=list)
 
 
 def always_saves(area: Area) -> float:
-    """The time that a function without a kernel saves: it is always made."""
+    """Infinite savings, so that areas that are functions without kernels are always made."""
     return math.inf
 
 
 def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
-    """Build no kernels, so that none can fail."""
+    """Build no kernels. No area fails."""
     return {}
 
 
@@ -117,16 +117,17 @@ class GraphKernelFusion:
     flags: Flags
     stages: Stages
     registry: Mapping[str, Pass]  # all passes by name
-    # Names of passes that are on. Those that make areas only do so if they are on; those that
-    # simplify clusters are always used.
+    # Names of passes that are on. A pass that makes areas must be among them; passes that simplify
+    # clusters run in any case.
     enabled: frozenset[str]
     reason_against: ReasonAgainst  # why an area cannot have a kernel
-    saves: Callable[[Area], float] = always_saves  # seconds
-    # makes kernels of areas; returns, by the name of each area without one, why it failed
+    saves: Callable[[Area], float] = always_saves  # seconds that the kernel of an area saves
+    # Builds the kernels of areas. Returns the reason for each area whose kernel failed, by its
+    # name.
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
-    has_programs: bool = False  # whether kernels may be programs over images in blocks
-    is_narrow: bool = False  # whether such programs multiply numbers of bfloat16
+    has_programs: bool = False  # whether kernels may be programs of steps in a blocked layout
+    is_narrow: bool = False  # whether such programs multiply bfloat16 numbers
     stays_wide: Callable[[Node], bool] = lambda _: False  # which operators stay in float32
     tell: Callable[[str], None] = lambda _: None  # called with the progress
 
@@ -168,7 +169,7 @@ class GraphKernelFusion:
             fused.counts.append(count_steps(graph, locations, self.registry[name]))
 
     def _areas_of(self, graph: Graph, fused: Fused) -> _Judged:
-        """The areas that a graph may have, each with the reason against it."""
+        """The areas that a graph could have, each with the reason against it, or None."""
         blocked = self._blocked(graph, fused)
         taken = _nodes_in_areas(blocked)
         supported = self._supported()
@@ -181,7 +182,7 @@ class GraphKernelFusion:
         }
         fused.outside.append(partial(_outside, graph, reasons, expander, supported))
         excluded = taken | set(reasons)
-        if not self.flags.enable_stitch_fusion:  # else a kernel can hold a whole normalization
+        if not self.flags.enable_stitch_fusion:  # with it, a kernel can hold a normalization
             excluded |= normalizations(graph, self.registry)
         plans = self._plans(graph, excluded, expander, supported)
         fused.plans += plans
@@ -231,7 +232,7 @@ class GraphKernelFusion:
         return plans
 
     def _blocked(self, graph: Graph, fused: Fused) -> _Judged:
-        """The areas of convolutions and products, each with the reason against it."""
+        """The areas of convolutions and products, each with the reason against it, or None."""
         if not self.has_programs:
             return []
         with self.stages.timed(CLUSTER):
@@ -251,19 +252,21 @@ class GraphKernelFusion:
             return [*self._judged(found, fused), *of_integers]
 
     def _judged(self, locations: Sequence[AreaLocation], fused: Fused) -> _Judged:
-        """The areas of programs whose pass is on, each with the reason against it."""
+        """The areas whose kernels are programs and whose pass is on, each with the reason against
+        it, or None.
+        """
         return [
             (at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER))
             for at in self._wanted(locations, fused)
         ]
 
     def _is_left_out(self, node: Node) -> bool:
-        """Whether flags keep an operator out of all areas."""
+        """Whether the flags exclude an operator from all areas."""
         name = qualified(node.op, node.domain)
         return name not in self.flags.clusters([name])
 
     def _algorithms(self) -> list[str]:
-        """The passes that are on and choose algorithms of blocked areas."""
+        """The enabled passes that choose algorithms for areas in the blocked layout."""
         return [name for name in ALGORITHMS if self.has_programs and name in self.enabled]
 
     def _switched_off(self, location: AreaLocation) -> str | None:
@@ -275,7 +278,9 @@ class GraphKernelFusion:
         )
 
     def _wanted(self, locations: Sequence[AreaLocation], fused: Fused) -> list[AreaLocation]:
-        """The areas whose passes are on; the passes of the others are added to `unwanted`."""
+        """The areas whose passes are on. For each other area, the name of its pass is added to
+        `unwanted`.
+        """
         wanted = []
         for location in locations:
             needed = (
@@ -333,7 +338,9 @@ def _areas_to_make(judged: Iterable[_Judged]) -> dict[str, Area]:
 
 
 def _narrow_nodes(judged: _Judged) -> list[Node]:
-    """The convolutions and products of bfloat16 in areas without a reason against them."""
+    """The convolutions and products that are computed in bfloat16 in areas without a reason against
+    them.
+    """
     made = (at for at, reason in judged if reason is None)
     return [node for at in made for node in narrow_products(at)]
 
@@ -349,16 +356,18 @@ def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
     )
 
 
-_AT_LOAD = "it only needs constants: onnxruntime computes it when it loads the model"
+_AT_LOAD = "it needs only constants: onnxruntime computes it when it loads the model"
 _IN_INTEGERS = "it is part of a group that onnxruntime computes in integers"
 _DECIDED = "the last bit of its result decides a later result"
-_PREVENTS_FUSION = "it may keep onnxruntime from a wrong computation in integers"
+_PREVENTS_FUSION = "without it, onnxruntime might compute in integers, with a wrong result"
 
 
 def _outside(
     graph: Graph, reasons: Mapping[Node, str], expander: Expander, supported: SupportedOperators
 ) -> Iterator[NoArea]:
-    """Why each remaining operator of a graph is in no area; `reasons` has some of the reasons."""
+    """The reason why each remaining operator of a graph is in no area; `reasons` has those that are
+    known already.
+    """
     for node in (node for node in graph.nodes if node.domain != KERNELS):
         if node in reasons:
             reason = reasons[node]
@@ -370,7 +379,7 @@ def _outside(
 
 
 def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
-    """One count for each pattern of split, over all clusters of a graph."""
+    """The counts of all clusters of a graph, added up for each split pattern."""
     totals: dict[str, PatternCount] = {}
     for count in counts:
         total = totals.setdefault(count.pattern, count)
@@ -388,7 +397,7 @@ def _may_have_areas(graph: Graph) -> bool:
 
 
 def _needs_inference(graph: Graph) -> bool:
-    """Whether onnxruntime must infer shapes inside a Scan, which kernels would prevent."""
+    """Whether onnxruntime must infer shapes inside a Scan. Kernels would prevent that."""
     is_open = False
     while graph.owner is not None:
         is_open = is_open or not all(

@@ -25,7 +25,7 @@ from fusionc.runtime.run_errors import RunError
 
 
 def savings_report(areas: Sequence[Area], library: Path) -> list[str]:
-    """One sentence for each area; unknown sizes are those of the estimate."""
+    """One sentence for each area. For unknown sizes, the measurement uses those of the estimate."""
     return [f"the kernel of {area.name} {_saved(area, library)}" for area in areas]
 
 
@@ -84,7 +84,7 @@ def _sized_area(area: Area, made: MadeProgram) -> Area:
 
 
 def _weights(area: Area, made: MadeProgram) -> dict[str, np.ndarray]:
-    """Random weights, which a session needs when it creates the kernel."""
+    """Random weights. A session needs weights as constants when it creates the kernel."""
     rng = np.random.default_rng(0)
     steps = made.program.steps
     places = sorted(
@@ -106,7 +106,7 @@ def _type(area: Area, name: str) -> np.dtype:
 
 
 def _model(area: Area, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """A model with only the call of an area; without its kernel, onnxruntime runs the operators."""
+    """A model that only calls an area. Without its kernel, onnxruntime runs the operators."""
     inputs, outputs = (
         [
             helper.make_tensor_value_info(

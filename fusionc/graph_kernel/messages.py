@@ -42,7 +42,7 @@ class _Echo:
 def tell_of_flags(
     read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog
 ) -> list[str]:
-    """Log and return warnings about the flags; also return notices about flags without effect."""
+    """Log warnings about the flags, and return them, with notices about lists without effect."""
     flags = read.flags
     by_name = {p.name: p for p in registry}
     warnings = [*read.warnings, *unknown_passes(registry, flags), *unknown_operators(flags)]
@@ -66,8 +66,8 @@ def tell_of_areas(
 ) -> list[str]:
     """Log the stages and all passes, write the dumps, and return messages for the user.
 
-    Without graph kernels, the passes are logged only if the user asks for it by GLOG_v, as in
-    MindSpore.
+    Without graph kernel fusion, the passes are logged only if the environment variable GLOG_v asks
+    for it, as in MindSpore.
     """
     log: Log = _Echo(plog) if is_echoed() else plog
     if fusion.flags.is_on or is_echoed():
@@ -83,17 +83,17 @@ def tell_of_areas(
 
 
 def _notices(fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary) -> list[str]:
-    """The messages for the user. Write the dumps, if the flags ask for them."""
+    """The messages for the user. Writes the dumps if the flags ask for them."""
     notices = list(kernels.notices)
     if not fused.areas and kernels.inherited is None:
         notices.append(
-            f"graph kernel fusion has made no area, {_why_none(fused, fusion)}: there are no "
-            "kernels, and none to register"
+            f"graph kernel fusion has made no area, {_why_none(fused, fusion)}: the model has no "
+            "kernels, and you need not register any"
         )
     if fused.raised_ir:
         notices.append(
-            f"the IR version is raised to {fused.raised_ir}: areas are functions, which older "
-            "ones lack"
+            f"the IR version is raised to {fused.raised_ir}: areas are functions, which older IR "
+            "versions lack"
         )
     if fusion.flags.enable_debug_mode and kernels.file is not None:
         notices += savings_report(fused.areas, kernels.file)

@@ -15,15 +15,17 @@ from fusionc.verify import verify
 
 
 class StageCheck:
-    """Gets the model of a cluster at first, and after every stage pass that changes it."""
+    """Sees the model of a cluster before the first stage, and after every stage pass that changes
+    the model.
+    """
 
     def __init__(self) -> None:
         self._before: onnx.ModelProto | None = None
 
     def see(self, stage_pass: StagePass, model: onnx.ModelProto) -> None:
-        """Compare a cluster with itself one stage before.
+        """Compare the model of a cluster with the one before this stage pass.
 
-        Raises VerificationError that names the stage pass.
+        Raises VerificationError, which names the stage pass, if they compute different results.
         """
         before = self._before
         self._before = model

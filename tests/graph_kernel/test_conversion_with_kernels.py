@@ -101,9 +101,7 @@ def test_an_area_that_does_not_pay_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
     reasons = {reason for count in report.patterns for reason in count.refused}
-    assert (
-        "its kernel is estimated to take as long as its operators one by one, or longer" in reasons
-    )
+    assert "its kernel is estimated to take at least as long as its operators one by one" in reasons
     assert any("has made no area, every one was refused" in notice for notice in report.notices)
 
 
@@ -150,7 +148,7 @@ def test_a_second_conversion_finds_nothing() -> None:
 
 def test_a_folder_where_the_library_would_lie() -> None:
     Path("out.kernels.so").mkdir()
-    with pytest.raises(fusionc.UsageError, match="would lie where a folder is") as caught:
+    with pytest.raises(fusionc.UsageError, match="a folder has the name that") as caught:
         fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert caught.value.where == "out.kernels.so" and not Path("out.onnx").exists()
     fusionc.convert("in.onnx", output="out.onnx")  # which needs no library
@@ -379,7 +377,7 @@ def test_dumps() -> None:
         report = fusionc.convert(
             "in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False
         )
-        assert any("is in graph_kernel_dump" in notice for notice in report.notices)
+        assert any("graph_kernel_dump has the stages" in notice for notice in report.notices)
     folder = Path("graph_kernel_dump")
     pid = os.getpid()
     cluster = (folder / f"graph_kernel_cluster_{pid}.txt").read_text()

@@ -1,8 +1,9 @@
 """Operators between DequantizeLinear and QuantizeLinear as operations on images of bytes.
 
-They compute the integers that onnxruntime computes when it fuses such a group: it multiplies sums
-of integers by one factor, rounds to the nearest integer (ties to even), and adds the zero point. If
-no quantization follows, a convolution or product makes float32 from its sums.
+Such an operator with its dequantizations and quantization is a group, and the operator itself is
+the group's core. The operations compute the same integers as onnxruntime, which fuses a group: it
+multiplies sums of integers by one factor, rounds to the nearest integer (ties to even), and adds
+the zero point. If no quantization follows, a convolution or product turns its sums into float32.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.operators.integer_operators import BYTES
 
 _F32 = np.float32
-_BLOCK = 64  # bytes of a block of channels
-_MOST_PLANAR = 4  # channels that lie together in four bytes
-_MOST_COLUMNS = 16  # of a kernel that reads such pixels
-# scales whose inverse is a normal number, and by which steps stay finite
+_BLOCK = 64  # bytes in a block of channels
+_MOST_PLANAR = 4  # an image with up to so many channels has four bytes for each pixel
+_MOST_COLUMNS = 16  # of a convolution's kernel that reads such pixels
+# Bounds for scales: their inverses are normal numbers, and quantized numbers stay finite.
 _SMALLEST = float(np.finfo(_F32).tiny)
 _LARGEST = 2.0**100
 _NEAR = 1e-5  # the scale of a bias may differ from that of the sums by this share
@@ -65,7 +66,7 @@ _NEAR = 1e-5  # the scale of a bias may differ from that of the sums by this sha
 
 @dataclass(frozen=True)
 class Dequantized(Part):
-    """Float numbers dequantized from bytes, or from the integers of a bias."""
+    """Floats that were dequantized from bytes, or from the integers of a bias."""
 
     dequantize: onnx.NodeProto
     unknown = "it does not read dequantized integers here"
@@ -84,11 +85,13 @@ class Unquantized(Part):
 
 @dataclass(frozen=True)
 class _Grid:
-    """The scale and zero point of a quantization. The zero point of bytes is an unsigned one."""
+    """The scale and zero point of a quantization. Zero points of bytes are written as unsigned
+    numbers.
+    """
 
     scale: np.ndarray
     zero: int
-    axis: int  # along which the scales lie, if there are several
+    axis: int  # the axis of the scales, if there are several
 
     @property
     def step(self) -> np.float32:
@@ -97,12 +100,12 @@ class _Grid:
         return _F32(self.scale.item())
 
 
-_EXACT = _Grid(np.ones(1, _F32), 0, 0)  # of a result that is not quantized
+_EXACT = _Grid(np.ones(1, _F32), 0, 0)  # for a result that is not quantized
 
 
 @dataclass(frozen=True)
 class _Result:
-    """What a group makes: bytes between two bounds, or float32."""
+    """The result of a group: bytes between two bounds, or float32."""
 
     name: str
     grid: _Grid = _EXACT
@@ -128,7 +131,7 @@ def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
     are_dequantized = [isinstance(part, Dequantized) for part in parts]
     if node.op_type in _SUMS:
         return any(are_dequantized)
-    # other operators are computed in integers only if they read and make nothing else
+    # other operators are computed in integers only if all that they read and make is integers
     is_inside = all(are_dequantized) and _is_quantized(images, node)
     return node.op_type in _CORES and is_inside
 
@@ -154,7 +157,9 @@ def byte_operation(
 
 
 def _of_numbers(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
-    """The operation of an operator on what is dequantized; None if a quantization completes it."""
+    """The operation of an operator that reads dequantized numbers; None if a later quantization
+    completes it.
+    """
     part = images.parts.get(node.input[0])
     if isinstance(part, Unquantized):
         if node.op_type not in _ACTIVATIONS:
@@ -173,7 +178,9 @@ def _of_numbers(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
 
 
 def _is_quantized(images: ImageArea, node: onnx.NodeProto) -> bool:
-    """Whether the result of an operator is only quantized, perhaps after activations."""
+    """Whether the only use of an operator's result is a quantization, possibly after
+    activations.
+    """
     while True:
         readers = images.readers.get(node.output[0], ())
         if node.output[0] in images.area.outputs or len(readers) != 1:
@@ -192,8 +199,8 @@ def takes_sum(conv: StepKind) -> bool:
 
 
 def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> ByteConvolutionKind:
-    """A convolution that adds an image to its result; `is_second` if its result is the second
-    operand of the sum.
+    """The convolution, changed to add an image to its result. `is_second` says that its result is
+    the second operand of the sum.
     """
     assert isinstance(total, ByteAddStep)
     return replace(
@@ -210,13 +217,15 @@ def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> 
 
 
 def with_dequantized(conv: ByteConvolutionKind, second: StepKind) -> ByteConvolutionKind:
-    """A convolution that dequantizes an image of bytes and adds it to its result of float32."""
+    """The convolution, changed to dequantize an image of bytes and add it to its float32 result."""
     assert isinstance(second, ByteDequantizeStep)
     return replace(conv, factor2=second.scale, zero_second=second.zero_in)
 
 
 def quantize(conv: Operation, kind: ByteQuantizeStep) -> bool:
-    """Whether a convolution with a result of float32 can quantize it itself; if so, let it."""
+    """If a convolution can quantize its float32 result itself, change it so. Returns whether it
+    can.
+    """
     own = conv.kind
     limits = _LIMITS.get(conv.activated.function)
     if not isinstance(own, ByteConvolutionKind) or not own.has_floats or limits is None:
@@ -241,7 +250,7 @@ def quantize(conv: Operation, kind: ByteQuantizeStep) -> bool:
     return True
 
 
-# by activation of float32: the numbers between which it keeps its result
+# activation of float32 → the smallest and largest result that it can have
 _LIMITS: Mapping[Activation, Callable[[Activated], np.ndarray]] = {
     Activation.NONE: lambda _: np.array([-np.inf, np.inf], _F32),
     Activation.RELU: lambda _: np.array([0.0, np.inf], _F32),
@@ -293,7 +302,7 @@ def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 
 def _of_floats(images: ImageArea, node: onnx.NodeProto, grid: _Grid) -> Operation:
-    """The quantization of an image of float32 that the area makes."""
+    """The quantization of a float32 image that the area computes."""
     image = images.image(node.input[0])
     if not _SMALLEST <= grid.step <= _LARGEST:
         raise UnfitOperator("its scale is too small or too large to round safely")
@@ -305,7 +314,7 @@ def _of_floats(images: ImageArea, node: onnx.NodeProto, grid: _Grid) -> Operatio
 def _bounds(
     images: ImageArea, activations: Sequence[onnx.NodeProto], grid: _Grid
 ) -> tuple[int, int]:
-    """The bytes between which activations before a quantization keep its result."""
+    """The smallest and largest byte that a quantization can give after these activations."""
     bounds = [0, 255]
     for activation in activations:
         least, most = _steps_between(_limits(images, activation), grid)
@@ -324,7 +333,7 @@ def _steps_between(limits: np.ndarray, grid: _Grid) -> tuple[int, int]:
 
 
 def _limits(images: ImageArea, activation: onnx.NodeProto) -> np.ndarray:
-    """The numbers between which a Relu or Clip keeps its result."""
+    """The smallest and largest result of a Relu or Clip."""
     limits = np.array([-np.inf, np.inf], _F32)
     if activation.op_type == "Relu":
         limits[0] = 0.0
@@ -337,7 +346,7 @@ def _limits(images: ImageArea, activation: onnx.NodeProto) -> np.ndarray:
 
 
 def _operand(images: ImageArea, node: onnx.NodeProto, place: int) -> tuple[str, _Grid]:
-    """The bytes that an operand is dequantized from, and their grid. Raises UnfitOperator."""
+    """The bytes from which an operand is dequantized, and their grid. Raises UnfitOperator."""
     part = images.parts.get(node.input[place])
     if not isinstance(part, Dequantized):
         raise UnfitOperator(Dequantized.unknown)
@@ -345,7 +354,7 @@ def _operand(images: ImageArea, node: onnx.NodeProto, place: int) -> tuple[str, 
 
 
 def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple[int, ...], int]:
-    """Weights, their grid, their shape, and the bits to flip to make them signed."""
+    """The weights, their grid, their shape, and the bits whose flipping makes them signed."""
     name, grid = _operand(images, node, 1)
     value = images.area.values.get(name)
     if value is None or name not in images.area.inputs:
@@ -360,7 +369,9 @@ def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple
 
 
 def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels: int) -> str:
-    """A bias, one number for each channel: float32, or integers in the scales of the sums."""
+    """The bias, with a number for each channel: float32, or integers with the scales of the
+    sums.
+    """
     if len(node.input) < 3 or not node.input[2]:
         return ""
     if _has_float_bias(images, node):
@@ -394,7 +405,7 @@ def _sums(
     channels: int,
     window: KernelWindow,
 ) -> Operation:
-    """A convolution or product. Its result has this number of channels."""
+    """The operation of a convolution or product. `channels` are those of its result."""
     x, of_image = _operand(images, core, 0)
     w, of_weights, _, flip = _weights(images, core)
     scales = of_image.step * of_weights.scale.ravel()
@@ -496,7 +507,7 @@ def _sum(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     of_result = result.grid
     images.require_same(a, b)
     first, second = (_F32(of.step / of_result.step) for of in (of_a, of_b))
-    # onnxruntime rounds the second product by itself, and then each multiply-add once
+    # onnxruntime rounds the second product separately, then each multiply-add once
     offset = np.float64(first) * of_a.zero + np.float64(_F32(second * _F32(of_b.zero)))
     addend = _F32(_F32(of_result.zero) - _F32(offset))
     images.note(result.name, images.image(a))
@@ -507,7 +518,7 @@ def _sum(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
 
 
 def _require_all(result: _Result) -> None:
-    """Raises UnfitOperator if activations bound the bytes of a result."""
+    """Raises UnfitOperator if activations limit the bytes of a result to less than all 256."""
     if (result.least, result.most) != (0, 255):
         raise UnfitOperator("an activation is not that of the quantization")
 
@@ -584,5 +595,5 @@ _CORES: Mapping[str, _Maker] = {
     "GlobalAveragePool": _average,
 }
 _ACTIVATIONS = ("Relu", "Clip")
-# by operator on bytes: which bound each input after the first one is (0: lower, 1: upper)
+# operator on bytes → which bound each input after the first one is (0: lower, 1: upper)
 _BOUNDS: Mapping[str, tuple[int, ...]] = {"Clip": (0, 1), "Max": (0,), "Min": (1,)}

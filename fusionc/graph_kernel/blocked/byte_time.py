@@ -1,7 +1,7 @@
 """Time estimates for steps over images of bytes on one thread, here and in onnxruntime.
 
-Measured with AMX, onnxruntime 1.32, on layers of ResNet-50, MobileNetV2 and BERT. With other
-instructions both take longer. Names that end in _THERE are onnxruntime's figures.
+They were measured with AMX and onnxruntime 1.32, on layers of ResNet-50, MobileNetV2 and BERT.
+Without AMX, both take longer. Names that end in _THERE are for onnxruntime.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ _PRODUCTS_THERE = 0.35e12
 _STREAMED = 11e9  # bytes of weights that are read in a second
 _FINISHED = 0.16e-9  # seconds to turn a sum into a byte
 _FINISHED_THERE = 0.18e-9
-# multiplications in a second: of pixels with at most four channels, and in depthwise convolutions
+# multiplications in a second: for pixels with at most four channels, and in depthwise convolutions
 _FIRST = 0.4e12
 _FIRST_THERE = 0.06e12
 _BY_CHANNEL = 0.07e12
 _BY_CHANNEL_THERE = 0.018e12
-_PASS = 0.05e-9  # seconds for each byte of a pass
+_PASS = 0.05e-9  # seconds for each byte of a pass over an image
 _PASS_THERE = 0.18e-9
 _LANES = 64
-# seconds to copy an element into the layout or out of it: of rows, of pixels of few channels, of
-# channels that lie apart; then seconds to transpose and to quantize an element in onnxruntime
+# Seconds to copy an element into the blocked layout or out of it: an element of rows, of pixels
+# with few channels, of channels that are stored one after the other. Then the seconds to transpose
+# and to quantize an element in onnxruntime.
 _OF_ROWS = 0.1e-9
 _OF_PIXELS = 0.4e-9
 _OF_CHANNELS = 1.2e-9
@@ -46,9 +47,9 @@ def sum_seconds(
     is_first: bool,
     has_floats: bool = False,
 ) -> tuple[float, float]:
-    """Seconds for a convolution or a product over all channels, with the addition that follows.
-    `products_of_image` are the multiplications for one image, or for all rows. A product whose
-    result is float32 takes onnxruntime as long as it takes here; of images it also moves the
+    """Seconds for a convolution or product over all channels, including an addition after it.
+    `products_of_image` are the multiplications for one image, or for all rows. If the result is
+    float32, onnxruntime takes as long for a product as the step here. For images it also moves the
     channels to the last axis and back.
     """
     made = _elements(of.out)
@@ -76,7 +77,7 @@ def depthwise_seconds(of: StepEstimate) -> tuple[float, float]:
 
 
 def byte_pass_seconds(of: StepEstimate) -> tuple[float, float]:
-    """Seconds for a pass over images, by the larger of the image read and the image made."""
+    """Seconds for a pass over images. The larger one of its image and its result counts."""
     count = max(_elements(of.image), _elements(of.out))
     return _BEGIN + count * _PASS, _BEGIN_THERE + count * _PASS_THERE
 
@@ -90,7 +91,7 @@ def quantization_seconds(of: StepEstimate) -> tuple[float, float]:
 def byte_copy_seconds(
     kind: StepKind, operation: Operation, of: StepEstimate
 ) -> tuple[float, float]:
-    """Seconds to copy an image into the layout or out of it, with the quantization."""
+    """Seconds to copy an image into the blocked layout or out of it, including a quantization."""
     image = of.out
     is_quantized = isinstance(kind, LoadStep) and kind.scale != 0.0
     each = _OF_ROWS if image.is_rows else _OF_PIXELS if operation.is_planar else _OF_CHANNELS

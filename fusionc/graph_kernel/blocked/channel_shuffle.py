@@ -1,5 +1,5 @@
-"""Channel shuffle, which interleaves the channels of groups: a Reshape splits the channels into two
-axes, a Transpose swaps these, and a Reshape merges them again.
+"""Channel shuffle, which interleaves the channels of groups. A Reshape splits the channels into two
+axes, a Transpose swaps these axes, and a second Reshape merges them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def interleaved(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def _require_same_pixels(image: _Shape, groups: _Shape) -> None:
-    """Raises UnfitOperator unless an image has as many batches, rows and columns as the same image
-    with two axes of channels.
+    """Raises UnfitOperator unless two shapes, of an image and of the image with two axes of
+    channels, have the same batches, rows and columns.
     """
     if (*image[:1], *image[2:]) != (*groups[:1], *groups[3:]):
         raise UnfitOperator("it moves channels among pixels")

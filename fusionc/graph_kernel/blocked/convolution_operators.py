@@ -1,4 +1,4 @@
-"""Convolutions of blocked areas as operations."""
+"""Turns the convolutions of areas in the blocked layout into operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, are_vect
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 
 MOST_PLANAR = 4  # a convolution reads images of up to this many channels directly from the tensor
-_VECTORS = (4, 8, BLOCK)  # floats in a vector, depending on the processor
+_VECTORS = (4, 8, BLOCK)  # the floats in a vector, on different processors
 
 
 def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -80,6 +80,6 @@ def _kind(
 
 def _fit_lanes(group_in: int, group_out: int, out: int, floats: int) -> bool:
     """Whether each vector of output channels is computed from one vector of input channels."""
-    # for each output channel: the input vector that holds all channels of its group
+    # for each output channel: the vector of input channels that has all channels of its group
     vectors = [channel // group_out * group_in // floats for channel in range(out)]
     return floats % group_in == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))

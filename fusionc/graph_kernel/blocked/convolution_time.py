@@ -1,7 +1,7 @@
 """Time estimates for convolutions and copies of images on one thread.
 
-Measured with AVX-512. With shorter vectors all algorithms take longer, but usually the same one is
-the fastest.
+They were measured with AVX-512. With shorter vectors all algorithms take longer, but usually the
+same algorithm is the fastest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Areas with float16 values as areas of float32 alone: kernels widen float16 where they read a
-tensor, compute in float32, and round where they write a tensor.
+"""Turns areas with float16 values into areas with float32 alone. Their kernels convert float16 to
+float32 when they read a tensor, compute in float32, and round when they write a tensor.
 
-onnxruntime has few kernels for float16 on processors. It computes the other operators in float32
-as well, and rounds where a model has a Cast.
+onnxruntime does similarly: it has few CPU kernels for float16. It computes all other operators in
+float32, and rounds only where a model has a Cast.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ _OF_INTEGERS = ("DequantizeLinear", "QuantizeLinear")
 
 
 def in_float32(area: Area) -> tuple[Area, list[int]]:
-    """The area with float32 in place of float16 and without Casts between the two, and for each of
-    its operators the place that it had.
+    """The area with float32 in place of float16, and without Casts between the two; and for each of
+    its operators the index in the original area.
 
-    A Cast stays if its operand is needed outside, or comes from there, and so is its result. Areas
-    of integers stay as they are: the type of a scale says how they are rounded.
+    A Cast stays if both its operand and its result are inputs or outputs of the area. Areas that
+    compute in integers are not changed, because the type of a scale determines how their results
+    are rounded.
     """
     is_of_integers = any(node.op_type in _OF_INTEGERS for node in area.nodes)
     if is_of_integers or not any(v.dtype == TensorProto.FLOAT16 for v in area.values.values()):
@@ -47,9 +48,9 @@ def in_float32(area: Area) -> tuple[Area, list[int]]:
 
 
 def _without_casts(area: Area) -> Mapping[int, onnx.NodeProto]:
-    """The operators by their places, without Casts between float32 and float16."""
+    """The operators by their indices, without the Casts between float32 and float16 that can go."""
     nodes = dict(enumerate(area.nodes))
-    names = dict[str, str]()  # of results of Casts, or of their operands → the name that both have
+    names = dict[str, str]()  # the result or operand of a removed Cast → the name that replaces it
     ends = {*area.inputs, *area.outputs}
     for place, node in enumerate(area.nodes):
         if not _is_between_floats(area, node):

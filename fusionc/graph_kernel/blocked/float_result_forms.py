@@ -1,4 +1,6 @@
-"""What passes make of groups whose result is float32, written as what an area reads."""
+"""Some passes and onnxruntime rewrite quantized operators with a float32 result into other forms.
+This file rewrites these forms as groups that an area can read: DequantizeLinear, then the operator.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _CHANNELS_SECOND = [0, 3, 1, 2]
 _BEFORE = ("Transpose", "Slice", "Cast")
 _SLICED = ("starts", "ends", "axes", "steps")  # the inputs of a Slice after its data
 _IMAGE_AXES = [1, 2]  # rows and columns if the channels are last
-# by activation of a FusedConv: the attributes that its parameters are
+# activation of a FusedConv → the attributes of its own operator that have its parameters
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "Relu": (),
     "Clip": ("min", "max"),
@@ -31,14 +33,14 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 
 _PRODUCT = ("MatMulIntegerToFloat",)
-_Placed = tuple[int, onnx.NodeProto]  # with the index of the original operator
+_Placed = tuple[int, onnx.NodeProto]  # the index of the original operator, and the new operator
 
 
 def with_plain_groups(area: Area) -> tuple[Area, list[int]]:
-    """The area with convolutions in place of products between Transposes, with the parts of a
-    FusedConv that reads dequantized integers, with dequantizations in place of scaled weights, and
-    with pools after quantizations; and for each operator of the result the index of the original
-    operator.
+    """The area with these forms rewritten, and for each operator of the result the index of the
+    original operator. Products between Transposes become convolutions; a FusedConv of dequantized
+    integers becomes its parts; scaled weights become dequantizations; and pools move after
+    quantizations.
     """
     if not any(node.op_type in ("DequantizeLinear", *_PRODUCT) for node in area.nodes):
         return area, list(range(len(area.nodes)))
@@ -59,8 +61,8 @@ def with_plain_groups(area: Area) -> tuple[Area, list[int]]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """An image of integers whose channels were moved to the last axis, and the step from one of its
-    pixels to the next one that is read.
+    """An image of integers whose channels were moved to the last axis. `strides` are the distances
+    between the rows and columns that are read.
     """
 
     image: str
@@ -83,8 +85,8 @@ class _Forms:
         return readers[0] if len(readers) == 1 and name not in self._area.outputs else None
 
     def dequantized_weights(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """A Cast of weights of bytes, times a scale for each output channel of a convolution,
-        becomes a dequantization.
+        """A Cast of 8-bit weights and a multiplication by a scale for each output channel of a
+        convolution become a dequantization.
         """
         for place, node in placed:
             a, b = node.input if node.op_type == "Mul" else ("", "")
@@ -104,10 +106,10 @@ class _Forms:
             yield place, helper.make_node("DequantizeLinear", inputs, node.output, axis=0)
 
     def convolutions(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """Products of the pixels of an image, whose channels are moved to the last axis and back,
-        perhaps after a sum, become convolutions.
+        """Products that read an image's pixels become convolutions. The image's channels are moved
+        to the last axis before the product, and back after it or after a sum.
         """
-        images = dict[str, str]()  # by the result with channels last
+        images = dict[str, str]()  # the result with channels last → the image
         for place, node in placed:
             if node.op_type == "Transpose" and node.input[0] in images:
                 continue
@@ -128,8 +130,8 @@ class _Forms:
             yield place, conv
 
     def _image_of(self, name: str) -> str:
-        """The image that rows become: the result of a Transpose, or a new value if a sum reads
-        them; "" if something else reads them.
+        """The name of the image that rows become: the result of a Transpose that reads the rows, or
+        a new value if a sum reads them. "" if another operator reads them.
         """
         reader = self._only_reader(name)
         if reader is None or not (
@@ -145,7 +147,7 @@ class _Forms:
         return image
 
     def _rows(self, name: str) -> _Rows | None:
-        """The image whose pixels are rows; None for other rows."""
+        """The image whose pixels these rows are; None if they are not the pixels of an image."""
         node = self._makers.get(name)
         if node is None:
             return None
@@ -156,7 +158,9 @@ class _Forms:
         return None if rows is None or strides is None else replace(rows, strides=strides)
 
     def _strides(self, node: onnx.NodeProto) -> tuple[int, int] | None:
-        """The steps of a Slice that begins at the first row and column and goes to the end."""
+        """The steps along rows and columns of a Slice that takes all of them; None for other
+        Slices.
+        """
         numbers = [self._area.constants.get(name) for name in node.input[1:5]]
         known = [array.ravel().tolist() for array in numbers if array is not None]
         if len(known) != len(_SLICED):
@@ -195,10 +199,10 @@ class _Forms:
         yield activation
 
     def quantized_pools(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """A MaxPool of float32 before a quantization becomes one of bytes after it: quantization
-        keeps the order of numbers.
+        """A float32 MaxPool before a quantization becomes a MaxPool of bytes after it. The result
+        is the same, because quantization keeps the order of numbers.
         """
-        pools = dict[str, _Placed]()  # by the quantization's input
+        pools = dict[str, _Placed]()  # the input of a quantization → the pool that makes it
         for place, node in placed:
             if node.op_type == "MaxPool" and self._is_for_quantization(node):
                 pools[node.output[0]] = place, node
@@ -224,13 +228,13 @@ class _Forms:
         return is_of_floats and reader is not None and reader.op_type == "QuantizeLinear"
 
     def _like(self, name: str, other: str, dtype: int = 0) -> str:
-        """Declare a value of the shape of another one."""
+        """Declare a new value with the shape of another one, and return its name."""
         value = self.values[other]
         self.values[name] = AreaValue(name, dtype or value.dtype, value.shape)
         return name
 
     def without_unread(self, placed: Sequence[_Placed]) -> list[_Placed]:
-        """The operators without those before others that nothing reads any more."""
+        """The operators without those whose results no operator reads any more."""
         kept = list[_Placed]()
         read = Counter(self._area.outputs)
         for place, node in reversed(placed):

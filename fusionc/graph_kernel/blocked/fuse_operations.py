@@ -1,5 +1,5 @@
-"""The operations of an area in the order in which they run. Activations and additions become part
-of the preceding step.
+"""The operations of an area in the order in which they run. An operation becomes one step of a
+program; activations and additions become part of the preceding operation.
 """
 
 from __future__ import annotations
@@ -59,18 +59,20 @@ from fusionc.graph_kernel.blocked.weight_dequantization import (
 
 _Item = Operation | ImageJoin | ImageCut
 _GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # their results are from 0 to 1
-# assumed height and width of an input of unknown size, and of such an input with few channels
+# the heights and widths to assume for inputs of unknown size: in general, and if there are few
+# channels
 _ABOUT = 56
 _ABOUT_FIRST = 224
-# with at least this many pixels per output channel, multiplying the weights takes less time than
-# multiplying the pixels
+# with at least this many pixels for each output channel, it is faster to multiply the weights than
+# the pixels
 _PIXELS = 4
 
 
 def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, DequantizedWeights]]:
-    """The area with groups in place of the operators that passes and onnxruntime make from them,
-    without the operators that compute weights, and with float32 in place of float16. Also the index
-    of the original operator for each operator of the result, and the computed weights by name.
+    """The area in the form that `Operations` reads; the index of the original operator for each of
+    its operators; and the weights that operators compute, by name. In this form, operators on
+    integers are groups (DequantizeLinear, operator, QuantizeLinear), float16 is float32, and the
+    operators that compute weights are removed.
     """
     area, places = with_plain_groups(area)
     area, grouped = in_groups(area)
@@ -80,8 +82,8 @@ def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, Dequantiz
 
 
 class Operations:
-    """The operations of an area, and its joins and cuts of channels. The constructor raises
-    UnfitOperator with the places of all operators that no step computes.
+    """The operations of an area, and its joins and cuts of channels. If no step computes some
+    operators, the constructor raises UnfitOperator with the places of all of them.
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
@@ -99,13 +101,13 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[number] = str(reason)
-                # the declared shapes let the operators that follow be judged all the same
+                # with the declared shapes, the following operators can be judged nevertheless
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
         self._remove_unread_dequantizations()
         unfinished = self._unfinished(unfit)
-        # an operator that reads heads may fit if they come from outside
+        # an operator that reads heads may fit if the heads come from outside
         unfit = {
             place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])
         } | unfinished
@@ -114,7 +116,9 @@ class Operations:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
 
     def _remove_unread_dequantizations(self) -> None:
-        """Remove dequantizations that convolutions do themselves."""
+        """Remove dequantizations whose results no operation reads, because convolutions
+        dequantize.
+        """
         read = set[str]()
         for item in self.items:
             if isinstance(item, Operation):
@@ -128,8 +132,9 @@ class Operations:
                 del self._order[key]
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """Why operators with incomplete parts do not fit, by their places. Either no norm follows,
-        or other operators read the parts as well, or no attention reads the heads.
+        """The reasons, by place, why operators do not fit whose results are parts of a later
+        operation. A norm must follow the parts of a norm, which no other operator may read; and all
+        operators that read heads or dequantized numbers must fit.
         """
         unfinished = dict[int, str]()
         if self.images.is_fragment or not self.images.parts:
@@ -175,7 +180,7 @@ class Operations:
             self._pass_on(node)
             return
         if isinstance(item, Operation):
-            # rows of heads have a name of their own
+            # rows that are made from heads have a name of their own
             self._uses[item.out] = self._uses[node.output[0]]
             made = [self._add_operation(item)]
         elif isinstance(item, ImageJoin):
@@ -243,8 +248,8 @@ class Operations:
         self._put(Operation(load, name, tensor, is_planar=is_planar))
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
-        """Let readers of channel groups or heads read the underlying image. A norm reads the rows
-        instead of their squares.
+        """Let the readers of channel groups or heads read the image itself, and let a norm read the
+        rows, not their squares.
         """
         name = node.output[0]
         part = self.images.parts.get(name)
@@ -258,7 +263,7 @@ class Operations:
         return self._uses[name] == 1 and name not in self._outputs
 
     def _add(self, operation: Operation) -> None:
-        """Append an operation, or make it part of the preceding one."""
+        """Append an operation, or make it part of an earlier one."""
         if isinstance(operation.kind, MulStep):
             operation = self._gated(operation) or operation
         if not any(fuse(operation) for fuse in self._ways_to_fuse(operation.kind)):
@@ -281,8 +286,8 @@ class Operations:
         self._made[out] = maker
 
     def _rename(self, cut: ImageCut) -> bool:
-        """Whether the cut takes a whole image; if so, let the preceding operation make it by that
-        name.
+        """If the cut takes a whole image, let the operation that makes the image write it under the
+        cut's name. Returns whether it does.
         """
         before = self._maker(cut.image)
         if before is None or len(cut.parts) != 1:
@@ -294,7 +299,9 @@ class Operations:
         return True
 
     def _scaled(self, product: Operation) -> Operation:
-        """Turn a product with a pixel enlarged to an image into a product with the pixel."""
+        """If an operand of a product is a pixel that was enlarged to an image, multiply by the
+        pixel itself.
+        """
         if not isinstance(product.kind, MulStep) or product.image == product.second:
             return product
         for image, large in ((product.image, product.second), (product.second, product.image)):
@@ -312,9 +319,9 @@ class Operations:
         return product
 
     def _take_factor(self, conv: Operation) -> None:
-        """Let a 1×1 convolution multiply its weights by the factors of its image, if that takes
-        less time. The factors must be at most 1: a larger one could overflow a weight even if no
-        pixel overflows.
+        """Let a 1×1 convolution multiply its weights, not its image, by factors for each channel,
+        if that takes less time. The factors must be at most 1: with a larger one, a weight could
+        overflow even if no pixel does.
         """
         is_point = isinstance(conv.kind, ConvStep) and conv.window == PLAIN_WINDOW
         before = self._before(conv) if is_point and conv.second != conv.image else None
@@ -351,7 +358,7 @@ class Operations:
         return None
 
     def _activate(self, activation: Operation) -> bool:
-        """Whether the preceding operation can apply an activation; if so, fuse it."""
+        """If the preceding operation can apply an activation, fuse it. Returns whether it can."""
         before = self._before(activation)
         if before is None:
             return False
@@ -360,7 +367,9 @@ class Operations:
         return True
 
     def _quantize(self, quantization: Operation) -> bool:
-        """Whether the preceding operation can quantize its result; if so, fuse the quantization."""
+        """If the preceding operation can quantize its result, fuse the quantization. Returns
+        whether it can.
+        """
         before = self._maker(quantization.image)
         assert isinstance(quantization.kind, ByteQuantizeStep)
         if before is None or not quantize(before, quantization.kind):
@@ -369,7 +378,9 @@ class Operations:
         return True
 
     def _clip(self, clip: Operation) -> bool:
-        """Whether the preceding operation can clip its bytes; if so, fuse the bounds."""
+        """If the preceding operation can clip its bytes, fuse the bounds. Returns whether it
+        can.
+        """
         before = self._maker(clip.image)
         kind = clip.kind
         if before is None or not isinstance(before.kind, ByteConvolutionKind | ByteAddStep):
@@ -384,8 +395,8 @@ class Operations:
         return True
 
     def _extend(self, line: Operation) -> bool:
-        """Whether the preceding operation has a factor and an addend and can take another pair; if
-        so, fuse it.
+        """If the preceding operation multiplies and adds, and can include another factor and
+        addend, fuse these. Returns whether it can.
         """
         before = self._before(line)
         if before is None or before.second or before.bias or line.bias:
@@ -400,8 +411,8 @@ class Operations:
         return True
 
     def _give_bias(self, line: Operation) -> bool:
-        """Whether the preceding operation is a convolution that can take the addends as its bias;
-        if so, fuse them.
+        """If the preceding operation is a convolution that can add these numbers as its bias, fuse
+        them. Returns whether it can.
         """
         before = self._before(line)
         if line.line is None or not line.bias:
@@ -416,8 +427,8 @@ class Operations:
         return True
 
     def _give_factors(self, factors: Operation) -> bool:
-        """Whether the preceding operation is a norm that can take the factors of channels; if so,
-        fuse them.
+        """If the preceding operation is a norm that can multiply each channel by its factor, fuse
+        the factors. Returns whether it can.
         """
         before = self._before(factors)
         if before is None or not isinstance(before.kind, RmsNormStep) or before.weights:
@@ -429,21 +440,25 @@ class Operations:
         return True
 
     def _before(self, operation: Operation) -> Operation | None:
-        """The operation that makes the image of this one, if no other operation reads that image
-        and it has no activation yet.
+        """The operation that makes the image of `operation`, if no other operation reads that image
+        and the maker does not have an activation yet.
         """
         before = self._maker(operation.image)
         return before if before is not None and before.activated == NO_ACTIVATION else None
 
     def _maker(self, name: str) -> Operation | None:
-        """The operation of this area that makes an image, if exactly one operation reads it."""
+        """The operation that makes an image in this area, if exactly one operation reads the
+        image.
+        """
         maker = self._made.get(name)
         if not isinstance(maker, Operation) or isinstance(maker.kind, LoadStep):
             return None
         return maker if self._is_private(name) else None
 
     def _add_to_convolution(self, total: Operation) -> bool:
-        """Whether a convolution makes an operand of a sum; if so, the later one adds the other."""
+        """If a convolution makes an operand of a sum, let it add the other operand. Returns whether
+        it does.
+        """
         fitting = self._convolution_for_sum(total)
         if fitting is None:
             return False
@@ -456,8 +471,8 @@ class Operations:
         return True
 
     def _convolution_for_sum(self, total: Operation) -> tuple[Operation, str] | None:
-        """The later convolution that makes an operand of a sum and can add the other operand, and
-        that operand.
+        """The convolution that makes an operand of a sum and can add the other operand, and the
+        name of the other operand. If both operands come from convolutions, it is the later one.
         """
         places = {key: k for k, key in enumerate(self._order)}
         makers = [
@@ -480,8 +495,8 @@ class Operations:
         return maker, other
 
     def _second_of(self, conv: Operation, total: Operation, other: str) -> str:
-        """The image that a convolution adds in place of a sum. A convolution of bytes also does
-        what is done to them before the sum.
+        """The image that a convolution adds in place of a sum. If the image is dequantized before
+        the sum, a convolution of bytes reads the bytes.
         """
         if not isinstance(conv.kind, ByteConvolutionKind):
             return other

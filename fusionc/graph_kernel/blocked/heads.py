@@ -1,5 +1,5 @@
-"""Operators that split the channels of rows into heads for attention. In the blocked layout no data
-moves.
+"""Operators that split the channels of rows into the heads of attention. In the blocked layout,
+this moves no data.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 ROWS_RANK = 3  # axes of rows with a batch
 _HEADS_RANK = 4
-_REPEATED_RANK = 5  # axes of heads that have one more to repeat them
+_REPEATED_RANK = 5  # axes of heads with an additional axis for repetitions
 _TO_THE_FRONT = (0, 2, 1, 3)
 _Shape = tuple[int | str, ...]
 
 
 def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
-    """Read a Reshape that splits channels into heads, or one that merges repeated heads."""
+    """Read a Reshape that splits channels into heads, or that merges the axis of repetitions with
+    that of heads.
+    """
     name = node.input[0]
     out = node.output[0]
     before = float_shape(images, name)
@@ -61,7 +63,7 @@ def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
-    """Read the Unsqueeze that gives each head an axis to repeat it."""
+    """Read the Unsqueeze that adds an axis along which heads are repeated."""
     axes = [axis % _REPEATED_RANK for axis in images.numbers(node, 1, "axes") or ()]
     if len(float_shape(images, node.input[0])) != _HEADS_RANK or axes != [2]:
         raise UnfitOperator("it does not give heads an axis to repeat them")
@@ -97,7 +99,7 @@ def has_heads(images: ImageArea, name: str) -> bool:
 
 
 def rows_with_heads(images: ImageArea, name: str, count: int) -> tuple[str, int]:
-    """The rows that an operand of attention is made from, and how often each head is repeated.
+    """The rows from which an operand of attention is made, and how often each head is repeated.
     Raises UnfitOperator unless there are `count` heads.
     """
     heads = images.parts.get(name)
@@ -111,7 +113,7 @@ def rows_with_heads(images: ImageArea, name: str, count: int) -> tuple[str, int]
 
 
 def float_shape(images: ImageArea, name: str) -> _Shape:
-    """The shape of a float32 value. Raises UnfitOperator for others."""
+    """The shape of a float32 value. Raises UnfitOperator for values of other types."""
     shape = images.shape(name)
     if images.area.values[name].dtype != TensorProto.FLOAT:
         raise UnfitOperator("it moves a value that is not float32")
@@ -121,8 +123,8 @@ def float_shape(images: ImageArea, name: str) -> _Shape:
 def heads_of(
     images: ImageArea, name: str, *, is_in_front: bool = True, has_axis: bool = False
 ) -> Heads | None:
-    """What is known of heads; None if they are an input of a fragment. Raises UnfitOperator for
-    other values, and for heads in another layout.
+    """What is known about heads; None if they are an input of a fragment. Raises UnfitOperator for
+    values that are not heads, or are heads with other axes.
     """
     heads = images.part(name, Heads)
     if heads is not None and (heads.is_in_front, heads.has_axis) != (is_in_front, has_axis):

@@ -30,8 +30,8 @@ def _with_alpha(function: Activation, default: float) -> _Reader:
 
 
 def _activated(function: Activation, *parameters: float) -> Activated:
-    """Raises UnfitOperator if the activation of 0 may be NaN, because the lanes after the last
-    channel are zero.
+    """The activation. Raises UnfitOperator if its result for 0 may be NaN, because the unused lanes
+    after the last channel are 0.
     """
     is_open = (
         function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
@@ -76,7 +76,7 @@ ACTIVATIONS: Mapping[tuple[str, str], _Reader] = {
     (MICROSOFT, "Gelu"): _plain(Activation.GELU),
     (MICROSOFT, "QuickGelu"): _with_alpha(Activation.SWISH, _QUICK_GELU),
 }
-# By the names that FusedConv and FusedGemm use: the activation, and its number of parameters.
+# The name in a FusedConv or FusedGemm → the activation, and how many parameters it has.
 _FUSED = {
     "Relu": (Activation.RELU, 0),
     "LeakyRelu": (Activation.LEAKY_RELU, 1),
@@ -88,9 +88,7 @@ _FUSED = {
 
 
 def fused_activation(node: onnx.NodeProto) -> Activated:
-    """The activation that a FusedConv or FusedGemm applies. Raises UnfitOperator if no step has
-    it.
-    """
+    """The activation of a FusedConv or FusedGemm. Raises UnfitOperator if no step can apply it."""
     name = attribute(node, "activation", "")
     if not name:
         return Activated()

@@ -1,4 +1,4 @@
-"""The images of an area, and the operations on them, while its program is made."""
+"""What is known about an area while its program is made: its images, and operations on them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from fusionc.operators.integer_operators import BYTES
 
 _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
-Numbers = float | tuple[float, ...]  # one for all channels, or one for each
+Numbers = float | tuple[float, ...]  # one number for all channels, or one for each channel
 SIGN = 128  # flipping this bit turns signed bytes into unsigned ones and keeps their order
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
 class UnfitOperator(Unsupported):
-    """Operators cannot be in a blocked area, or not together with the others. `places` are the
-    indices of these operators in the area.
+    """Operators cannot be in an area in the blocked layout, or not together with its other
+    operators. `places` are their indices in the area.
     """
 
     def __init__(self, reason: str, places: Sequence[int] = ()) -> None:
@@ -58,7 +58,7 @@ class Operation:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
-    is_planar: bool = False  # the step reads or loads the image in the layout of its tensor
+    is_planar: bool = False  # the step reads or loads the image as it is in its tensor
     # numbers that the step reads as its `tensor`
     numbers: tuple[float, ...] = ()
     # for a DepthwiseStep without weights: factor and addend of all elements, or of each channel
@@ -67,7 +67,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class ImageJoin:
-    """A concatenation of the channels of images to one image."""
+    """Images whose channels are concatenated to one image."""
 
     out: str
     parts: tuple[str, ...]
@@ -75,7 +75,9 @@ class ImageJoin:
 
 @dataclass(frozen=True)
 class ImageCut:
-    """A split of an image by channels: for each part its name and its first channel."""
+    """An image whose channels are split into parts: for each part its name and its first
+    channel.
+    """
 
     image: str
     parts: tuple[tuple[str, int], ...]
@@ -89,10 +91,10 @@ class Image:
     batch: ImageSize
     height: ImageSize
     width: ImageSize
-    element_bytes: int = field(default=4, kw_only=True)  # fewer if only steps read it
+    element_bytes: int = field(default=4, kw_only=True)  # fewer for bytes and bfloat16
 
     def or_sizes_of(self, other: Image) -> Image:
-        """The image with the sizes of another one where its own are not known."""
+        """The image; its unknown sizes are replaced by those of another one."""
         own = (self.batch, self.height, self.width)
         others = (other.batch, other.height, other.width)
         sizes = (a if a.known is not None else b for a, b in zip(own, others, strict=True))
@@ -108,15 +110,15 @@ class Image:
 class Part:
     """A value that no step makes: an intermediate result of operators that become one step."""
 
-    image: str  # the image or rows that it is made from
-    unknown: ClassVar[str]  # the refusal of an operator that expects such a value and has another
-    outside: ClassVar[str]  # the refusal of its operator if the value is needed outside the area
+    image: str  # the image or rows from which it is made
+    unknown: ClassVar[str]  # why an operator is refused that reads a value of another kind
+    outside: ClassVar[str]  # why its operator is refused if the value is needed outside the area
 
 
 @dataclass(frozen=True)
 class GroupedChannels(Part):
-    """An image whose channels are split into two axes: groups, then channels of each group. If they
-    are interleaved, the axes are the other way round.
+    """An image whose channels are split into two axes: groups, then the channels of each group. If
+    `is_interleaved`, the axes have the opposite order.
     """
 
     group: int
@@ -127,9 +129,9 @@ class GroupedChannels(Part):
 
 @dataclass(frozen=True)
 class Heads(Part):
-    """Rows whose channels are split into `count` heads, with the axis of heads before or after that
-    of rows. In grouped-query attention each head is repeated `times` times. If `has_axis`, the
-    repetitions have an axis of their own.
+    """Rows whose channels are split into `count` heads. The axis of heads is before that of rows if
+    `is_in_front`, else after it. In grouped-query attention each head is repeated `times` times. If
+    `has_axis`, the repetitions have an axis of their own.
     """
 
     count: int
@@ -144,7 +146,7 @@ class Heads(Part):
 class NormPart(Part):
     """An intermediate result of a root mean square normalization, before rows are divided by it."""
 
-    op: str  # the operator that has made it
+    op: str  # the type of the operator that makes it
     epsilon: float = 0.0
     unknown = "it is not part of a norm here"
     outside = "a part of a norm is needed outside"
@@ -154,12 +156,14 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def unsigned(zero: np.ndarray) -> int:
-    """A zero point of one element; that of signed bytes is converted to that of unsigned ones."""
+    """A zero point of one element. A zero point of signed bytes is converted to that of unsigned
+    bytes.
+    """
     return int(zero.item()) + (SIGN if zero.dtype == np.int8 else 0)
 
 
 def _integers(node: onnx.NodeProto) -> str:
-    """The integers of a DequantizeLinear or QuantizeLinear."""
+    """The name of the integers that a DequantizeLinear reads or a QuantizeLinear makes."""
     return str(node.input[0] if node.op_type == "DequantizeLinear" else node.output[0])
 
 
@@ -167,26 +171,27 @@ def _integers(node: onnx.NodeProto) -> str:
 class ImageArea:
     """An area while its program is made.
 
-    In a fragment the operators before it are not seen, so sizes that may be equal count as equal.
+    A fragment is a part of an area that is judged without the operators before it. In a fragment,
+    sizes that may be equal count as equal.
     """
 
     area: Area
     is_fragment: bool = False
-    has_rows: bool = False  # values of four axes are rows as well, not images
+    has_rows: bool = False  # values with four axes are rows (with heads), not images
     # weights that the area computes from integers, by name
     computed_weights: Mapping[str, DequantizedWeights] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)  # those that are known so far
-    channels_last: set[str] = field(default_factory=set)  # images whose last axis is the channels
+    channels_last: set[str] = field(default_factory=set)  # images whose channels are the last axis
     parts: dict[str, Part] = field(default_factory=dict)  # by the names of the values
-    # image of bytes → the float32 image that is quantized to it while it is loaded, and the scale
+    # image of bytes → the float32 image that loading quantizes to these bytes, and the scale
     loaded_as_bytes: dict[str, tuple[str, float]] = field(default_factory=dict)
-    # image of float32 → the bytes that it is dequantized from, their scale and zero point
+    # float32 image → the bytes from which it is dequantized, their scale and zero point
     dequantized: dict[str, tuple[str, float, int]] = field(default_factory=dict)
-    # rows that only steps make → a value of the area of the same shape
+    # rows that are not values of the area, because only steps make them → a value of the same shape
     alike: dict[str, str] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
-        """What is known of an image. Raises UnfitOperator for other values."""
+        """What is known about an image. Raises UnfitOperator for other values."""
         if name not in self.images and name in self.dequantized:
             self.note(name, self.image(self.dequantized[name][0]))
         if name not in self.images:
@@ -196,7 +201,9 @@ class ImageArea:
         return self.images[name]
 
     def note(self, name: str, computed: Image | None) -> None:
-        """Note an image, from what the area declares and from what its operators compute."""
+        """Note an image: sizes that the area declares, completed by those that its operator
+        computes.
+        """
         value = self.area.values[name]
         is_bytes = value.dtype in BYTES and self.has_bytes
         is_image = value.dtype == TensorProto.FLOAT or is_bytes
@@ -216,7 +223,7 @@ class ImageArea:
 
     @cached_property
     def has_bytes(self) -> bool:
-        """Whether images of bytes are among its values."""
+        """Whether some of its values are images of bytes."""
         return any(
             node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in self.area.nodes
         )
@@ -256,12 +263,12 @@ class ImageArea:
         return np.zeros((), np.int8 if is_signed else np.uint8)
 
     def flip(self, name: str) -> int:
-        """The bits to flip to turn the bytes of a value into unsigned ones."""
+        """The bits whose flipping turns the bytes of a value into unsigned bytes."""
         return SIGN if self.area.values[name].dtype == TensorProto.INT8 else 0
 
     def part(self, name: str, kind: type[AnyPart]) -> AnyPart | None:
-        """What is known of a part; None if it is an input of a fragment. Raises UnfitOperator for
-        other values.
+        """What is known about a part; None if it is an input of a fragment. Raises UnfitOperator
+        for values that are not such a part.
         """
         part = self.parts.get(name)
         if isinstance(part, kind):
@@ -277,12 +284,12 @@ class ImageArea:
         self.parts[name] = part
 
     def note_alike(self, name: str, rows: str) -> None:
-        """Note rows that only a step makes, and a value of the same shape."""
+        """Note rows that are not a value of the area, and a value of the same shape."""
         self.images[name] = self.image(rows)
         self.alike[name] = self.alike.get(rows, rows)
 
     def is_value(self, name: str) -> bool:
-        """Whether its declared sizes are known."""
+        """Whether the declared sizes of a value are known."""
         return name in self.area.values or name in self.alike
 
     def shape(self, name: str) -> tuple[int | str, ...]:
@@ -292,33 +299,35 @@ class ImageArea:
         return self.area.values[self.alike.get(name, name)].shape
 
     def require_known_shape(self, node: onnx.NodeProto) -> None:
-        """Raises UnfitOperator if the shape that an operator gives its operand is computed."""
+        """Raises UnfitOperator if the input with the new shape, as of a Reshape, is not a
+        constant.
+        """
         if len(node.input) != 2 or node.input[1] not in self.area.constants:
             raise UnfitOperator("its shape is not known before the model runs")
 
     def is_rows(self, name: str) -> bool:
-        """Whether a value is a matrix, or a batch of matrices, in an area without images. Its rows
-        are the pixels.
+        """Whether a value is a matrix, or a batch of matrices, in an area without images. Steps
+        treat each of its rows as a pixel.
         """
         rank = len(self.shape(name))
         return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
 
     def is_channels_last(self, name: str) -> bool:
-        """Whether the last axis of a value is that of its channels, as in rows and in transposed
+        """Whether the channels are the last axis of a value, as in rows and in transposed
         images.
         """
         return self.is_rows(name) or name in self.channels_last
 
     def of_four_axes(self, names: Sequence[str]) -> list[str]:
-        """The values that are computed and have the axes of an image."""
+        """Those of the values that are not constants and have four axes, as an image has."""
         known = [
             name for name in names if name in self.area.values and name not in self.area.constants
         ]
         return [name for name in known if len(self.area.values[name].shape) == _IMAGE_RANK]
 
     def put_channels_last(self, name: str) -> None:
-        """Note that the channels of an image are its last axis. Raises UnfitOperator if that is
-        known to be wrong.
+        """Note that the channels of an image are its last axis. Raises UnfitOperator if it is known
+        that they are not.
         """
         if name in self.channels_last:
             return
@@ -331,12 +340,12 @@ class ImageArea:
         self.channels_last.add(name)
 
     def is_of_channels(self, name: str, axis: float) -> bool:
-        """Whether an axis of a value, counted from the end if negative, is that of its channels."""
+        """Whether an axis of a value is its channels. Negative axes count from the end."""
         rank = len(self.shape(name))
         return int(axis) % rank == (rank - 1 if self.is_channels_last(name) else 1)
 
     def _declared(self, name: str) -> tuple[int | str, ...]:
-        """Batch, channels, height, width."""
+        """The declared batch, channels, height and width."""
         shape = self.shape(name)
         if not self.is_channels_last(name):
             return shape
@@ -363,7 +372,7 @@ class ImageArea:
         return len(declared) == 1 or len(sizes) == 1
 
     def number(self, name: str) -> float | None:
-        """A constant of one element."""
+        """The number in a constant of one element; None for other values."""
         array = self.area.constants.get(name)
         return (
             None
@@ -372,9 +381,9 @@ class ImageArea:
         )
 
     def numbers(self, node: onnx.NodeProto, k: int, name: str = "") -> list[float] | None:
-        """The constant input k, or else the attribute of this name; None if there is neither.
+        """The constant input k, or else the attribute of this name; None if both are missing.
 
-        Raises UnfitOperator if the input is computed.
+        Raises UnfitOperator if the input is not a constant.
         """
         operand = node.input[k] if k < len(node.input) else ""
         if not operand:
@@ -400,7 +409,7 @@ class ImageArea:
         return value
 
     def is_vector(self, name: str) -> bool:
-        """Whether it is a constant with a number for each channel."""
+        """Whether a value is a constant with a number for each channel."""
         value = self.area.values.get(name)
         return value is not None and name in self.area.inputs and len(value.shape) == 1
 

@@ -1,4 +1,4 @@
-"""Each operator that can be in a blocked area as an operation on images."""
+"""Turns each operator that can be in an area in the blocked layout into an operation on images."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
     parts = tuple(node.input)
     first = images.image(parts[0])
     channels = [images.image(part).channels for part in parts]
-    # onnxruntime concatenates them as fast
+    # onnxruntime is as fast at concatenating such rows
     if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):
         raise UnfitOperator("it joins parts of blocks of rows")
     for part in parts[1:]:
@@ -273,7 +273,9 @@ _PRODUCTS = frozenset(op for (_, op), reading in OPERATORS.items() if reading.is
 
 
 def is_of_integers(operator: tuple[str, str]) -> bool:
-    """Whether an operator can only be part of a group that is computed in integers."""
+    """Whether an operator can be in an area only as part of a group that is computed in
+    integers.
+    """
     reading = OPERATORS.get(operator)
     return reading is not None and reading.read is byte_operation
 
@@ -284,7 +286,7 @@ def is_product(op: str) -> bool:
 
 
 def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
-    """Whether operators work on rows: some are products, and none is a convolution."""
+    """Whether operators work on rows: at least one is a product, and none is a convolution."""
     ops = [node.op_type for node in nodes if (node.domain, node.op_type) in CONVOLVING]
     return bool(ops) and all(map(is_product, ops))
 
@@ -306,7 +308,7 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Read:
     if images.channels_last.intersection(node.input) and node.op_type != "Transpose":
         if not reading.of_rows:
             raise UnfitOperator("the last axis is the channels")
-        # otherwise equal shapes would not mean equal elements
+        # without this, equal shapes of two operands would not mean that their axes are the same
         for name in images.of_four_axes(node.input):
             images.put_channels_last(name)
         images.channels_last.update(node.output)
@@ -319,6 +321,6 @@ def _has_rows(images: ImageArea, node: onnx.NodeProto) -> bool:
 
 
 def _may_have_rows(images: ImageArea, node: onnx.NodeProto, reading: OperatorReading) -> bool:
-    # in an area of images, operators of heads refer to other axes
+    # in an area of images, operators that read heads would mean other axes
     is_of_rows = reading.of_rows or (reading.of_heads and images.has_rows)
     return is_of_rows or (reading.of_pixels and is_between_pixel_and_row(images, node))

@@ -1,5 +1,5 @@
-"""Sizes of images as far as they are known when a program is made. Two sizes compare equal if they
-were computed in the same way.
+"""Sizes of images as they are known when a program is made: numbers, or terms with symbols. Two
+sizes compare equal if they were computed in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class SizeTerm:
 
 @dataclass(frozen=True)
 class ImageSize:
-    """A number of batches, rows or columns: a term plus a number, or a number alone."""
+    """A number of images, rows or columns: a number, or a term plus a number."""
 
     number: int
     term: SizeTerm | None = None

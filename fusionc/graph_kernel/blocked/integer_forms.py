@@ -1,5 +1,5 @@
-"""Operators on integers, written as the groups that they compute: DequantizeLinear, an operator,
-QuantizeLinear unless the result is float32.
+"""Writes operators on integers, such as QLinearConv, as the groups that they compute:
+DequantizeLinear, an operator, and (unless the result is float32) QuantizeLinear.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ class _Form:
 
     node: onnx.NodeProto
     constants: Mapping[str, np.ndarray]  # of the area
-    made: dict[str, np.ndarray] = field(default_factory=dict)  # constants added for the group
+    made: dict[str, np.ndarray] = field(default_factory=dict)  # constants that the group needs
 
     def operand(self, place: int, axis: int | None = None) -> tuple[onnx.NodeProto, str]:
-        """The dequantization of the operand at a place. Its scale and zero point follow there."""
+        """The dequantization of the input `place`, and the name of its result. The two inputs after
+        it are its scale and zero point.
+        """
         name, scale, zero = self.node.input[place : place + 3]
         out = f"{self.node.output[0]}/{place}"
         inputs = [name, scale, *filter(None, [zero])]
@@ -35,7 +37,7 @@ class _Form:
         return node, out
 
     def bias(self, place: int) -> tuple[list[onnx.NodeProto], list[str]]:
-        """The dequantization of a bias with the scale of the sums, if there is a bias."""
+        """The dequantization of a bias, if there is one, with the scale of the sums."""
         name = self.node.input[place] if place < len(self.node.input) else ""
         if not name:
             return [], []
@@ -49,7 +51,9 @@ class _Form:
     def core(
         self, op: str, read: list[str], place: int, without: tuple[str, ...] = ()
     ) -> list[onnx.NodeProto]:
-        """The operator itself, and the quantization of its result, whose scale is at a place."""
+        """The operator itself, and the quantization of its result. The input `place` is the
+        scale.
+        """
         out = f"{self.node.output[0]}/float"
         core = helper.make_node(op, read, [out])
         core.attribute.extend(a for a in self.node.attribute if a.name not in without)
@@ -57,7 +61,7 @@ class _Form:
         return [core, helper.make_node("QuantizeLinear", [out, *grid], [self.node.output[0]])]
 
     def scaled_product(self, core: str) -> list[onnx.NodeProto]:
-        """The group of a MatMulIntegerToFloat, which gives all scales after both operands."""
+        """The group of a MatMulIntegerToFloat, whose scales are inputs after both operands."""
         a, b, *grids = self.node.input
         bias = [name for name in grids[4:] if name]
         nodes = list[onnx.NodeProto]()
@@ -114,8 +118,8 @@ _FORMS: Mapping[tuple[str, str], tuple[_Writer, tuple[int, ...]]] = {
 }
 # Operators on integers, with the indices of their operands that are weights and biases.
 INTEGER_FORMS = {operator: weights for operator, (_, weights) in _FORMS.items()}
-# A MatMulIntegerToFloat between Transposes, read as a convolution with a window of one element. Its
-# `strides` are the only attribute.
+# The name for a MatMulIntegerToFloat between Transposes, which is read as a convolution with a
+# window of one element. Its only attribute is `strides`.
 POINTWISE = "PointwiseMatMulIntegerToFloat"
 _WRITERS: Mapping[tuple[str, str], _Writer] = {
     **{operator: write for operator, (write, _) in _FORMS.items()},
@@ -124,7 +128,7 @@ _WRITERS: Mapping[tuple[str, str], _Writer] = {
 
 
 def in_groups(area: Area) -> tuple[Area, list[int]]:
-    """The area with groups in place of operators on integers; and for each operator of the result
+    """The area with groups in place of operators on integers, and for each operator of the result
     the index of the original operator.
     """
     nodes = list[onnx.NodeProto]()

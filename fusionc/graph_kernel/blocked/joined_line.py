@@ -1,4 +1,4 @@
-"""Two consecutive pairs of factor and addend, joined to one pair."""
+"""Joins two linear functions, each a factor and an addend, that are applied one after the other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
 _LARGEST = float(np.finfo(np.float32).max)
-_FAR = 1e6  # how much larger, or smaller, a · x may be than both x and the result
+_FAR = 1e6  # a · x may be so many times larger, or smaller, than both x and the result
 
 
 def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[float, float] | None:
@@ -24,13 +24,13 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
     is_exact = b == 0 or c == 1
     if not (is_exact and _is_normal(factor) and _is_normal(addend)):
         return None
-    # the second addend may cancel the first, which was added to cut off digits of x
+    # adding b may be a way to cut off digits of x, if adding d cancels it again
     is_lost = (factor == 0 and 0 not in (a, c)) or abs(addend) < max(abs(b * c), abs(d)) / 4
     return None if is_lost or _leads_far_away(a, factor) else (factor, addend)
 
 
 def _is_normal(number: float) -> bool:
-    """Whether it is a normal number of float32, or zero."""
+    """Whether a number is zero or a normal number of float32."""
     return number == 0 or _SMALLEST <= abs(number) <= _LARGEST
 
 

@@ -28,7 +28,7 @@ class MadeProgram:
         return name in self.rows
 
     def estimates(self) -> Iterator[StepEstimate]:
-        """The data for the time estimate of each step."""
+        """What the time estimate of each step needs."""
         for operation in self.operations:
             yield StepEstimate(
                 self.estimate(operation.out),
@@ -40,7 +40,7 @@ class MadeProgram:
             )
 
     def estimate(self, name: str) -> ImageEstimate:
-        """About how large an image is."""
+        """The estimated sizes of an image."""
         image = self.images[name]
         height = max(1, image.height.about(self.unknown))
         width = max(1, image.width.about(self.unknown))

@@ -1,4 +1,4 @@
-"""Making the program of a blocked area."""
+"""Makes the program of an area in the blocked layout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
-    """The algorithm that a step uses if there are enough pixels. BLOCKED is the direct one."""
+    """The algorithm that a step uses if there are enough pixels. BLOCKED means the direct
+    algorithm.
+    """
     if isinstance(step.kind, WinogradStep):
         return KernelKind.WINOGRAD
     is_strassen = isinstance(step.kind, MatrixKind) and step.kind.strassen_from
@@ -37,7 +39,7 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area in float32 alone. Raises UnfitOperator for operators that no step
+    """The program of an area without bfloat16. Raises UnfitOperator for operators that no step
     computes.
     """
     return _Maker(area, is_narrow=False).program()
@@ -64,7 +66,7 @@ class _Maker:
         self._images = operations.images
         self._unknown = operations.unknown
         self._tables: dict[object, np.ndarray] = {}
-        self._unpackings: dict[int, Unpacking] = {}  # by the numbers of their integers
+        self._unpackings: dict[int, Unpacking] = {}  # by the numbers of their tensors of integers
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 
@@ -160,7 +162,7 @@ class _Maker:
         return kind
 
     def _winograd_points(self, operation: Operation) -> int:
-        """Points of a Winograd tile in each direction; 0 for a direct convolution."""
+        """The points of a Winograd tile in each direction; 0 if the convolution is direct."""
         is_conv = isinstance(operation.kind, ConvStep)
         if KernelKind.WINOGRAD not in self._area.kind or not is_conv or self._is_direct(operation):
             return 0
@@ -177,7 +179,9 @@ class _Maker:
         return operation.weights in self._area.direct
 
     def _strassen_from(self, operation: Operation) -> int:
-        """The least number of pixels for which a product uses Strassen's algorithm; 0: never."""
+        """The least number of pixels for which a product uses Strassen's algorithm; 0 if it never
+        does.
+        """
         if KernelKind.STRASSEN not in self._area.kind or self._is_direct(operation):
             return 0
         image = self._images.images[operation.image]
@@ -201,7 +205,9 @@ class _Maker:
         return self._buffers.index(buffer)
 
     def _weights(self, name: str) -> int:
-        """The number of weights, or of the constants that they are computed from."""
+        """The number of the tensor with the weights, or with the integers from which they are
+        computed.
+        """
         weights = self._images.computed_weights.get(name)
         if weights is None:
             return self._tensor(name)
@@ -217,7 +223,7 @@ class _Maker:
         return self._table(name, self._area.constants[name])
 
     def _filled(self, operation: Operation, place: int) -> int:
-        """The table of the factors of channels, or of their addends."""
+        """The number of the table with the factors of the channels, or with their addends."""
         assert operation.line is not None
         number = operation.line[place]
         channels = operation.window.group

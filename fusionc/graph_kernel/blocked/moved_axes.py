@@ -1,4 +1,6 @@
-"""Reshape, Transpose and similar operators, which mean different things for rows and images."""
+"""Reshape, Transpose and similar operators. What they do depends on whether they read rows or
+images.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from fusionc.graph_kernel.blocked.turned_images import turned
 
 def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
     """A Reshape that adds or removes an axis of heads or groups, or that turns pixels into rows or
-    rows into pixels.
+    back.
     """
     if not images.has_rows:
         return (
@@ -26,7 +28,9 @@ def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | 
 
 
 def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """An Unsqueeze that gives heads an axis to repeat them, or turns rows into pixels."""
+    """An Unsqueeze that adds an axis along which heads are repeated, or that turns rows into
+    pixels.
+    """
     if not images.has_rows:
         return pixel_or_row(images, node)
     heads.with_axis_to_repeat(images, node)

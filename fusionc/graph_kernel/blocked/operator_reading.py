@@ -1,4 +1,4 @@
-"""How operators of a model become operations on images."""
+"""How an operator of a model becomes an operation on images."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Read = Operation | ImageJoin | ImageCut | None
 
 @dataclass(frozen=True)
 class OperatorReading:
-    """The function that reads an operator, and which values the operator may have.
+    """The function that reads an operator, and the kinds of values that the operator may have.
 
-    `read` gives None if a later operator completes what this one begins, and raises UnfitOperator
-    if no step computes it.
+    `read` returns None if a later operator completes the operation, and raises UnfitOperator if no
+    step computes the operator.
     """
 
     read: Callable[[ImageArea, onnx.NodeProto], Read]
-    of_rows: bool = False  # reads rows, and images whose last axis is that of the channels
-    of_heads: bool = False  # in areas of rows, also reads values of four axes
+    of_rows: bool = False  # reads rows, and images whose channels are the last axis
+    of_heads: bool = False  # in areas of rows, also reads values with four axes
     of_pixels: bool = False  # may turn images of one pixel into rows, or rows into such images
-    of_last_axis: bool = False  # the last axis of its image is that of the channels
+    of_last_axis: bool = False  # the channels are the last axis of its image
     is_convolution: bool = False
     is_product: bool = False  # a product of rows with a matrix
     weights: tuple[int, ...] = ()  # the operands that have to be constants

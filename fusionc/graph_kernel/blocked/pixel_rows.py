@@ -1,5 +1,5 @@
-"""Flatten, Reshape, Squeeze and Unsqueeze that turn pixels into rows, or rows into pixels. The rows
-of one image have the same blocked layout as its pixels, so no data moves.
+"""Flatten, Reshape, Squeeze and Unsqueeze that turn pixels into rows, or rows into pixels. In the
+blocked layout, rows are stored like the pixels of one image, so no data moves.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The memory of images: inside other images, in memory that is shared at different times, or in the
-memory of an operand that is read for the last time.
+"""Assigns memory to images. An image may be inside another image, may share memory with images that
+are used at other times, or may overwrite an operand that is read for the last time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     block_of,
 )
 
-Value = tuple[str, bool]  # a name, and whether it has the layout of a tensor
+Value = tuple[str, bool]  # a name, and whether the value has the layout of a tensor
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class ImagePlace:
 
 
 class Places:
-    """The places of all values, and the operations as steps in order: `steps`."""
+    """The places of all values, and `steps`: the operations as steps, in order."""
 
     def __init__(
         self, images: ImageArea, items: Iterable[Operation | ImageJoin | ImageCut]
     ) -> None:
         self.images = images
-        self._inside: dict[Value, ImagePlace] = {}  # of values that lie in another one's memory
+        self._inside: dict[Value, ImagePlace] = {}  # of values in the memory of another value
         self.steps: list[Operation] = []
         for item in items:
             if isinstance(item, Operation):
@@ -82,7 +82,7 @@ class Places:
         return (step.image, step.is_planar), second, third
 
     def read(self, step: Operation) -> list[Value]:
-        """The values that a step reads, its image first."""
+        """The values that a step reads, beginning with its image."""
         return [value for value in self.operands(step) if value is not None]
 
     def _apart(self, step: Operation) -> list[Operation]:
@@ -102,8 +102,9 @@ class Places:
         return [mean, replace(step, kind=FlattenStep(), image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
-        """A 1×1 convolution with a stride as two steps: a pool picks the pixels, and a convolution
-        reads them side by side. There they fill tiles even if rows are short.
+        """A 1×1 convolution with a stride becomes two steps: a pool picks the pixels, and a
+        convolution without a stride reads them. The picked pixels are adjacent, so they fill whole
+        tiles even if rows are short.
         """
         window = step.window
         is_point = window.kernel == (1, 1) and not any(window.pads)
@@ -129,7 +130,7 @@ class Places:
         for number, part in enumerate(join.parts):
             value = (part, False)
             channels = self.images.image(part).channels
-            before = first % block  # channels of its first block that belong to preceding parts
+            before = first % block  # channels of earlier parts in this part's first block
             is_picked = block == BLOCK and not are_blocks(first, channels, image.channels)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
@@ -161,8 +162,8 @@ class Places:
         return last
 
     def _share(self, number: int, step: Operation) -> None:
-        """Let a step write into the memory of an operand that is not read later. The operand that
-        is added after an activation does not qualify: it is read after pixels are written.
+        """Let a step write into the memory of an operand that is not read later. An operand that is
+        added after an activation cannot be overwritten: it is read after pixels have been written.
         """
         if step.is_after:
             return
@@ -179,13 +180,16 @@ class Places:
                 return
 
     def _border(self, value: Value) -> int | None:
-        """The number in the border of bytes, which is their zero point; None for other images,
-        whose borders are zeros. Only the first step that writes to a memory fills its border.
+        """The number in the border of an image of bytes: its zero point. None for other images,
+        whose borders are zeros. It matters here because only the first step that writes to a memory
+        fills the border.
         """
         return self.images.zero_points.get(value[0])
 
     def _operands_to_overwrite(self, step: Operation) -> list[Value]:
-        """The operands whose pixels a step reads before it writes the same pixels."""
+        """The operands that a step may overwrite, because it reads each of their pixels before it
+        writes the pixel at the same place.
+        """
         kind = step.kind
         image = self.read(step)[0] if kind.writes_in_place or kind.is_convolution else None
         if image is None:
@@ -199,9 +203,9 @@ class Places:
 def chains(
     steps: Sequence[Operation], may_begin: Callable[[Operation], bool]
 ) -> list[tuple[int, int]]:
-    """The first and the last step of the chain of each step. A chain begins with a convolution over
-    all channels. From the results of the chain, each further step reads only the channels that it
-    computes, so a chain may be run one block of channels at a time.
+    """For each step, the first and last step of its chain. A chain begins with a convolution over
+    all channels. Every later step of the chain computes each channel only from the same channel of
+    earlier results, so the whole chain can run for one block of channels after another.
     """
     ends = list[tuple[int, int]]()
     while len(ends) < len(steps):
@@ -226,8 +230,8 @@ def _is_by_channel(step: Operation, written: Collection[str]) -> bool:
 def lifetimes(
     places: Places, steps_of_chains: Sequence[tuple[int, int]]
 ) -> dict[Value, tuple[int, int]]:
-    """The first and the last step that use each memory, ordered by the first one. The steps of a
-    chain count as running at the same time.
+    """For each memory, the first and last step that use it, sorted by the first step. All steps of
+    a chain count as running at the same time.
     """
     lives: dict[Value, tuple[int, int]] = {}
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
@@ -239,8 +243,8 @@ def lifetimes(
 
 
 def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:
-    """A slot for each memory. Each takes the free slot that is closest in size, which keeps slots
-    few and small.
+    """A slot for each memory. Each memory takes the free slot with the closest size, so that slots
+    are few and small.
     """
     ends = list[int]()
     largest = list[int]()

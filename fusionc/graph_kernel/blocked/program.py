@@ -1,5 +1,5 @@
-"""A program, in the terms of c/blocked_program.h: steps over buffers. A buffer is a view of a
-storage, and storages lie in slots of memory.
+"""A program: steps over buffers. A buffer is a view of a storage, and storages are in slots of
+memory. The same terms are explained in c/blocked_program.h.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
 )
 from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 
-NOTHING = -1  # the number of an operand, of weights or of a bias that a step lacks
+NOTHING = -1  # written as the number of an operand, weights or bias that a step does not have
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Storage:
     slot: int
     halo: int  # rows and columns of zeros around each image
     channels: int
-    is_rows: bool  # the rows of all batches are pixels of one image
+    is_rows: bool  # whether the rows of all batches are stored as the pixels of one image
     element_bytes: int = 4
 
 
@@ -36,7 +36,7 @@ class Buffer:
     """Some channels of a storage."""
 
     storage: int
-    is_planar: bool  # channels lie one after the other, as in a tensor
+    is_planar: bool  # whether channels are stored one after the other, as in a tensor
     first: int
     channels: int
 
@@ -46,8 +46,8 @@ class ProgramStep:
     """One step. Its operands are numbers of buffers, unless a comment says otherwise, or NOTHING.
 
     The image, `second` and `third` are, for example, the queries, keys and values of attention, or
-    the rows, cosines and sines of a rotary embedding. A 1×1 convolution multiplies its weights by
-    the pixel in `third`.
+    the rows, cosines and sines of a rotary embedding. If a 1×1 convolution has a `third`, it
+    multiplies its weights by that pixel.
     """
 
     kind: StepKind
@@ -59,9 +59,9 @@ class ProgramStep:
     weights: int = NOTHING  # a tensor
     bias: int = NOTHING  # a tensor
     activated: Activated = NO_ACTIVATION
-    is_after: bool = False  # `second` is added after the activation, not before
+    is_after: bool = False  # whether `second` is added after the activation, not before it
     window: KernelWindow = PLAIN_WINDOW
-    chained: int = 0  # how many of the next steps may run with it, one block of channels at a time
+    chained: int = 0  # how many of the next steps may run with it, block by block of channels
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Unpacking:
 
     packed: int  # the integers; steps have this number as their weights
     scale: int
-    zero: int  # NOTHING if all are 0
+    zero: int  # NOTHING if all zero points are 0
     weights: DequantizedWeights
 
 

@@ -1,4 +1,4 @@
-"""A program as C tables."""
+"""Writes a program as C tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fusionc.graph_kernel.lower.c_types import F32, literal, table
 
 
 def program_text(name: str, program: Program) -> str:
-    """The C text of a program with its tables. `name` begins all their names."""
+    """The C text of a program with its tables. All their names begin with `name`."""
     parts = [
         f"static const float {name}_t{k}[] = {{{table(F32, array)}}};"
         for k, array in enumerate(program.tables)
@@ -37,7 +37,9 @@ def program_text(name: str, program: Program) -> str:
 
 
 def _unpacking(unpacking: Unpacking) -> str:
-    """A gb_unpacking. Without axes, its arrays have one unused element."""
+    """A gb_unpacking. If the weights have no axes, its arrays have one unused element, because C
+    needs one.
+    """
     weights = unpacking.weights
     numbers = (unpacking.packed, unpacking.scale, unpacking.zero)
     facts = (weights.packed_type, weights.zero_type, -1 if weights.is_zero_added else 1)
@@ -51,7 +53,9 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
 
 
 def _step(step: ProgramStep) -> str:
-    """A gb_step: first the members of all steps in order, then the fields of the kind by name."""
+    """A gb_step: first the members that all steps have, in order, then the fields of its kind, by
+    name.
+    """
     window = step.window
     activated = step.activated
     numbers = [

@@ -1,5 +1,5 @@
-"""Root mean square normalization of rows, x / √(mean(x²) + epsilon), in the operators that
-onnxruntime recognizes.
+"""Root mean square normalization of rows, x / √(mean(x²) + epsilon), written with the operators
+that onnxruntime recognizes as one.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 
 def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Rows times a constant matrix, with a bias, and with the activation of a FusedGemm. Raises
-    UnfitOperator.
+    """A product of rows with a constant matrix, possibly with a bias or with the activation of a
+    FusedGemm. Raises UnfitOperator.
     """
     x, w, bias = [*node.input, ""][:3]
     image = images.image(x)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar
 
-BLOCK = 16  # float32 channels that lie together in the widest layout
+BLOCK = 16  # float32 channels in a block, if the processor has the widest vectors
 _FLOAT_BYTES = 4
 
 
@@ -40,29 +40,33 @@ class Activated:
 
 @dataclass(frozen=True)
 class KernelWindow:
-    """How a convolution or a pool walks over rows and columns."""
+    """How the window of a convolution or pool moves over rows and columns."""
 
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
-    # top, left, bottom, right; negative if a transposed convolution makes more rows or columns
-    # than its kernel reaches
+    # top, left, bottom, right. They are negative if a transposed convolution makes rows or columns
+    # that its kernel does not reach.
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     group: int = 1
 
 
 def block_of(element_bytes: int) -> int:
-    """How many channels a block of the widest layout has if elements have this many bytes."""
+    """How many channels a block has, if elements have this many bytes and vectors are the
+    widest.
+    """
     return BLOCK * _FLOAT_BYTES // element_bytes
 
 
 def are_blocks(first: int, channels: int, whole: int, block: int = BLOCK) -> bool:
-    """Whether these channels of an image begin at a block, and end at a block or at the end."""
+    """Whether some channels of an image are whole blocks: they begin where a block begins, and end
+    where a block or the image ends.
+    """
     return first % block == 0 and (channels % block == 0 or first + channels == whole)
 
 
 def are_vectors(channels_in: int, channels_out: int, floats: int) -> bool:
-    """Whether the channels of a group, in and out, are whole vectors of `floats` floats."""
+    """Whether the input and output channels of a group are whole vectors of `floats` floats."""
     return channels_in % floats == 0 and channels_out % floats == 0
 
 
@@ -78,13 +82,13 @@ class ImageEstimate:
     batches: int
     height: int
     width: int
-    pixels: int  # of one image; of all rows
+    pixels: int  # the pixels of one image, or all rows
     is_rows: bool
 
 
 @dataclass(frozen=True)
 class StepSizes:
-    """What the number of products of a step depends on: numbers, or expressions in C."""
+    """What determines how many products a step has. Each is a number, or a C expression."""
 
     made: Any  # numbers of the result
     taps: Any  # rows times columns of the kernel
@@ -96,7 +100,9 @@ class StepSizes:
 
 
 def products_of_sums(sizes: StepSizes) -> Any:
-    """The products of sums over the kernel and over the channels of a group."""
+    """The number of products in sums over the elements of the kernel and the channels of a
+    group.
+    """
     return sizes.made * sizes.taps * sizes.channels_in / sizes.group
 
 
@@ -113,7 +119,7 @@ class StepEstimate:
 
     @property
     def sizes(self) -> StepSizes:
-        """The estimated sizes of the step. Those of an image count for one image."""
+        """The estimated sizes of the step. For images, they are those of one image."""
         return StepSizes(
             self.out.pixels * self.out.channels,
             math.prod(self.window.kernel),
@@ -127,23 +133,24 @@ class StepEstimate:
 
 @dataclass(frozen=True)
 class StepFunctions:
-    """The names of a kind's C functions, which the header next to its file defines. The runtime has
-    a default for each function that is not named.
+    """The names of a kind's C functions. The header next to the kind's file defines them. If a name
+    is empty, the runtime has a default.
     """
 
     # compiled for each width of vectors as GB(name): gb_width of c/blocked_program.h
     task: str  # computes some units of the result
     pack: str = ""  # puts weights in the order in which the task reads them
     derive_weights: str = ""  # transforms packed weights into a form that is kept between runs
-    scratch: str = ""  # how many floats of memory a thread needs for itself
+    scratch: str = ""  # gives the number of floats of memory that a thread needs for itself
     # compiled once as gb_name: gb_kind of c/blocked_run.h
-    packed_floats: str = ""  # how many floats packed weights are
-    size: str = ""  # the size of the result, from that of the image
-    fault: str = ""  # what is wrong with the sizes of the operands
+    packed_floats: str = ""  # gives the number of floats of the packed weights
+    size: str = ""  # computes the size of the result from the size of the image
+    fault: str = ""  # says what is wrong with the sizes of the operands
     divide: str = ""  # cuts a step into units
-    # estimates how long a step takes on one thread; the default divides the products by the speed
+    # estimates how long a step takes on one thread; by default, the number of products divided by
+    # their number in a nanosecond
     nanoseconds: str = ""
-    most_tasks: str = ""  # the largest number of tasks for the units
+    most_tasks: str = ""  # gives the largest number of tasks for the units
     derive: str = ""  # derives weights when a run first needs them
 
 
@@ -158,9 +165,10 @@ class StepKind:
     """
 
     functions: ClassVar[StepFunctions]
-    # names C text that takes long to compile and is only compiled into libraries that need it
+    # a name for C text that takes long to compile, and that is part of a library only if needed
     family: ClassVar[str] = ""
-    # its functions are compiled for vectors of 16 floats alone, between #if GB_V == 16 and #endif
+    # whether its functions are compiled only for vectors of 16 floats, between #if GB_V == 16 and
+    # #endif
     is_of_widest_vectors: ClassVar[bool] = False
 
     is_convolution: ClassVar[bool] = False  # reads weights and a border, adds `second` to its sums
@@ -168,14 +176,14 @@ class StepKind:
     writes_rows: ClassVar[bool] = False  # may write rows directly to the tensors of later stores
     is_copy: ClassVar[bool] = False  # moves channels, and computes nothing
     writes_in_place: ClassVar[bool] = False  # may overwrite its image
-    takes_either: ClassVar[bool] = False  # its operands may be swapped
+    takes_either: ClassVar[bool] = False  # its two operands may be swapped
     reads_all_channels: ClassVar[bool] = False  # needs all channels for each channel of the result
     keeps_channels: ClassVar[bool] = False  # computes each channel from the same channel only
     # traits that the C code uses, too
-    keeps_pixels: ClassVar[bool] = False  # without a window: computes each pixel from the same one
-    scatters: ClassVar[bool] = False  # may compute pixels side by side that lie in rows with gaps
+    keeps_pixels: ClassVar[bool] = False  # without a window: reads only the pixel that it computes
+    scatters: ClassVar[bool] = False  # may compute consecutive pixels of rows with gaps
     second_is_pixel: ClassVar[bool] = False  # `second` is one pixel for each image
-    reads_tables: ClassVar[bool] = False  # `second` and `third` are rows that may lie in tensors
+    reads_tables: ClassVar[bool] = False  # `second` and `third` are rows that may be in tensors
 
     def halo(self, window: KernelWindow) -> int:
         """How many rows and columns of zeros a step reads around its image."""
@@ -183,8 +191,8 @@ class StepKind:
 
     @staticmethod
     def products(sizes: StepSizes) -> Any:
-        """How many multiplications a step takes; the C function is generated from this one. 0 if
-        other things take the time.
+        """How many multiplications a step takes; 0 if its time does not depend on them. The C
+        function is generated from this one.
         """
         return 0
 

@@ -1,9 +1,10 @@
-"""The time that a blocked program saves: onnxruntime's time minus its own. onnxruntime also has a
-blocked layout for images.
+"""Estimates the time that a program saves: onnxruntime's time minus its own. onnxruntime, too, has
+a blocked layout for images.
 
-Convolutions, products, attention, norms and copies count, and the number of steps. Other operators
-between convolutions do not count: onnxruntime fuses them as well, or they take as long there. After
-products they count, because onnxruntime makes an additional pass for them.
+The estimate consists of the times of convolutions, products, attention, norms and copies, and a
+time for each step. Other operators between convolutions do not count, because onnxruntime fuses
+them, too, or takes as long for them. Other operators after products count, because onnxruntime
+makes an additional pass over the results for them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
 _OPERATOR = 1e-6  # seconds of overhead that onnxruntime has for each operator
-_OF_PASS = 0.25  # the time to pick channels of one more block, relative to that of a copy
-# A program has to save this share of onnxruntime's time: below that, estimates are guesses. Less is
-# enough for products, which never take more time here. More is needed for copies, because their
-# time depends on the cache that an image is in. In addition it has to save the overhead of calling
-# a library's operator.
+_OF_PASS = 0.25  # the time to pick channels from one more block, as a share of that of a copy
+# A program has to save a share of onnxruntime's time, because estimates are not exact. A small
+# share suffices if all operators work on rows, because products never take more time here. A share
+# of the time of copies is added, because that time depends on the cache in which an image is. In
+# addition, the program has to save the overhead of calling a library's operator.
 _LEAST = 0.04
 _LEAST_OF_ROWS = 0.015
 _LEAST_OF_COPIES = 0.3
@@ -56,8 +57,8 @@ def saved_by_program(area: Area) -> float:
 
 
 def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
-    """Seconds that a program of bytes saves. onnxruntime also has one integer operator for each
-    quantized group.
+    """Seconds that a program of bytes saves. onnxruntime, too, computes each quantized group as one
+    integer operator.
     """
     times = [
         byte_copy_seconds(step.kind, operation, of)
@@ -72,12 +73,12 @@ def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
 def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[float, float]:
     """Seconds to copy images, here and in onnxruntime.
 
-    Here images enter the layout and leave it, and channels are picked. onnxruntime picks channels
-    and transposes outside its layout; its convolutions copy their images into the layout. It makes
-    each copy once.
+    A program copies images into the blocked layout and out of it, and picks channels. onnxruntime
+    picks channels and transposes outside its blocked layout; its convolutions copy their images
+    into that layout, each image once.
     """
     here = there = 0.0
-    in_layout = dict[int, bool]()  # by storage: whether it is in onnxruntime's layout
+    in_layout = dict[int, bool]()  # storage → whether its image is in onnxruntime's layout
     copied = set[int]()
     for step, operation, of in zip(made.program.steps, made.operations, estimates, strict=True):
         if of.out.is_rows:
@@ -113,7 +114,7 @@ def _seconds(image: ImageEstimate) -> float:
 
 
 def _passes(step: ProgramStep) -> float:
-    """The time of a step as a multiple of that of a copy."""
+    """The time of a step, as a multiple of the time of a copy."""
     groups = step.kind.groups if isinstance(step.kind, PickStep) else 1
     return step.kind.is_copy * (1 + _OF_PASS * (min(groups, BLOCK) - 1))
 

@@ -1,5 +1,5 @@
-"""Images whose last axis is the channels, as a Transpose makes them. In the blocked layout no data
-moves.
+"""Transposes that move the channels of an image to the last axis, or back. In the blocked layout,
+they move no data.
 """
 
 from __future__ import annotations

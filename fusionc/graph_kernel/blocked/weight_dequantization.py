@@ -1,6 +1,5 @@
-"""Weights that an area computes from constant integers, or from numbers of 8 bits: by
-DequantizeLinear, or by Cast, Sub or Add, and Mul. Kernels compute them once, when a session is
-created.
+"""Weights that an area computes from constant integers or 8-bit floats, with DequantizeLinear, or
+with Cast, Sub or Add, and Mul. Kernels compute such weights once, when a session is created.
 """
 
 from __future__ import annotations
@@ -31,39 +30,41 @@ _TYPES = frozenset(
 )
 MOST_PARTS = 6  # GB_PARTS of c/blocked_program.h
 _READERS = frozenset({"Conv", "FusedConv", "ConvTranspose", "MatMul", "Gemm", "FusedGemm"})
-_PLACES = (1, 2)  # where these operators read weights and biases
+_PLACES = (1, 2)  # the inputs of convolutions and products that are weights and biases
 Sizes = tuple[int | str, ...]
 Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class DequantizedWeights:
-    """Weights of float32: (integer − zero point) · scale. The names are inputs of the area. Strides
-    count elements of scales and zero points along each of `parts`.
+    """Weights of float32: (integer − zero point) · scale. `packed`, `scale` and `zero` are names of
+    the area's inputs. The strides are the distances between scales, or zero points, along each of
+    `parts`.
     """
 
     packed: str
     packed_type: int  # of TensorProto, as is `zero_type`
     shape: tuple[int, ...]
-    parts: tuple[int, ...]  # the shape, with an axis of blocks as two: the blocks, and one block
+    parts: tuple[int, ...]  # the shape; an axis that is divided into blocks counts as two
     scale: str = ""
     scale_strides: Strides = ()
-    zero: str = ""  # "" if all are 0
+    zero: str = ""  # "" if all zero points are 0
     zero_type: int = TensorProto.FLOAT
     zero_strides: Strides = ()
-    is_zero_added: bool = False  # instead of subtracted
+    is_zero_added: bool = False  # whether the zero point is added, not subtracted
 
 
 def with_dequantized_weights(
     area: Area,
 ) -> tuple[Area, list[int], Mapping[str, DequantizedWeights]]:
-    """The area without the operators that compute weights; the index that each other operator has;
-    and the weights by name. A program computes the same integers in only one way.
+    """The area without the operators that compute weights; the original index of each remaining
+    operator; and the weights by name. A program computes the same integers in only one way. If an
+    area computes them in another way, too, the operators of the other way stay.
     """
     reader = _WeightReader(area)
     weights = dict[str, DequantizedWeights]()
     of_integers = dict[str, DequantizedWeights]()
-    removed = set[str]()  # the results of operators
+    removed = set[str]()  # the results of the operators to remove
     for name in filter(reader.is_computed, reader.weight_names()):
         chain = reader.chain(name)
         computed = reader.computed(chain)
@@ -79,13 +80,13 @@ class _WeightReader:
     """Reads the operators of an area that compute weights."""
 
     area: Area
-    _makers: dict[str, onnx.NodeProto] = field(init=False)  # by the names of their results
+    _makers: dict[str, onnx.NodeProto] = field(init=False)  # the name of a result → its operator
 
     def __post_init__(self) -> None:
         self._makers = {name: node for node in self.area.nodes for name in node.output}
 
     def weight_names(self) -> list[str]:
-        """The weights and biases of operators that multiply numbers of float32."""
+        """The weights and biases of operators that multiply float32 numbers."""
         return [
             node.input[place]
             for node in self.area.nodes
@@ -105,7 +106,7 @@ class _WeightReader:
         return image in self._makers and self._makers[image].op_type == "DequantizeLinear"
 
     def chain(self, name: str) -> list[onnx.NodeProto]:
-        """The operators that compute weights one after the other, in order."""
+        """The chain of operators that compute weights, in order."""
         chain = list[onnx.NodeProto]()
         names = [name]
         while len(names) == 1:
@@ -132,7 +133,9 @@ class _WeightReader:
         return weights if is_cast else None
 
     def _packed(self, name: str) -> DequantizedWeights | None:
-        """Integers before they are scaled; None if a value is computed, or of another type."""
+        """Integers that are not scaled yet; None if the value is not an input of the area, or has
+        another type.
+        """
         if self._dtype(name) not in _TYPES:
             return None
         sizes = self._sizes(name)
@@ -178,7 +181,7 @@ class _WeightReader:
         return replace(weights, scale=scale, scale_strides=strides)
 
     def _constant(self, node: onnx.NodeProto) -> str:
-        """The operand of a sum or product that no operator computes."""
+        """The operand of a sum or product that is not computed by an operator of the area."""
         return next(str(name) for name in node.input if not self.is_computed(name))
 
     def _reshaped(
@@ -200,8 +203,8 @@ class _WeightReader:
         return self.area.values[name].shape
 
     def _broadcast(self, name: str, weights: DequantizedWeights) -> Strides | None:
-        """The strides of float32 numbers that are broadcast into weights; None if they are not from
-        outside, or enlarge the weights.
+        """The strides of float32 numbers that are broadcast to the shape of weights. None if the
+        numbers are not an input of the area, or if broadcasting would enlarge the weights.
         """
         if weights.shape != weights.parts or self._dtype(name) != TensorProto.FLOAT:
             return None
@@ -222,7 +225,9 @@ _STEPS: Mapping[str, _Step] = {
 
 
 def _parts(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    """The shape, with an axis of blocks of this size as two. The last block may be incomplete."""
+    """The shape, in which an axis is replaced by two: the blocks of this size, and the elements of
+    a block. The last block may be incomplete.
+    """
     if not size:
         return shape
     return (*shape[:axis], -(-shape[axis] // size), size, *shape[axis + 1 :])
@@ -231,8 +236,8 @@ def _parts(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
 def _strides_of_scales(
     sizes: Sizes, shape: tuple[int, ...], parts: tuple[int, ...], axis: int
 ) -> Strides | None:
-    """The strides of the scales of a DequantizeLinear; None if their number is wrong, or if blocks
-    do not divide their axis.
+    """The strides of the scales of a DequantizeLinear. None if their number is wrong, or if they do
+    not divide the axis into blocks.
     """
     if len(parts) > len(shape):
         is_fit = prod(parts) == prod(shape) and sizes == (*parts[: axis + 1], *parts[axis + 2 :])

@@ -1,4 +1,4 @@
-"""The windows of convolutions and pools, read from their attributes."""
+"""Reads the windows of convolutions and pools from their attributes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fusionc.graph_kernel.blocked.image_size import ImageSize, windows_in
 from fusionc.graph_kernel.blocked.step_kind import KernelWindow
 from fusionc.graph_kernel.lower.area_info import attribute
 
-WIDEST_HALO = 16  # rows or columns of zeros
+WIDEST_HALO = 16  # the most rows or columns of zeros around an image
 
 
 def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
-    """The window of a convolution or a pool with a kernel of this size. Raises UnfitOperator if no
-    step has such a window.
+    """The window of a convolution or pool with a kernel of this size. Raises UnfitOperator if no
+    step supports the window.
     """
     written = attribute(node, "kernel_shape")
     if written is not None and tuple(written) != kernel:
@@ -35,7 +35,9 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Ke
 
 
 def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes from another. Raises UnfitOperator if the window is larger."""
+    """The image that a window makes from `image`. Raises UnfitOperator if the window is larger than
+    the image.
+    """
     top, left, bottom, right = window.pads
     height = windows_in(
         image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom
@@ -49,8 +51,8 @@ def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
 
 
 def reaching_ends(window: KernelWindow, image: Image) -> KernelWindow:
-    """The window with a border enlarged for ceil_mode, so that the last window reaches the end of
-    the image or beyond. Raises UnfitOperator if that depends on unknown sizes.
+    """The window for ceil_mode: its border is enlarged so that the last position of the window
+    reaches the end of the image. Raises UnfitOperator if that depends on unknown sizes.
     """
     pads = list(window.pads)
     for axis, size in enumerate((image.height, image.width)):
@@ -89,8 +91,8 @@ def _pads(node: onnx.NodeProto, window: KernelWindow, image: Image) -> tuple[int
 
 
 def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
-    """The total padding along an axis for auto_pad SAME. The size of the result then is that of the
-    image divided by the stride, rounded up. Raises UnfitOperator.
+    """The total padding along an axis for auto_pad SAME. With it, the size of the result is that of
+    the image divided by the stride, rounded up. Raises UnfitOperator.
     """
     reach = dilation * (kernel - 1) + 1
     if stride == 1:

@@ -1,3 +1,3 @@
-"""C text: loop nests as functions, the texts of a library, the headers that each has, the
+"""C code: loop nests as C functions, the C texts of a library and their headers, and the
 compiler.
 """

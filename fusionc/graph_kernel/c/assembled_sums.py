@@ -1,8 +1,9 @@
-"""The innermost loop of sums of products for processors with AVX2, in assembly.
+"""The innermost loop of sums of products in assembly, for processors with AVX2.
 
-A tile takes 15 of 16 registers. gcc's code has copies and spills. They cost nothing while a core
-runs one thread, but if another tenant uses the other hardware thread of the core, as on most rented
-machines, they take a fifth of the time.
+A tile (pixels by blocks of output channels) takes 15 of the 16 registers. gcc's code would also
+copy registers and spill them to memory. That costs nothing while a core runs one thread. But on
+most rented machines, another tenant uses the core's other hardware thread, and then it takes a
+fifth of the time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 _VECTOR = 8  # floats
 _FLOAT = 4  # bytes
 _LINE = 64  # bytes of a cache line
-_NEAR = 3  # pixels that one pointer reaches: at zero, one and two distances from it
+_NEAR = 3  # pixels that one pointer reaches, at 0, 1 and 2 times the distance between pixels
 _X = "rax"
 _LOWER = "rcx"
 _WEIGHTS = "rdx"
@@ -22,7 +23,7 @@ _APART = "r8"
 _COLUMN = "r9"
 _AHEAD_STEP = "r10"
 _AT = ("(%%{})", f"(%%{{}},%%{_APART})", f"(%%{{}},%%{_APART},2)")
-# not operands, because an asm may only have 30
+# These registers are fixed, not operands of the asm statement, because it may have only 30.
 _PIXEL = "ymm13"
 _WEIGHT = ("ymm14", "ymm15")
 _NUMBERS = f"{_X} {_LOWER} {_WEIGHTS} {_AHEAD} {_LEFT} {_APART} {_COLUMN} {_AHEAD_STEP}"
@@ -30,11 +31,11 @@ _CLOBBERED = f"{_NUMBERS} xmm13 xmm14 xmm15 cc memory".split()
 
 
 def assembled_sums(pixels: int) -> str:
-    """GB(add_columns) in C, for tiles of up to this many pixels."""
+    """The C text of GB(add_columns), for tiles of up to this many pixels."""
     cases = "".join(_case(count, blocks) for count in range(1, pixels + 1) for blocks in (1, 2))
     return f"""
-/* The distances, in bytes, of pixels, of a kernel's columns, and of prefetched lines; and the
- * number of columns. */
+/* Distances in bytes between pixels, columns of a kernel, and prefetched lines; and the
+ * number of the kernel's columns. */
 typedef struct {{
   ptrdiff_t apart, column, ahead_step, columns;
 }} GB(distances);

@@ -1,8 +1,8 @@
 /* Activations that take many instructions. */
 #if GB_V > 4 /* shorter vectors have no instruction that looks up a table */
-/* x / (1 + exp(-a x)), where exp(-a x) is 2^(n / GB_V) exp(r): the last bits of n choose a power of
- * two from a table, the others are its exponent, and r is so small that three products suffice.
- * Powers from 2^128 on are infinite. */
+/* x / (1 + exp(-a x)), where exp(-a x) is 2^(n / GB_V) exp(r). The last bits of n choose a
+ * fractional power of two from a table, the other bits are the exponent, and r is so small that
+ * three products suffice for exp(r). Powers from 2^128 on are infinite. */
 static void GB(swish)(float *p, ptrdiff_t n, float a) {
   static const float powers[] = {
 #if GB_V == 8

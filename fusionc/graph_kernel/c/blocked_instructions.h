@@ -1,4 +1,4 @@
-/* Which instructions for narrow numbers the processor has, in addition to vectors. */
+/* Which instructions for narrow numbers (bfloat16 and bytes) the processor has. */
 /* Whether FUSIONC_KERNELS_WITHOUT names these instructions. Tests and measurements disable
  * instructions with this environment variable. */
 static int gb_is_masked(const char *name) {
@@ -7,9 +7,10 @@ static int gb_is_masked(const char *name) {
 }
 
 #if defined(__x86_64__) && defined(__linux__)
-extern long syscall(long, ...); /* unistd.h has it only for more than C11 */
+extern long syscall(long, ...); /* with plain C11, unistd.h does not declare it */
 
-/* Requests the processor's tiles from the system; returns whether this process may use them. */
+/* Asks the system for the processor's matrix tiles (AMX). Returns whether this process may use
+ * them. */
 static int gb_may_use_tiles(void) {
   enum { ARCH_PRCTL = 158, REQUEST = 0x1023, TILE_DATA = 18 };
   unsigned low, high;
@@ -42,7 +43,7 @@ static int gb_known_instructions(void) {
 #endif
 }
 
-/* The bits of the processor's instructions, which are determined once. */
+/* The processor's instructions as bits. They are determined once. */
 int gb_instructions(void) {
   static _Atomic int known = -1;
   if (known < 0) known = gb_known_instructions();
@@ -50,8 +51,8 @@ int gb_instructions(void) {
 }
 
 /* Whether vector products of bfloat16 take less time than those of float32. On AMD's processors
- * they are twice as fast, on Intel's half as fast (Sapphire Rapids: 61 and 123 products in a
- * nanosecond). */
+ * they take half the time, on Intel's twice the time (Sapphire Rapids: 61 products of bfloat16 and
+ * 123 of float32 in a nanosecond). */
 static int gb_pays_narrow_vectors(void) {
 #if defined(__x86_64__)
   enum { AUTH = 0x68747541 }; /* "Auth", of AuthenticAMD */
@@ -62,7 +63,7 @@ static int gb_pays_narrow_vectors(void) {
 #endif
 }
 
-/* The kernel with the program for this processor. */
+/* The kernel, or its variant for narrow numbers if that is the better one for this processor. */
 static const gk_kernel *gb_chosen(const gk_kernel *kernel) {
   const int has = gb_instructions();
   const int pays = (has & GB_HAS_TILES) || gb_pays_narrow_vectors();

@@ -1,4 +1,4 @@
-"""C text about the kinds of steps, generated from blocked/kinds."""
+"""C text about the kinds of steps that programs have, generated from blocked/kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _TRAITS = (
     "writes_rows",
 )
 _FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")
-# functions for each width of vectors: the C type, and the macro that lists them by kind
+# functions that exist for each width of vectors: their C type, and the macro that lists them by
+# kind
 _OF_WIDTHS = {
     "task": ("gb_task", "GB_TASKS_BY_KIND"),
     "pack": ("gb_pack_weights", "GB_PACKS_BY_KIND"),
@@ -33,8 +34,8 @@ _OF_WIDTHS = {
 
 
 def program_types() -> str:
-    """The types of programs: enumerations of kinds and activations, gb_step with the fields of all
-    kinds, and more.
+    """The C types of programs: among others enumerations of kinds and activations, and gb_step with
+    the fields of all kinds.
     """
     kinds = ", ".join(f"GB_{kind.enumerator()}" for kind in step_kinds())
     activations = ", ".join(f"GB_{activation.name}" for activation in Activation)
@@ -57,7 +58,7 @@ def _macros() -> dict[str, str]:
 
 @cache
 def _members() -> dict[str, str]:
-    """The fields of all kinds as members of a C structure, by their names."""
+    """The fields of all kinds as members of a C structure, by name."""
     members = dict[str, str]()
     for kind in step_kinds():
         for field in fields(kind):
@@ -68,7 +69,9 @@ def _members() -> dict[str, str]:
 
 
 def width_declarations() -> str:
-    """The functions of kinds for one width of vectors, which several texts define."""
+    """Declarations of the kinds' functions for one width of vectors. Several C texts define
+    them.
+    """
     return "".join(
         f"{ctype} {', '.join(f'GB({name})' for name in sorted(names))};\n"
         for which, (ctype, _) in _OF_WIDTHS.items()
@@ -77,7 +80,7 @@ def width_declarations() -> str:
 
 
 def width_lists(families: Collection[str]) -> str:
-    """Macros with the functions for one width of vectors by kind, without other families."""
+    """Macros that list the functions of the kinds in these families, for one width of vectors."""
     return "".join(
         f"#define {name} {_functions_of_width(which, families, is_widest)}\n"
         for which, (_, macro) in _OF_WIDTHS.items()
@@ -96,7 +99,7 @@ def _functions_of_width(which: str, families: Collection[str], is_widest: bool) 
 
 
 def kind_table() -> str:
-    """The headers of all kinds, once, and the table of kinds."""
+    """The headers of all kinds, each once, and the table of kinds."""
     rows = "".join(
         f"    [GB_{kind.enumerator()}] = {{{', '.join(_entries(kind))}}},\n"
         for kind in step_kinds()
@@ -107,7 +110,7 @@ def kind_table() -> str:
 
 @dataclass(frozen=True)
 class _Expression:
-    """An expression in C. Its operators make larger ones, from left to right."""
+    """A C expression. Python's operators on it give larger C expressions, from left to right."""
 
     text: str
 
@@ -138,7 +141,9 @@ _SIZES = StepSizes(
 
 
 def _counting() -> dict[Callable[[StepSizes], Any], str]:
-    """The C functions that count products, by the functions that they are generated from."""
+    """The names of the C functions that count products, by the Python functions from which they are
+    generated.
+    """
     functions = {kind.products for kind in step_kinds()} - {StepKind.products}
     return {one: f"gb_{one.__qualname__.replace('.', '_')}" for one in functions}
 
@@ -175,6 +180,6 @@ def kind_header(name: str) -> str:
 
 
 def family_of_file(name: str) -> str:
-    """The family of the kinds in a file; "" for those that all libraries have."""
+    """The family of the kinds in a file (see `families`); "" if all libraries have them."""
     (family,) = {k.family for k in step_kinds() if k.__module__.rpartition(".")[2] == name}
     return family

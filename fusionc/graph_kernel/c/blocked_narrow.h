@@ -1,12 +1,12 @@
-/* Numbers of bfloat16: the upper halves of floats, rounded to the nearest, ties to even. NaN stays
- * NaN, infinity stays infinite, and subnormal numbers become 0. Only processors with vectors of 16
- * floats have instructions for them. These are in assembly, because few versions of compilers have
- * names for them. */
+/* Numbers of bfloat16: the upper halves of floats, rounded to the nearest number, ties to even. NaN
+ * stays NaN, infinity stays infinite, and subnormal numbers become 0. Only processors with vectors
+ * of 16 floats have instructions for bfloat16. The instructions are in assembly, because few
+ * versions of compilers have names for them. */
 #if GB_V == 16 && !defined(GB_NARROW_NUMBERS)
 #define GB_NARROW_NUMBERS
 typedef uint16_t gb_half_pixel __attribute__((vector_size(32), aligned(4)));
 typedef uint16_t gb_narrow_pixel __attribute__((vector_size(64), aligned(4)));
-enum { GB_PAIR = 2 * GB_V }; /* channels of a block of narrow numbers */
+enum { GB_PAIR = 2 * GB_V }; /* channels in a block of narrow numbers */
 
 /* 16 channels as floats. */
 GK_INLINE GB(vec) gb_widened(const void *p) {
@@ -25,8 +25,8 @@ GK_INLINE gb_narrow_pixel gb_narrowed_pair(GB(vec) low, GB(vec) high) {
   return y;
 }
 
-/* A mask of the first `channels` of the 32 channels of a block, with all bits of each. In images of
- * narrow numbers the other lanes are zero, because products read them. */
+/* A mask with all bits set in the first `channels` of the 32 channels of a block. In images of
+ * narrow numbers the other lanes must be zero, because products read them. */
 GK_INLINE gb_narrow_pixel gb_narrow_lanes(ptrdiff_t channels) {
   const gb_narrow_pixel places = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};

@@ -1,4 +1,5 @@
-/* The functions of tiles of pixels side by side, and the functions that use these. */
+/* The functions for tiles whose pixels are next to each other in memory, and the functions that
+ * call them. */
 #define GB_TILE_OF(r)                                   \
   GB_FUNCTION(one_##r, GB(sum)(t, GB_V, r, 1, GB_V), r) \
   GB_FUNCTION(two_##r, GB(sum)(t, GB_V, r, 2, GB_V), r)
@@ -23,13 +24,13 @@ void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const float *re
 void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
   float *y = t->y;
   const float *residual = t->residual;
-  /* one loop over blocks instead of three */
+  /* with one loop over blocks in place of three */
   if (GB_STEP == GB_V && t->blocks > 1 && t->rows * t->columns == 1) {
     t->columns = t->blocks;
     t->x_column = t->x_block;
     t->blocks = 1;
   }
-  /* otherwise each step would prefetch an unmapped address, which takes a while */
+  /* without this, each step would prefetch from an unmapped address, which is slow */
   if (!t->ahead) t->ahead = t->w;
   t->asked = t->ahead_step * t->blocks * t->rows * t->columns * (GB_V / GB_STEP);
   GB(tiles_side_by_side)(t, n, tiles, GB_TILE);

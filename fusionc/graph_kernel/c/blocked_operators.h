@@ -1,10 +1,10 @@
-/* Programs as custom operators. Weights are packed when a session is created, so they must be
- * constants of the model. */
+/* Programs as custom operators of onnxruntime. Weights are packed when a session is created, so
+ * they must be constants of the model. */
 static const float *gb_table(const gk_kernel *kernel, int tensor) {
   return kernel->program->tables[tensor - kernel->inputs];
 }
 
-/* Gets the number of elements of a value. */
+/* Sets *count to the number of elements of a value. */
 static OrtStatus *gb_count(OrtApi *api, const OrtValue *value, ptrdiff_t *count) {
   OrtShape *shape;
   size_t rank = 0;
@@ -34,7 +34,7 @@ static OrtStatus *gb_constant_of(OrtApi *api, const OrtKernelInfo *info, int ten
                                       (void **)(uintptr_t)&constant->data);
 }
 
-/* Looks up a tensor of constants, if there is one and it is not known yet. */
+/* Looks up a constant tensor, unless `tensor` is -1 or it is known already. */
 static OrtStatus *gb_take(const gk_kernel *kernel, OrtApi *api, const OrtKernelInfo *info,
                           int tensor, gb_constant *constants) {
   if (tensor < 0 || constants[tensor].data) return NULL;

@@ -1,7 +1,9 @@
-/* The places of units of steps in images and in packed weights. */
+/* Where the units of steps (the smallest parts of their work) are in images and in packed weights.
+ * */
 
-/* The place of a unit: some pixels of a row, or of all rows if these have no gaps; of a block or a
- * pair of blocks; of an image. `top` is the first part of the current strip. */
+/* The place of a unit. A unit is some pixels of one row (or of any rows, if there are no gaps
+ * between rows), for one block or a pair of blocks of channels, in one image. `top` is the first
+ * part of the current strip (the parts that are computed for all blocks before the next parts). */
 typedef struct {
   ptrdiff_t first, count, row, block, image, part, top;
 } GB(place);
@@ -25,7 +27,7 @@ GK_INLINE GB(place) GB(place_of)(const gb_call *c, ptrdiff_t unit, ptrdiff_t blo
   return at;
 }
 
-/* Goes on to the next unit. */
+/* Moves on to the next unit. */
 GK_INLINE void GB(advance)(const gb_call *c, GB(place) *at, ptrdiff_t blocks) {
   if (++at->part == at->top + c->strip || at->part == c->rows) {
     at->part = at->top;
@@ -41,7 +43,7 @@ GK_INLINE void GB(advance)(const gb_call *c, GB(place) *at, ptrdiff_t blocks) {
   GB(find_pixels)(c, at);
 }
 
-/* The mask of the existing channels of a block; NULL if all exist. */
+/* The mask of the channels of a block that exist; NULL if all do. */
 GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
   return (block + 1) * GB_V > c->out.channels ? c->lanes : NULL;
 }
@@ -59,16 +61,16 @@ GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
   return store;
 }
 
-/* The place of the packed weights of one kernel element and one channel in (there are `all` such
- * pairs) for a block of channels out. The weights of two blocks lie side by side, as tiles read
- * them. */
+/* The place of the packed weights for a block of output channels, one element of the kernel and one
+ * input channel. There are `all` pairs of kernel elements and input channels. The weights of two
+ * blocks are next to each other, as tiles read them. */
 GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdiff_t all,
                             ptrdiff_t number) {
   const ptrdiff_t pair = block / 2 * 2, side_by_side = pair + 1 < blocks ? 2 : 1;
   return to + (pair * all + number * side_by_side + block - pair) * GB_V;
 }
 
-/* How many blocks of channels in are processed at once: as many as have weights that stay in the
+/* How many blocks of input channels are processed at once: as many as have weights that stay in the
  * first-level cache for all pixels of a strip. For larger kernels it is four times as many, with
  * weights in the second-level cache: with fewer channels at once, sums would be written and read
  * again too often. */
@@ -80,5 +82,5 @@ GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
   return (blocks + times - 1) / times;
 }
 
-/* Sums of a part over all channels in. */
+/* Computes the sums of a part over all input channels. */
 void GB(convolve_directly)(const gb_call *c, const GB(place) *at);

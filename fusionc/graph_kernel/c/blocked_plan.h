@@ -1,4 +1,5 @@
-/* The plan of a run: steps divided into units and tasks, in shared memory. */
+/* The plan of a run: each step is divided into units, the units are distributed over tasks for
+ * threads, and images get their memory. */
 
 static void gb_divide(const gb_width *width, gb_call *c) {
   const gb_kind *kind = &gb_kinds[c->step->op];
@@ -32,11 +33,11 @@ static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
   return floats * (ptrdiff_t)sizeof(float);
 }
 
-/* Whether a step and the steps of its chain run together. They do if their results for a pair of
- * blocks stay in the cache of a core, their operands do too, and there are enough pairs for all
- * threads. */
+/* Whether a step and the steps of its chain run together, for one pair of blocks of channels after
+ * another. They do if their operands and results for a pair stay in the cache of a core, and there
+ * are enough pairs for all threads. */
 static int gb_is_chained(const gb_program *p, const gb_call *c) {
-  /* bytes of operands, bytes of results, pairs for each thread */
+  /* most bytes of operands, most bytes of results, fewest pairs for each thread */
   enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 };
   if (!c->step->chained || c->is_strassen) return 0;
   const ptrdiff_t read = c->in.image * (ptrdiff_t)sizeof(float);
@@ -49,7 +50,7 @@ static int gb_is_chained(const gb_program *p, const gb_call *c) {
     made += 2 * d->out.plane * (ptrdiff_t)sizeof(float);
   }
   const ptrdiff_t pairs = c->out.batch * (c->out.blocks / 2), threads = gb_threads();
-  /* many pairs, or an equal number for each thread */
+  /* many pairs for each thread, or an equal number */
   const int is_even =
       pairs >= 2 * GB_PAIRS * threads || (pairs % threads == 0 && c->out.blocks % 2 == 0);
   return read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
@@ -65,7 +66,7 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
     c->chained = c->step->chained;
     for (gb_call *d = c; d <= c + c->chained; ++d) {
       ns += gb_nanoseconds(state->width, d);
-      d->strip = d->rows; /* units of a block lie together */
+      d->strip = d->rows; /* keeps the units of a block together */
       d->tasks = 0;
     }
     c->tasks = gb_tasks_of(ns, gb_most_tasks(c->out.batch * ((c->out.blocks + 1) / 2)));
@@ -80,7 +81,7 @@ static int gb_tensor_type(const gk_kernel *kernel, const gb_step *s) {
   return tensor >= 0 && tensor < kernel->inputs ? kernel->types[tensor] : 0;
 }
 
-/* A step with its operands and its result. */
+/* Makes the call of step k: the step with its operands and its result. */
 static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
   const gb_step *s = &state->kernel->program->steps[k];
   gb_call c = {.step = s,
@@ -123,8 +124,8 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
   }
 }
 
-/* The plan for images of these sizes. That of the last run is used if the sizes are the same. NULL
- * if there is no memory. */
+/* The plan for images of these sizes. If the last run had the same sizes, its plan is used again.
+ * NULL if there is no memory. */
 static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
@@ -150,7 +151,8 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    /* dividing all steps twice would take as long as a short run */
+    /* most steps are skipped, because dividing all of them twice would take as long as a short run
+     * */
     if (!gb_may_need_scratch(state->width, &p->steps[k])) continue;
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);

@@ -2,18 +2,19 @@
  * blocked layout.
  *
  * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the
- * block], with a border of zeros (halo) around rows and columns. A block has as many channels as
- * the vectors of the processor, which is known when the session is created. Nothing in the model
- * depends on it. Images of narrower elements use the same number of bytes for a pixel of a block,
- * so a block has more channels.
+ * block], with a border of zeros (halo) around rows and columns. GB_V is the number of floats in a
+ * vector of the processor. It is known when the session is created; nothing in the model depends on
+ * it. If elements are narrower than floats, a block has more channels, so that a pixel of a block
+ * always has the same number of bytes.
  *
- * Text generated from blocked/ precedes this header: the enumeration of kinds, which ends with
- * GB_KINDS, that of activations, and GB_FIELDS, the fields that only steps of some kinds have. */
+ * Text generated from blocked/ precedes this header: the enumeration of the kinds of steps, which
+ * ends with GB_KINDS; the enumeration of activations; and GB_FIELDS, the fields that only steps of
+ * some kinds have. */
 #ifndef GB_PROGRAM
 #define GB_PROGRAM
 #include <stddef.h>
 typedef struct {
-  short slot; /* memory that storages share at different times */
+  short slot; /* the memory; several storages may use it at different times */
   short halo; /* rows and columns of zeros around each image */
   short rows; /* the rows of all batches are pixels of one image */
   int channels;
@@ -22,39 +23,40 @@ typedef struct {
 
 typedef struct {
   short storage, planar; /* planar: channels one after the other, as onnxruntime has them */
-  int first, channels;   /* which channels of the storage; the first one begins a block */
+  int first, channels;   /* its channels in the storage; the first one begins a block */
 } gb_buffer;
 
 typedef struct {
   short op, out, in, in2, in3; /* buffers, or -1; `in` of a load and `out` of a store are tensors */
   short tensor;                /* a tensor that is read as it is, or -1 */
   short weights, bias;         /* tensors, or -1: inputs of the operator, then tables */
-  short activation, after;     /* after: in2 is added after the activation */
+  short activation, after;     /* after: whether in2 is added after the activation */
   float alpha, beta;           /* of the activation */
-  short chained; /* how many of the next steps may run with it, one block of channels at a time */
+  short chained; /* how many of the next steps may run with it, block by block of channels */
   int group, kernel[2], stride[2], dilation[2], pads[4];
   GB_FIELDS
 } gb_step;
 
-/* Strassen's algorithm: the number of products (instead of 8), of sums of quarters of a matrix, of
- * quarters, and of blocks of channels out in a group. */
+/* For Strassen's algorithm: the number of products (in place of 8), of sums of quarters of a
+ * matrix, of quarters, and of blocks of output channels in a group. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
 enum { GB_FLOAT16 = 10 }; /* the type of a tensor, as in onnx.TensorProto */
 
-/* How weights are computed: (integer - zero point) * scale. Types are those of onnx.TensorProto.
- * Strides count elements of scales and zero points along each part. */
+/* How packed weights are computed: (integer - zero point) * scale. Types are those of
+ * onnx.TensorProto. Strides are the distances, in elements, of scales and zero points along each
+ * part. */
 enum { GB_PARTS = 6 };
 typedef struct {
-  short packed, scale; /* tensors; packed is -1 after the last element of a list */
+  short packed, scale; /* tensors; packed is -1 in the entry after the last one of a list */
   short zero;          /* a tensor, or -1 if all zero points are 0 */
   short packed_type, zero_type;
   short zero_sign;   /* -1 if zero points are added */
-  short parts_count; /* axes of the weights; an axis of blocks is two */
+  short parts_count; /* axes of the weights; an axis that is divided into blocks counts as two */
   int parts[GB_PARTS], scale_strides[GB_PARTS], zero_strides[GB_PARTS];
 } gb_unpacking;
 
-/* A tensor of weights. `count` is the number of its elements, known for inputs only. */
+/* A tensor of weights. `count` is the number of its elements; it is known only for inputs. */
 typedef struct {
   const float *data;
   ptrdiff_t count;
@@ -69,15 +71,15 @@ typedef struct gb_program {
   short storages_count, slots, buffers_count, steps_count;
 } gb_program;
 
-/* Images in a buffer, at the first element of the first of its channels; or rows in a tensor.
- * Distances are in units of 4 bytes, however many an element has. */
+/* Images in a buffer, or rows in a tensor. `data` points to the first element of the first channel.
+ * Distances are in units of 4 bytes, whatever the size of an element. */
 typedef struct {
   float *data;
-  /* a planar image has one block for each channel */
+  /* a planar image has a block for each channel */
   ptrdiff_t batch, channels, blocks, height, width;
-  ptrdiff_t pixel, row, plane, image; /* between pixels, rows, blocks, images */
+  ptrdiff_t pixel, row, plane, image; /* distances between pixels, rows, blocks, images */
   int is_planar;
-  ptrdiff_t bytes, own; /* of an element; channels of a block */
+  ptrdiff_t bytes, own; /* bytes of an element; channels of a block */
 } gb_image;
 
 /* A step with everything that is known when it runs. */
@@ -87,49 +89,53 @@ typedef struct gb_call {
   int read, read2, read3; /* the tensors that in, in2 and in3 are read from directly, or -1 */
   int is_stored;          /* it writes directly to the tensors of the stores whose `maker` it is */
   const struct gb_call *maker;
-  ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  /* the tensor that a load reads or a store writes, or that is read as it is */
+  ptrdiff_t first; /* of a store step: the block of channels with which its tensor begins */
+  /* the tensor that a load step reads, that a store step writes, or that another step reads as it
+   * is */
   float *tensor;
   int is_float16; /* the elements of `tensor` are float16 */
   const float *weights, *bias;
-  ptrdiff_t units; /* parts of blocks of channels, or of pairs of them */
-  /* parts of a block; pixels of a part; parts that are computed for all blocks before the next
-   * parts are */
+  ptrdiff_t units; /* the smallest parts of its work, in blocks of channels or pairs of them */
+  /* the parts of a block; the pixels of a part; the parts that are computed for all blocks before
+   * the next parts are */
   ptrdiff_t rows, part, strip;
-  int is_flat;      /* parts are any pixels, not rows */
-  int is_scattered; /* parts are any pixels, and rows of the result have gaps between them */
-  /* Strassen's algorithm is used: rows are the chunks of an image, strip the parts of the groups */
+  int is_flat;      /* a part may be any consecutive pixels, not only a row */
+  int is_scattered; /* the same, and the rows of the result have gaps between them */
+  /* Strassen's algorithm is used: `rows` are then the chunks of an image, `strip` the parts of the
+   * groups */
   int is_strassen;
-  /* scratch memory keeps the factors of a chunk from one task of a thread to its next one */
+  /* the scratch memory of a thread keeps the factors of a chunk for the thread's next task */
   int keeps_chunk;
-  /* derived from the weights once and kept: for Strassen's algorithm the sums of their quarters;
-   * for Winograd's the transformed weights, or NULL if each task transforms them */
+  /* what is derived from the weights once and kept: for Strassen's algorithm the sums of their
+   * quarters; for Winograd's the transformed weights, or NULL if each task transforms them */
   const float *derived;
-  /* for Strassen's algorithm: whether the columns of each group are of similar magnitude */
+  /* for Strassen's algorithm: for each group, whether its columns are of similar magnitude */
   const float *even;
-  /* rows of a batch of the image, and of in2 */
+  /* the rows of a batch in `in` and in `in2` */
   ptrdiff_t queries, keys;
   /* the distances in `tensor` from one batch to the next, and from one head or row to the next; 0
-   * if all have the same elements */
+   * if all share the same elements */
   ptrdiff_t tensor_batch, tensor_part;
-  ptrdiff_t tasks; /* for the units, or for a chain; 0 if an earlier step of its chain does it */
-  /* how many of the next steps its tasks also run, a pair of blocks of an image at a time */
+  ptrdiff_t tasks; /* of its units or of its chain; 0 if an earlier step of its chain runs it */
+  /* how many of the next steps its tasks also run, for one pair of blocks of an image after another
+   * */
   int chained;
-  /* rows and columns to clear around the images at `whole`, or in a chain around those at `out` */
+  /* the rows and columns to clear around the images at `whole`, or in a chain around the images at
+   * `out` */
   ptrdiff_t halo;
   float *whole;
-  int has_tiles; /* products of narrow numbers may use the tiles of the processor */
-  /* all bits of a lane are set if the last block has a channel there */
+  int has_tiles; /* products of narrow numbers may use the processor's matrix tiles */
+  /* all bits of a lane are set if the last block has a channel in it */
   int32_t lanes[16];
 } gb_call;
 
-/* Identifies the chunk of pixels whose factors, or points of tiles, a thread keeps from one task of
- * a step to the next. It is at the beginning of the thread's scratch memory. */
+/* Identifies the chunk of pixels for which a thread keeps factors, or the points of tiles, from one
+ * task of a step to the next. It is at the beginning of the thread's scratch memory. */
 typedef struct {
   ptrdiff_t chunk; /* -1: none */
   int is_finite;   /* whether all factors are finite */
 } gb_chunk;
-enum { GB_CHUNK = 16 }; /* floats that it takes */
+enum { GB_CHUNK = 16 }; /* the floats that a gb_chunk takes */
 
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 
@@ -149,12 +155,12 @@ enum {
 };
 int gb_instructions(void);
 
-/* The functions that are compiled once for each width of vectors. NULL if a kind has none. */
+/* The functions that are compiled for each width of vectors. NULL if a kind does not have one. */
 typedef struct {
   int vector, tile;                       /* floats in a vector, pixels of a tile */
   gb_task *tasks[GB_KINDS];               /* compute units of the result */
   gb_pack_weights *packs[GB_KINDS];       /* put weights in the order in which tasks read them */
-  gb_derive_weights *derives[GB_KINDS];   /* make what is kept of packed weights */
+  gb_derive_weights *derives[GB_KINDS];   /* derive what is kept from packed weights */
   gb_scratch_floats *scratches[GB_KINDS]; /* the memory that a thread needs for itself */
   void (*widen)(const uint16_t *from, float *to, ptrdiff_t n); /* float16 to float */
   gb_task *strassen;
@@ -163,7 +169,7 @@ typedef struct {
   int (*add_quarters)(const float *packed, float *to, ptrdiff_t in);
 } gb_width;
 
-/* The rows or columns of an image that a window reads: from `first` up to before `last`. */
+/* The rows or columns of an image that a window reads: from `first` to `last` - 1. */
 typedef struct {
   ptrdiff_t first, last;
 } gb_span;
@@ -183,7 +189,7 @@ typedef int32_t gb_four_places __attribute__((vector_size(16)));
 #define GB_CHOSEN(a, b, ...) __builtin_shuffle(a, b, (gb_four_places){__VA_ARGS__})
 #endif
 
-/* Transposes 4 rows of 4 floats. Distances between rows are in floats. */
+/* Transposes 4 rows of 4 floats. The distances between rows are in floats. */
 static inline __attribute__((always_inline, unused)) void gb_transpose(const float *from,
                                                                        ptrdiff_t step, float *to,
                                                                        ptrdiff_t to_step) {

@@ -1,28 +1,30 @@
-/* How a program runs: sizes, memory, tasks. */
+/* What a run of a program needs: the sizes of images, memory, and packed weights. */
 #if defined(__x86_64__)
-/* by gk_best_body */
+/* in the order of the results of gk_best_body */
 static const gb_width *const gb_widths[] = {&GB_width_of_4, &GB_width_of_8, &GB_width_of_16};
 #else
 static const gb_width *const gb_widths[] = {&GB_width_of_4};
 #endif
 
 enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_HUGE_PAGE = 2 << 20, GB_PAGE_FLOATS = 1024 };
-/* bytes after all images: tiles of narrow numbers are read whole, even beyond the last pixel */
+/* bytes of memory after all images: tiles of narrow numbers are read as a whole, even if they
+ * extend beyond the last pixel */
 enum { GB_BEYOND = 16 << 10 };
 
 #if defined(__linux__)
-extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than C11 */
+extern int madvise(void *, size_t, int); /* with plain C11, sys/mman.h does not declare it */
 #endif
 
-/* The state of a program in a session. `spare` is the plan of the last run; one run at a time can
- * reuse it. */
+/* The state of a program in a session. `spare` is the plan of the last run; if several runs are in
+ * progress, one of them can reuse it. */
 typedef struct {
   const gk_kernel *kernel;
   const gb_width *width;
-  /* for each step, in the order in which its tasks read them; NULL if it has none */
+  /* for each step its weights and biases, in the order in which its tasks read them; NULL for none
+   * */
   const float **weights, **bias;
   float *constants; /* the memory of weights and biases */
-  /* for each step: floats that its algorithm derives from weights and keeps */
+  /* for each step: floats that its algorithm has derived from weights */
   _Atomic(void *) *derived;
   _Atomic(void *) spare;
 } gb_state;
@@ -34,20 +36,21 @@ typedef struct {
 static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
 
 /* A kind of steps: its traits, and the functions that its header defines. The table of kinds is
- * generated from blocked/kinds. For functions that are NULL there, the runtime has the defaults
- * below. `sizes` are by storage. */
+ * generated from blocked/kinds. If a function is NULL in the table, the runtime uses a default
+ * below. `sizes` has an entry for each storage. */
 typedef struct {
-  char keeps_pixels;    /* without a window: computes each pixel from the same one */
-  char scatters;        /* may compute pixels side by side that lie in rows with gaps */
+  char keeps_pixels;    /* without a window: computes each pixel from the pixel at the same place */
+  char scatters;        /* may compute consecutive pixels whose rows have gaps in the result */
   char second_is_pixel; /* in2 is one pixel for each image */
-  char reads_tables;    /* in2 and in3 are rows that may lie in tensors */
+  char reads_tables;    /* in2 and in3 are rows that may be in tensors */
   char is_matrix;       /* may be a product of pixels with a matrix */
   char writes_rows;     /* may write rows directly to the tensors of later stores */
   /* how many floats packed weights are */
   ptrdiff_t (*packed_floats)(const gb_width *, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  /* the size of the result, from that of the image */
+  /* the size of the result, computed from the size of the image */
   gb_size (*size)(const gb_program *, const gb_step *, gb_size in);
-  /* what is wrong with the sizes of the operands, or NULL; `input_sizes` are those of tensors */
+  /* what is wrong with the sizes of the operands, or NULL; `input_sizes` are the shapes of tensors
+   * */
   const char *(*fault)(const gk_kernel *, const gb_step *, const gb_size *sizes, gb_size out,
                        const int64_t *const *input_sizes);
   /* cuts a step into units */
@@ -56,9 +59,9 @@ typedef struct {
   double (*products)(const gb_call *);
   /* estimates how long a step takes on one thread */
   double (*nanoseconds)(const gb_width *, const gb_call *);
-  /* the number of tasks for the units, at most `most` */
+  /* the number of tasks that share the units, at most `most` */
   ptrdiff_t (*most_tasks)(const gb_call *, ptrdiff_t most);
-  /* derives data from the weights of step k, once, when a run first needs it */
+  /* derives data from the weights of step k, once, when a run first needs the data */
   void (*derive)(gb_state *, int k, gb_call *);
 } gb_kind;
 static const gb_kind gb_kinds[GB_KINDS];
@@ -69,13 +72,13 @@ typedef _Atomic(ptrdiff_t) gb_counter;
 typedef struct {
   gb_call *calls;
   gb_counter *ended; /* for each step, how many of its tasks are done */
-  /* for each thread and step: how many tasks of the thread's share have been begun by any thread */
+  /* for each thread and step: how many tasks of the thread's share any thread has begun */
   gb_counter *begun;
-  gb_size *sizes;    /* of the images of each storage */
+  gb_size *sizes;    /* the sizes of the images of each storage */
   size_t size;       /* bytes of memory */
-  ptrdiff_t threads; /* that can work at the same time */
+  ptrdiff_t threads; /* how many can work at the same time */
   char *memory, *scratch;
-  size_t scratch_size; /* bytes of it for each thread */
+  size_t scratch_size; /* bytes of scratch memory for each thread */
 } gb_plan;
 
 static void gb_free_plan(gb_plan *plan) {
@@ -95,8 +98,8 @@ static void gb_free(gb_state *state) {
   free(state);
 }
 
-/* Allocates memory, in large pages if the system has them, because tasks read and write many places
- * of it at once. */
+/* Allocates memory. It is in large pages if the system has them, because tasks read and write many
+ * places at once. */
 static void *gb_allocate(ptrdiff_t bytes) {
   const ptrdiff_t align = bytes >= GB_HUGE_PAGE ? GB_HUGE_PAGE : GB_ALIGN,
                   size = gb_rounded(bytes > 0 ? bytes : 1, align);
@@ -117,7 +120,8 @@ static ptrdiff_t gb_threads(void) {
   return threads;
 }
 
-/* Keeps the data derived for step k. If two runs have computed it, one of the results is freed. */
+/* Keeps the data that was derived for step k. If two runs have derived it at the same time, one
+ * copy is freed. */
 static float *gb_keep_derived(gb_state *state, int k, float *made) {
   void *known = NULL;
   if (__atomic_compare_exchange_n((void **)&state->derived[k], &known, made, 0, __ATOMIC_SEQ_CST,
@@ -127,7 +131,7 @@ static float *gb_keep_derived(gb_state *state, int k, float *made) {
   return known;
 }
 
-/* The floats of packed weights: blocks of channels in times blocks of channels out. */
+/* The number of floats of packed weights, with channels rounded up to whole blocks. */
 static ptrdiff_t gb_packed_floats(const gb_width *width, const gb_step *s, ptrdiff_t in,
                                   ptrdiff_t out) {
   return gb_rounded(in / s->group, width->vector) * gb_rounded(out, width->vector) * s->kernel[0] *
@@ -140,7 +144,8 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
       width, s, p->buffers[s->in].channels, p->buffers[s->out].channels);
 }
 
-/* The elements of a constant as floats. `room` takes those that are of another type. */
+/* The elements of a constant as floats. If they have another type, they are converted into `room`.
+ * */
 static const float *gb_as_floats(const gk_kernel *kernel, const gb_width *width,
                                  const gb_constant *constants, int tensor, float *room) {
   const gb_unpacking *unpacking = gb_unpacking_of(kernel->program, tensor);
@@ -151,7 +156,7 @@ static const float *gb_as_floats(const gk_kernel *kernel, const gb_width *width,
   return room;
 }
 
-/* The number of elements of the largest constant of float16. */
+/* The number of elements of the largest float16 constant. */
 static ptrdiff_t gb_largest_float16(const gk_kernel *kernel, const gb_constant *constants) {
   ptrdiff_t largest = 0;
   for (int k = 0; k < kernel->inputs; ++k)
@@ -161,8 +166,8 @@ static ptrdiff_t gb_largest_float16(const gk_kernel *kernel, const gb_constant *
 }
 
 /* Makes the state of a program for a session; NULL if there is no memory. `constants` are the
- * tensors that are weights. All packed weights share one allocation, so that small ones are in
- * large pages too. */
+ * tensors with weights. All packed weights share one allocation, so that small ones are in large
+ * pages, too. */
 static gb_state *gb_new(const gk_kernel *kernel, const gb_constant *constants) {
   const gb_program *p = kernel->program;
   gb_state *state = calloc(1, sizeof *state);
@@ -211,7 +216,7 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   const ptrdiff_t reach = (ptrdiff_t)s->dilation[axis] * (s->kernel[axis] - 1) + 1;
   const ptrdiff_t room = size + s->pads[axis] + s->pads[axis + 2] - reach;
   if (room < 0 && (s->weights >= 0 || size <= 0)) return 0;
-  /* a pool over an image smaller than its window has one window, as in onnxruntime */
+  /* as in onnxruntime, a pool over an image that is smaller than the window has one window */
   return room / s->stride[axis] + 1;
 }
 
@@ -221,14 +226,14 @@ static ptrdiff_t gb_enlarged(const gb_step *s, int axis, ptrdiff_t size) {
   return made > 0 ? made : 0;
 }
 
-/* How many rows each batch of a buffer has. */
+/* How many rows a buffer has for each batch. */
 static ptrdiff_t gb_rows_of(const gb_program *p, int buffer, const gb_size *sizes) {
   const gb_size size = sizes[p->buffers[buffer].storage];
   return size.height * size.width;
 }
 
-/* Whether the images of a buffer, if there is one, have the size `others`; with `is_pixel`, whether
- * they have one pixel for each image of that size. */
+/* Whether the images of a buffer have the size `others`. With `is_pixel`: whether they have one
+ * pixel for each image of that size. True if there is no such buffer. */
 static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_size others,
                    int is_pixel) {
   if (buffer < 0) return 1;
@@ -237,15 +242,15 @@ static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_siz
   return size.batch == others.batch && size.height == others.height && size.width == others.width;
 }
 
-/* The error for images that are added or multiplied, or NULL. With `is_pixel`, in2 must have one
- * pixel for each image. */
+/* The error if the sizes of images that are added or multiplied do not fit; else NULL. With
+ * `is_pixel`, in2 must have one pixel for each image. */
 static const char *gb_unlike(const gb_program *p, const gb_step *s, const gb_size *sizes,
                              gb_size out, int is_pixel) {
   const int fits = gb_fits(p, s->in2, sizes, out, is_pixel) && gb_fits(p, s->in3, sizes, out, 1);
   return fits ? NULL : "two images that are added or multiplied have different sizes";
 }
 
-/* The size that a window makes. */
+/* The size of the result of a step with a window. */
 static gb_size gb_windowed(const gb_program *p, const gb_step *s, gb_size in) {
   (void)p;
   return (gb_size){in.batch, gb_sized(s, 0, in.height), gb_sized(s, 1, in.width)};
@@ -308,8 +313,8 @@ static void gb_stored(const gk_kernel *kernel, const gb_step *s, const gb_size *
   memcpy(shape, s->is_channels_last ? rows + (rank == 2) : image, (size_t)rank * sizeof *shape);
 }
 
-/* The distance between blocks of `floats` floats. It avoids whole pages, at which all blocks of a
- * pixel would share the same few sets of the first-level cache. */
+/* The distance between blocks of `floats` floats. It is never a number of whole pages: then all
+ * blocks of a pixel would share the same few sets of the first-level cache. */
 static ptrdiff_t gb_apart(ptrdiff_t floats) {
   enum { LINE = 16, AMONG = 8, PLACE = 5 };
   const ptrdiff_t lines = (floats + LINE - 1) / LINE;
@@ -325,7 +330,7 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   const gb_storage *storage = &p->storages[b->storage];
   gb_size size = sizes[b->storage];
   if (storage->rows) size = (gb_size){1, 1, size.batch * size.height * size.width};
-  enum { GB_BYTES_VECTOR = 16 }; /* blocks of bytes are the same for all widths of vectors */
+  enum { GB_BYTES_VECTOR = 16 }; /* the same for all widths of vectors */
   const ptrdiff_t vector = storage->bytes == 1 ? GB_BYTES_VECTOR : state->width->vector;
   const ptrdiff_t v = b->planar ? 1 : vector, halo = storage->halo,
                   own = v * (ptrdiff_t)sizeof(float) / storage->bytes;

@@ -1,13 +1,13 @@
 /* One run. Threads of onnxruntime go through the steps together. Each thread begins with its own
- * share of a step's tasks, if possible for the pixels that it computed in the preceding step.
- * Then it takes tasks from the shares of others, so a thread that comes late, or never, delays
- * nothing. A thread only waits for tasks that another one is running. */
+ * share of a step's tasks; if possible, these compute the same pixels as its tasks of the preceding
+ * step. Then it takes tasks from the shares of other threads, so a thread that comes late, or
+ * never, delays nothing. A thread waits only for tasks that another one is running. */
 typedef struct {
   const gb_state *state;
   gb_plan *plan;
 } gb_work;
 
-enum { GB_PATIENCE = 2000 }; /* polls, about 50 µs, before a thread yields its core */
+enum { GB_PATIENCE = 2000 }; /* polls (about 50 µs) before a thread yields its core */
 
 #if defined(__linux__) || defined(__APPLE__)
 extern int sched_yield(void); /* sched.h */
@@ -28,8 +28,9 @@ static void gb_give_back(gb_state *state, gb_plan *plan) {
   gb_free_plan(__atomic_exchange_n((void **)&state->spare, plan, __ATOMIC_SEQ_CST));
 }
 
-/* Clears the border of some blocks of an image that a step makes: zeros, or the zero point of
- * bytes. The border after one row and before the next is one piece. */
+/* Clears the border of some blocks of an image that a step makes. It is set to zeros, or to the
+ * zero point of bytes. The border after one row and the border before the next row are adjacent, so
+ * they are cleared as one piece. */
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
   const ptrdiff_t side = c->halo * image->pixel, ends = c->halo * image->row + side;
@@ -72,8 +73,8 @@ static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *s
     }
     return;
   }
-  /* the first task clears borders while others write the inside: no step reads before all are
-   * done */
+  /* the first task clears borders while other tasks write the inside: no step reads the image
+   * before all tasks are done */
   if (c->halo && number == 0)
     for (ptrdiff_t n = 0; n < c->out.batch; ++n)
       gb_clear_halo(w->state, c, c->whole + n * c->out.image, c->out.image / c->out.plane);
@@ -81,7 +82,7 @@ static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *s
   if (c->units) task(c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
 }
 
-/* Runs the part of a step that one thread does. */
+/* One thread's work for one step. */
 static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scratch) {
   const gb_call *c = &w->plan->calls[k];
   const ptrdiff_t threads = w->plan->threads;
@@ -100,7 +101,7 @@ static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scra
   }
 }
 
-/* Runs the part of a run that one thread does. */
+/* One thread's work for a run. */
 static void gb_go(void *work, size_t thread) {
   const gb_work *w = work;
   float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
@@ -110,8 +111,8 @@ static void gb_go(void *work, size_t thread) {
   }
 }
 
-/* Sets the tensor that a step reads as it is: a table, or an input [batch, part, …]. Both
- * dimensions may be 1, for all batches or all parts. */
+/* Sets the tensor that a step reads as it is: a table, or an input [batch, part, …]. If a dimension
+ * is 1, all batches or all parts read the same elements. */
 static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *const *inputs,
                         const int64_t *const *input_sizes) {
   const int tensor = c->step->tensor, table = tensor - kernel->inputs;
@@ -124,8 +125,8 @@ static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *const 
   c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
 }
 
-/* Runs a program. `inputs` and `outputs` are the tensors by number, `input_sizes` the shapes of the
- * inputs. Returns NULL or the error of `parallel`; sets *failed if there is no memory. */
+/* Runs a program. `inputs` and `outputs` are the tensors by number, `input_sizes` are the shapes of
+ * the inputs. Returns NULL, or the error of `parallel`. Sets *failed if there is no memory. */
 static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *input_sizes,
                     const float *const *inputs, float *const *outputs, gk_parallel *parallel,
                     void *context, int *failed) {
@@ -135,7 +136,7 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const 
     return NULL;
   }
   const int steps = state->kernel->program->steps_count;
-  /* also clears the counters `begun`, which follow */
+  /* clears the counters `begun`, too, which come next in memory */
   memset((void *)plan->ended, 0, (size_t)(steps * (1 + plan->threads)) * sizeof(gb_counter));
   for (int k = 0; k < steps; ++k) {
     gb_call *c = &plan->calls[k];

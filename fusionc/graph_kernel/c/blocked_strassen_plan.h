@@ -1,15 +1,16 @@
-/* Which products use Strassen's algorithm, and the data that they need for it. The data is made
- * when a run first has enough pixels, so a session that never has enough does not keep it. */
+/* Decides which products use Strassen's algorithm, and makes the data that they need for it. The
+ * data is made when a run first has enough pixels, so a session that never has enough does not keep
+ * such data. */
 
 static int gb_may_be_strassen(const gb_step *s) {
   return gb_kinds[s->op].is_matrix && s->strassen_from > 0;
 }
 
-/* Whether Strassen's algorithm takes less time on this processor, which depends on its speed of
- * multiplying relative to its speed of reading. Measured times, divided by the direct ones: 0.90 to
- * 0.97 on AMD's Zen 4 (its family 25 with AVX-512), 1.00 on Zen 3 (the same family without AVX-512;
- * three whole models), 0.93 to 1.27 on Intel's Sapphire Rapids, which multiplies twice as fast.
- * Other processors do not use it. */
+/* Whether Strassen's algorithm takes less time on this processor. That depends on how fast it
+ * multiplies compared to how fast it reads. Measured times, divided by those of direct products:
+ * 0.90 to 0.97 on AMD's Zen 4 (its family 25 with AVX-512), 1.00 on Zen 3 (the same family without
+ * AVX-512; three whole models), 0.93 to 1.27 on Intel's Sapphire Rapids, which multiplies twice as
+ * fast. Other processors do not use it. */
 static int gb_is_known_to_pay(void) {
 #if defined(__x86_64__)
   enum { FAMILY = 25, EXTENDED = 15, FEATURES = 7 };
@@ -24,14 +25,15 @@ static int gb_is_known_to_pay(void) {
 }
 
 static int gb_pays_strassen(void) {
-  /* the instruction that identifies a processor takes long on virtual machines */
+  /* kept, because the instruction that identifies a processor takes long on virtual machines */
   static _Atomic int pays = -1;
   if (pays < 0) pays = gb_is_known_to_pay();
   return pays;
 }
 
-/* Gives step k the sums of quarters of its weights, preceded by a number for each group that says
- * whether its columns are even. If there is no memory for them, products are computed directly. */
+/* Gives step k the sums of quarters of its weights. Before them is a number for each group, which
+ * says whether its columns are of similar magnitude. If there is no memory for the sums, products
+ * are computed directly. */
 static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t in = c->in.channels, groups = c->out.channels / (GB_GROUP * state->width->vector);
   const ptrdiff_t group = GB_GROUP * state->width->vector * in,
@@ -49,9 +51,9 @@ static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   c->derived = made + first;
 }
 
-/* Whether a step uses Strassen's algorithm, on a processor where that saves time. Each thread makes
- * the factors of pixels itself, so with few groups for each thread they take longer than is
- * saved. */
+/* Whether a step uses Strassen's algorithm, on a processor on which that saves time. Each thread
+ * computes the factors of its pixels itself. If it has few groups to use them for, that takes
+ * longer than the algorithm saves. */
 static int gb_is_strassen(const gb_width *width, const gb_call *c) {
   enum { GB_LEAST_GROUPS = 4 };
   const ptrdiff_t pixels = c->out.height * c->out.width,
@@ -63,8 +65,8 @@ static int gb_is_strassen(const gb_width *width, const gb_call *c) {
 }
 
 /* Divides pairs of pixels into an even number of chunks, so that two threads have equal work. If
- * threads would not have equal numbers of chunks, they divide the groups of blocks of channels out.
- */
+ * threads would not have equal numbers of chunks, they share the groups of blocks of output
+ * channels instead. */
 static void gb_divide_strassen(const gb_width *width, gb_call *c) {
   enum { GB_MANY = 4 }; /* chunks for each thread */
   const ptrdiff_t pairs = (c->out.height * c->out.width + 1) / 2,

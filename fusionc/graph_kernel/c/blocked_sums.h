@@ -1,14 +1,14 @@
-/* Sums of a tile, as code that each text instantiates. With few registers, gcc needs hints for
- * their use. */
+/* The sums of a tile, as inline code that several C texts use. If there are few registers, gcc
+ * needs hints to use them well. */
 
-/* Pixels that one pointer reaches with one distance; a second one reaches the others. */
+/* The pixels that are addressed from one pointer; a second pointer addresses the others. */
 #define GB_HALF (GB_STEP == GB_V ? GB_TILE / 2 : GB_TILE)
-/* Makes gcc forget what it knows of a number, so that it does not keep equal values in registers
- * for later iterations. */
+/* Makes gcc forget what it knows about a number. Otherwise it would keep values in registers
+ * because later iterations need equal ones. */
 #define GB_FORGET(number) __asm__("" : "+r"(number))
 
-/* Sums of R pixels by O blocks of channels out, over C channels of each block in. `pixel` is the
- * distance between pixels. */
+/* The sums of R pixels by O blocks of output channels, over C channels of each input block. `pixel`
+ * is the distance between pixels. */
 GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, const int O,
                        const int C) {
   const int step = C < GB_STEP ? C : GB_STEP, is_far = GB_HALF < R && !__builtin_constant_p(pixel);
@@ -22,7 +22,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     s0[r] = t->is_begun ? GB(load_loose)(t->y + r * t->y_pixel) : b0;
     s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
   }
-  if (C == 1) /* results go to slower memory, after few products */
+  if (C == 1) /* after few products, results are written to slower memory */
     GB_FOR_PIXELS(r) {
       __builtin_prefetch(t->y + r * t->y_pixel, 1);
       if (O > 1) __builtin_prefetch(t->y + t->y_block + r * t->y_pixel, 1);

@@ -1,4 +1,4 @@
-"""The C text that runs blocked programs, compiled once for each width of vectors."""
+"""The C texts that run blocked programs. They are compiled for each width of vectors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from fusionc.graph_kernel.c.blocked_kinds import (
 )
 from fusionc.graph_kernel.c.headers import header
 
-STRASSEN = "strassen"  # the family of products by this algorithm
-# families that are compiled for vectors of 16 floats alone
+STRASSEN = "strassen"  # the family of products with Strassen's algorithm
+# families that are compiled only for vectors of 16 floats
 _OF_WIDEST = frozenset(kind.family for kind in step_kinds() if kind.is_of_widest_vectors)
 _SHARED = ("blocked_tiles.h", "blocked_float16.h", "blocked_narrow.h")
 _RUNNING = (
@@ -38,7 +38,9 @@ _SUMS = (("blocked_near_sums.h",), ("blocked_far_sums.h",))
 
 
 def families() -> tuple[str, ...]:
-    """Families of steps: C texts that take long to compile, and that only some programs need."""
+    """The families of steps. A family is compiled only if a program needs it, because it takes
+    long.
+    """
     return tuple(sorted({STRASSEN, *(kind.family for kind in step_kinds() if kind.family)}))
 
 
@@ -54,30 +56,30 @@ def _family_of(step: ProgramStep) -> str:
 
 @dataclass(frozen=True)
 class _Width:
-    """Vectors of some processors."""
+    """The vectors of some processors."""
 
     floats: int
-    target: str  # names their instructions to the compiler
-    tile: int  # pixels by two blocks of channels that fit into registers
-    # numbers of pixels that have functions, for planar images and for depthwise convolutions. Only
-    # some have one, because each function takes the compiler a while; rows are often a multiple
-    # of 7
+    target: str  # the compiler's name for the processors' instructions
+    tile: int  # the pixels whose sums for two blocks of channels fit into registers
+    # The numbers of pixels for which functions exist: for planar images, and for depthwise
+    # convolutions. There are only some, because each function takes time to compile. Rows are often
+    # multiples of 7.
     tiles: tuple[int, ...]
     by_lane: tuple[int, ...]
     step: int  # GB_STEP of blocked_tiles.h
     near: int  # GB_NEAR of blocked_tiles.h
-    is_assembled: bool = False  # the innermost loop of sums is in assembly
+    is_assembled: bool = False  # whether the innermost loop of sums is in assembly
     is_x86: bool = True
 
     @property
     def is_fused(self) -> bool:
-        """Whether one instruction multiplies and adds."""
+        """Whether the processors have an instruction that multiplies and adds."""
         return self.floats > 4
 
     def macros(self) -> dict[str, object]:
-        """The C macros that tell the widths from one another."""
+        """The C macros that differ between widths."""
         n = self.floats
-        has_own = self.is_fused  # instructions for this width alone
+        has_own = self.is_fused  # whether the width has instructions of its own
         return {
             "GB(name)": f"GB_##name##_{n}",
             "GB_V": n,
@@ -106,8 +108,8 @@ def _each(numbers: Iterable[int]) -> str:
     return " ".join(f"f({n})" for n in numbers)
 
 
-# bytes of the first-level cache for weights; the rest is for images. With AVX-512, reading weights
-# from the second-level cache instead costs 10 % of the time on Intel's processors.
+# The bytes of the first-level cache that weights take; the rest is for images. With AVX-512 on
+# Intel's processors, a run takes 10 % longer if it reads weights from the second-level cache.
 _OF_FIRST_CACHE = 16 << 10
 _OF_LARGER_FIRST_CACHE = 24 << 10
 _BY_LANE = (1, 2, 4, 7, 8)
@@ -144,8 +146,8 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 
 
 def width_texts(needed: Collection[str]) -> list[str]:
-    """The functions of steps for each width of vectors, as several texts. Texts that take longest
-    to compile come first. They are the same in all libraries that need these families.
+    """The functions of steps for each width of vectors, as several C texts. Those that take longest
+    to compile come first. The texts are the same in all libraries that need the same families.
     """
     bodies = [
         *("".join(map(header, names)) for names in _SUMS),
@@ -185,7 +187,7 @@ def _width_text(width: _Width, body: str, more: str = "") -> str:
 
 
 def running_text(needed: Collection[str]) -> str:
-    """The text that runs programs with these functions. It follows runtime.h."""
+    """The C text that runs programs with these families. It comes after runtime.h."""
     widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
     return "".join(
         [
@@ -210,7 +212,7 @@ def _compiled_for(width: _Width, body: str) -> str:
     macros = width.macros()
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
-    known = f"GB_KNOWN_{width.floats}"  # in one text of all that is there only once
+    known = f"GB_KNOWN_{width.floats}"  # for when all texts are joined into one
     assembled = [assembled_sums(width.tile)] if width.is_assembled else []
     shared = [
         width_declarations(),

@@ -1,5 +1,5 @@
-/* Weights that are computed from integers, or from floats of 8 bits. */
-enum { /* types of onnx.TensorProto */
+/* Computes weights from integers, or from floats of 8 bits. */
+enum { /* element types, as in onnx.TensorProto */
   GB_FLOAT = 1,
   GB_UINT8 = 2,
   GB_INT8 = 3,
@@ -27,7 +27,7 @@ static float gb_float8(int bits, int type) {
   return sign * ldexpf((float)whole, power);
 }
 
-/* The number with these bits, 8 or 4. */
+/* The number of a type with 8 or 4 bits that has these bits. */
 static float gb_small_number(int bits, int type) {
   switch (type) {
   case GB_UINT8:
@@ -38,11 +38,11 @@ static float gb_small_number(int bits, int type) {
   }
 }
 
-/* Converts the first numbers of a tensor. */
+/* Converts the first `count` numbers of a tensor to floats. */
 static void gb_decode(const void *from, int type, ptrdiff_t count, float *to) {
   const unsigned char *bytes = from;
   const int is_half = type == GB_UINT4 || type == GB_INT4;
-  float numbers[256]; /* by their bits */
+  float numbers[256]; /* the numbers by their bits */
   if (type == GB_FLOAT) {
     memcpy(to, from, (size_t)count * sizeof *to);
     return;
@@ -90,14 +90,14 @@ static void gb_scale(const gb_unpacking *u, const float *scales, const float *ze
   }
 }
 
-/* How the weights with the number of this tensor are computed; NULL if the tensor has floats. */
+/* How the weights `tensor` are computed; NULL if the tensor has floats. */
 static const gb_unpacking *gb_unpacking_of(const gb_program *p, int tensor) {
   for (const gb_unpacking *u = p->unpackings; u->packed >= 0; ++u)
     if (u->packed == tensor) return u;
   return NULL;
 }
 
-/* Floats of memory in which any of a program's weights can be computed. */
+/* How many floats of memory suffice to compute any of a program's weights. */
 static ptrdiff_t gb_floats_to_unpack(const gb_program *p) {
   ptrdiff_t most = 0;
   for (const gb_unpacking *u = p->unpackings; u->packed >= 0; ++u) {
@@ -107,7 +107,7 @@ static ptrdiff_t gb_floats_to_unpack(const gb_program *p) {
   return most;
 }
 
-/* Weights that are computed in `memory`. */
+/* Computes weights in `memory`, and returns them. */
 static const float *gb_unpacked(const gb_unpacking *u, const gb_constant *constants,
                                 float *memory) {
   const ptrdiff_t count = gb_unpacked_floats(u), zero_points = gb_zero_points(u);

@@ -1,4 +1,6 @@
-"""C texts → a shared library, with the compiler of the machine or that of the optional extra."""
+"""Compile C texts to a shared library, with the machine's compiler or that of the package
+ziglang.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,18 @@ class Contents(Enum):
     ANYTHING = "anything"
 
 
-# NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which
-# are not used, are given up, so that loops with conditions become vectors. A multiplication and an
-# addition are only fused if the text says so.
+# These flags keep NaN, infinities, signs of zeros and the order of operations. They give up only
+# errno and traps, which kernels do not use, so that loops with conditions become vector
+# instructions. A multiplication and an addition are fused only if the text says so.
 FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-# Optimizations that gcc may skip: kernels are as fast without them, and bodies of loops compile in
-# half the time (benchmarks/compile_time.py). The cost model is that of -O3, because only that one
-# vectorizes loops over rows of unknown strides. -fno-expensive-optimizations would save another
-# eighth, but gcc would no longer write vzeroupper after vectors: calls of the C library would take
-# up to fifty times as long, and onnxruntime's next operator would be slower.
+# Flags that skip optimizations of gcc: kernels are as fast without these, and bodies of loops
+# compile in half the time (benchmarks/compile_time.py). The cost model is that of -O3, because only
+# that one vectorizes loops over rows of unknown strides. -fno-expensive-optimizations would save
+# another eighth, but gcc would no longer write vzeroupper after vectors: calls of the C library
+# would take up to fifty times as long, and onnxruntime's next operator would be slower.
 _LESS = {
     Contents.ANYTHING: (),
     Contents.STEPS: (
@@ -55,11 +57,12 @@ _LESS = {
     ),
 }  # fmt: skip
 
-_LONGEST = 900.0  # seconds for one text; the longest seen took 30
+_LONGEST = 900.0  # the limit for one text, in seconds; the longest so far took 30
 _LONGEST_ANSWER = 60.0  # seconds for the compiler's version
 
-# Only instructions that every x86-64 processor has: the compilers of some distributions target
-# newer processors by default. At run time a kernel chooses its functions for newer processors.
+# Use only instructions that every x86-64 processor has: by default, the compilers of some
+# distributions use those of newer processors. For newer processors, kernels have functions of their
+# own, and choose them at run time.
 _OLDEST = ("-march=x86-64",) if platform.machine() in ("x86_64", "AMD64") else ()
 
 
@@ -76,7 +79,7 @@ class Unit:
         return less if less and "Free Software Foundation" in version_of(tuple(command)) else ()
 
 
-Tell = Callable[[int, int], None]  # called with the number of compiled texts, and of all
+Tell = Callable[[int, int], None]  # called with the numbers of compiled texts and of all texts
 
 
 def quiet(done: int, of: int) -> None:
@@ -116,16 +119,16 @@ def compiler() -> list[str]:
     given = os.environ.get("CC", "")
     try:
         named = shlex.split(given)
-    except ValueError:  # a quotation without its end
+    except ValueError:  # a quotation mark is not closed
         named = [given]
     if named and shutil.which(named[0]):
         return named
     if named:
-        raise NoCompiler(f"CC names {given!r}, which is no command that can be found")
+        raise NoCompiler(f"CC names {given!r}, a command that cannot be found")
     if found := shutil.which("cc"):
         return [found, *_OLDEST]
     if importlib.util.find_spec("ziglang"):
-        # else it compiles only for this machine
+        # without -mcpu, it compiles for this machine alone
         return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     raise NoCompiler
 
@@ -136,7 +139,7 @@ def version_of(command: tuple[str, ...]) -> str:
     question = _Compiler([*command, "--version"], _LONGEST_ANSWER)
     try:
         return question.run()
-    except DoesNotCompile:  # compiling will show what is wrong
+    except DoesNotCompile:  # compiling a text will show what is wrong
         return ""
     finally:
         question.end()
@@ -150,12 +153,12 @@ def compile_units(
     kept: Mapping[Unit, Path] | None = None,
     tell: Tell = quiet,
 ) -> None:
-    """Build one shared library of C texts, and put it in place in one step.
+    """Build one shared library of C texts, and move it to `library` in one step.
 
-    The texts are compiled in parallel, as many as this process has processors. `kept` are the
-    places of the objects of some texts: objects there are used, others are put there. `tell` is
-    called with the number of finished texts and of all. Raises DoesNotCompile, CompilerHangs, or
-    OSError if the library cannot be written.
+    The texts are compiled in parallel, as many at once as this process has processors. `kept` gives
+    the places of the objects of some texts: an object that exists is used, and a missing one is
+    compiled and put in its place. `tell` is called with the numbers of finished texts and of all
+    texts. Raises DoesNotCompile, CompilerHangs, or OSError if the library cannot be written.
     """
     start = [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
@@ -172,13 +175,13 @@ def compile_units(
         _run([[*start, "-shared", "-o", str(built), *linked, "-lm"]])
         if not built.is_file():
             raise DoesNotCompile(_silent_failure(command[0]))
-        # whatever the user's umask: a library that others could write is not used
+        # overrides the umask: a library that others could write would not be used
         built.chmod(0o700)
         built.replace(library)
 
 
 class _Job:
-    """The compilation of one text; `kept` is the place where its object stays, if it does."""
+    """The compilation of one text. `kept` is the place where its object is kept, or None."""
 
     def __init__(self, number: int, unit: Unit, folder: Path, kept: Path | None) -> None:
         self.unit = unit
@@ -192,11 +195,11 @@ class _Job:
 
     @property
     def arguments(self) -> list[str]:
-        """The end of the command of the compiler."""
+        """The last arguments of the compiler's command."""
         return ["-c", "-o", str(self._object), str(self.source)]
 
     def kept_object(self) -> Path:
-        """The object, after moving it to the place where it is kept."""
+        """Move the object to the place where it is kept, and return it."""
         if self._kept is None:
             return self._object
         if self.is_missing:
@@ -208,8 +211,8 @@ class _Job:
 def _run(commands: Sequence[Sequence[str]], tell: Tell = quiet) -> None:
     """Run the compiler several times, as many at once as this process has processors.
 
-    Raises CompilerHangs, or DoesNotCompile with the message of the first one that fails. Then, and
-    when this is interrupted, all of them are stopped.
+    Raises CompilerHangs, or DoesNotCompile with the message of the first command that fails. In
+    that case, and on an interrupt, all compilers are stopped.
     """
     compilers = [_Compiler(command, _LONGEST) for command in commands]
     with ThreadPoolExecutor(cores()) as pool:
@@ -223,7 +226,7 @@ def _run(commands: Sequence[Sequence[str]], tell: Tell = quiet) -> None:
 
 
 class _Compiler:
-    """A process of the compiler, started by one thread and perhaps ended by another one."""
+    """A process of the compiler. One thread starts it; another one may end it."""
 
     def __init__(self, command: Sequence[str], seconds: float) -> None:
         self._command = command
@@ -233,7 +236,9 @@ class _Compiler:
         self._is_ended = False
 
     def run(self) -> str:
-        """Start it, wait for it, and return its output. Raises DoesNotCompile or CompilerHangs."""
+        """Start the process, wait for it, and return its output. Raises DoesNotCompile or
+        CompilerHangs.
+        """
         name = self._command[0]
         with self._lock:
             if self._is_ended:
@@ -245,7 +250,7 @@ class _Compiler:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    # a compiler driver starts other programs; this lets all be ended together
+                    # the compiler starts other programs; in a session, all can be ended together
                     start_new_session=True,
                 )
             except OSError as error:
@@ -261,7 +266,7 @@ class _Compiler:
         return said
 
     def end(self) -> None:
-        """Stop it if it is running, or prevent its start."""
+        """Stop the process, or prevent its start."""
         with self._lock:
             self._is_ended = True
             if self._process is not None and self._process.poll() is None:
@@ -270,4 +275,4 @@ class _Compiler:
 
 
 def _silent_failure(compiler: str) -> str:
-    return f"the C compiler {compiler} failed without a word"
+    return f"the C compiler {compiler} failed without a message"

@@ -1,4 +1,4 @@
-"""The headers that C texts consist of."""
+"""Reads the C headers that the C texts contain."""
 
 from __future__ import annotations
 

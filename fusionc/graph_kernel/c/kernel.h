@@ -1,16 +1,16 @@
-/* The parts of a kernel: pieces, each a nest of loops over grid variables and, innermost, row
- * variables.
+/* The parts of a kernel. A kernel has pieces; each piece is a nest of loops: over grid variables
+ * outside, and over row variables inside.
  *
- * An access is a tensor read or written at offset + sum of variable * stride, in elements. A body
- * computes `rows` rows. */
+ * An access reads or writes a tensor at offset + sum of variable * stride, in elements. A body is a
+ * function that computes `rows` rows. */
 #include <stddef.h>
 
 typedef struct {
   short tensor;  /* inputs first, then outputs, then tables */
   short bytes;   /* of an element */
-  short unit;    /* the stride along the last row variable that the fast bodies assume */
-  short varies;  /* whether they use the stride of the piece instead */
-  short rowwise; /* whether an access depends on row variables */
+  short unit;    /* the stride along the last row variable that fast bodies assume */
+  short varies;  /* whether fast bodies use the stride of the piece instead */
+  short rowwise; /* whether the access depends on row variables */
 } gk_access;
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
   ptrdiff_t stride[GK_ACCESSES][GK_VARIABLES];
   ptrdiff_t offset[GK_ACCESSES];
   ptrdiff_t number[GK_NUMBERS]; /* sizes that steps compute with */
-  const double *scalar;         /* numbers of the model */
+  const double *scalar;         /* constants of the model */
 } gk_piece;
 
 typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n,
@@ -29,13 +29,13 @@ typedef struct {
                              they need it */
   const gk_access *access;
   short accesses, grid, row; /* number of accesses */
-  short divisible; /* whether parts of a row can be computed separately: nothing is reduced */
-  int scratch;     /* bytes for each element of a row */
+  short divisible; /* whether a row can be computed in parts, because nothing is reduced */
+  int scratch;     /* bytes of memory for each element of a row */
   int cost;        /* of an element, in 1/16 ns */
   int scalar;      /* the index of its first scalar in the kernel's scalars */
 } gk_form;
 
-/* The operators of an area as a model, whose inputs and outputs are p0, p1, … */
+/* The operators of an area as an ONNX model. Its inputs and outputs are named p0, p1, … */
 typedef struct {
   const char *model;
   size_t bytes;
@@ -51,14 +51,15 @@ typedef struct gk_kernel {
   const void *const *tables;
   const double *scalars; /* of all pieces */
   const struct gb_program
-      *program; /* of an area in a blocked layout, for which the five above are not used */
-  gk_operators_of *otherwise; /* for sizes that the kernel was not made for */
-  /* the same with a program of narrow numbers, for processors that have instructions for these;
-   * NULL if there is none */
+      *program; /* of an area in a blocked layout, which does not use the five fields above */
+  gk_operators_of *otherwise; /* runs the operators for sizes that the kernel does not support */
+  /* the same kernel with a program of narrow numbers, for processors that have instructions for
+   * these; NULL if there is none */
   const struct gk_kernel *narrow;
 } gk_kernel;
 
-/* The start and end of a Slice: counted from the end if negative, and limited to the elements. */
+/* The start and length of a Slice. Negative bounds count from the end; all bounds are limited to
+ * the size. */
 static inline int64_t gk_slice_start(int64_t size, int64_t start, int64_t step) {
   if (start < 0) start += size;
   if (start < 0) return 0;
@@ -75,24 +76,23 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
   return length > 0 ? length : 0;
 }
 
-/* Prefetches the cache lines of `count` elements 2 KiB beyond p. If the caches hold other data, a
- * cheap kernel mostly waits for memory, and the processor itself prefetches at most to the end of a
- * page. */
+/* Prefetches the cache lines of `count` elements 2 KiB after p. A cheap kernel mostly waits for
+ * memory, and the processor itself prefetches only up to the end of a page. */
 #define GK_AHEAD(p, stride, count)                                  \
   if ((stride) == 1)                                                \
     for (size_t line = 0; line < (count) * sizeof *(p); line += 64) \
   __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
 
-/* Whether a row is long enough to prefetch. The bodies for any x86-64 never do: few processors run
- * them, and without a second loop the compiler has less work. */
+/* Whether a row is long enough to prefetch. The bodies for any x86-64 never prefetch: few
+ * processors run them, and without a second loop they compile faster. */
 #if defined(__x86_64__)
 #define GK_IS_LONG(n, least, machine) ((machine).fused && (n) >= (least))
 #else
 #define GK_IS_LONG(n, least, machine) ((n) >= (least))
 #endif
 
-/* The bodies of a piece: `fast` are the strides along the last row variable, constant if possible;
- * `any` are those of the piece. */
+/* The bodies of a piece. `fast` are the strides along the last row variable as the fast bodies have
+ * them, constants if possible; `any` are the strides of the piece. */
 #define GK_LIST(...) __VA_ARGS__
 #define GK_PARAMETERS \
   const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch

@@ -1,4 +1,4 @@
-"""Loop nests as C functions."""
+"""Write loop nests as C functions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Access, Step
 from fusionc.operators.polynomials import ONE, ZERO
 
-_CHOICE = re.compile(r"\?|gk_(max|min)_")  # between two numbers
+_CHOICE = re.compile(r"\?|gk_(max|min)_")  # expressions that choose between two numbers
 _WAVE = re.compile(r"gk_(sin|cos)_f32\(")
 _OPERAND_OF_WAVE = re.compile(r"gk_(?:sin|cos)_f32\((.+?), machine\)")
 _REDUCED = re.compile(r": (v\d+)\)")  # variables in the reduction clauses of a loop
-_NAME = "GK_NAME"  # replaced by the name when the text is complete
-_BLOCK = 512  # elements; results between the parts of a loop stay in the first cache
-_STRIP = 32  # elements between two requests for memory: a few cache lines
+_NAME = "GK_NAME"  # replaced by the function's name when the text is complete
+_BLOCK = 512  # elements; values that pass between parts of a loop stay in the nearest cache
+_STRIP = 32  # elements between two prefetches: a few cache lines
 
 
 class LoopNestText:
-    """The C code of one nest. The names of its tables begin with `name`."""
+    """The C code of one loop nest. The names of its tables begin with `name`."""
 
     def __init__(self, name: str, nest: LoopNest, info: AreaInfo, tensors: Sequence[str]) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class LoopNestText:
         if nest.row:
             self.grid = nest.grid
             self.row = nest.row
-        else:  # the innermost loop is the row, whose parts can be computed separately
+        else:  # the innermost loop is the row; it can be computed in parts
             self.grid = nest.grid[:-1]
             self.row = nest.grid[-1:] or (Variable(ONE),)
         self._schedule = LoopSchedule(nest.stores, frozenset(self.row))
@@ -61,13 +61,13 @@ class LoopNestText:
 
     @cached_property
     def function(self) -> str:
-        """The beginning of the names of its functions; equal functions have equal names."""
+        """The prefix of the names of the nest's functions. Equal functions have equal names."""
         return "gk_" + hashlib.sha256(self._body.encode()).hexdigest()[:12]
 
     def body(self) -> str:
-        """The function that computes some rows, and its versions for several machines.
+        """The function that computes some rows, in versions for several machines.
 
-        Sizes are parameters, so loops over other sizes have the same function.
+        Sizes are parameters, so nests that differ only in sizes share the function.
         """
         return self._body.replace(_NAME, self.function)
 
@@ -101,7 +101,7 @@ class LoopNestText:
     def form(self, first_scalar: int) -> tuple[str, str]:
         """The table of accesses, and the initializer of the gk_form.
 
-        `first_scalar` is the index of its first scalar in the kernel's scalars.
+        `first_scalar` is the index of the nest's first scalar among the kernel's scalars.
         """
         rows = []
         for access, stride in zip(self.accesses, self._strides, strict=True):
@@ -130,7 +130,7 @@ class LoopNestText:
         return table, f"{{{', '.join(map(str, values))}}}"
 
     def plan(self, number: int) -> list[str]:
-        """The statements that set sizes and strides other than 0."""
+        """The C statements that set all sizes and strides that are not 0."""
         lines = [
             f"q[{number}].extent[{k}] = {v.extent};" for k, v in enumerate(self.grid + self.row)
         ]
@@ -151,7 +151,7 @@ class LoopNestText:
 
     @property
     def cost_once(self) -> int:
-        """The part of `cost` that is paid once for a row."""
+        """The part of `cost` that a row takes only once."""
         return sum(step.cost for step in self._schedule.of if not self._schedule.is_rowwise(step))
 
     def _ctype(self, access: Access) -> CType:
@@ -163,7 +163,7 @@ class LoopNestText:
     def _buffers(self) -> list[str]:
         lines = []
         offset = 0
-        # so that each is aligned
+        # by size, so that each is aligned
         for step in sorted(self._schedule.passes.kept, key=lambda s: -_bytes(s)):
             local = step.ctype.local
             lines.append(
@@ -173,7 +173,7 @@ class LoopNestText:
         return lines
 
     def _hidden(self) -> list[str]:
-        """Scalars and literals as variables whose values the compiler does not see."""
+        """C variables for scalars and for literals whose values the compiler must not see."""
         hidden = dict.fromkeys(
             a for step in self._schedule.of for a in step.arguments if _hides(step, a)
         )
@@ -209,7 +209,9 @@ class LoopNestText:
         return lines
 
     def _pass(self, phase: int) -> list[str]:
-        """One loop over the row, or one over blocks of it with a loop for each part."""
+        """A loop over the row; or a loop over blocks of the row, with an inner loop for each
+        part.
+        """
         before = []
         for step in self._schedule.reductions(phase):
             assert step.reduction
@@ -235,7 +237,9 @@ class LoopNestText:
         return before + self._nested(blocks, phase)
 
     def _may_be_long(self) -> bool:
-        """Whether a row, joined with the loops around it that are contiguous, may be long."""
+        """Whether a row may be long, together with the surrounding loops that can be joined with
+        it.
+        """
         loops = self.grid + self.row
         length = loops[-1].extent
         for outer, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
@@ -247,7 +251,9 @@ class LoopNestText:
         return length.number is None or length.number >= _BLOCK
 
     def _strips(self, parts: LoopParts, phase: int) -> list[str]:
-        """The loop over a row without reductions; a long one in strips that prefetch later ones."""
+        """The loop over a row without reductions. A long row is divided into strips, and each
+        strip prefetches elements of later ones.
+        """
         ahead = [
             f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});"
             for a, x in enumerate(self.accesses)
@@ -281,13 +287,15 @@ class LoopNestText:
             inner.append(f"v{step.number} = {result};")
         inner += self._inner_stores(parts, part, phase)
         loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
-        # each addition to one sum waits for the last one; several vectors of sums are independent
+        # each addition to a sum waits for the one before; several vectors of sums do not wait
         if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps):
             clauses = f" simdlen(32){clauses}"
         return _simd(clauses, loop, inner)
 
     def _inner_steps(self, parts: LoopParts, part: int, phase: int) -> list[str]:
-        """The steps of one part of a loop, computed or read from what another one kept."""
+        """The steps of one part of a loop: computed, or read from the buffer of an earlier part or
+        pass.
+        """
         lines = list[str]()
         for step in parts.passes.within(part):
             if parts.passes.reads(step, part):
@@ -301,7 +309,7 @@ class LoopNestText:
         return lines
 
     def _inner_stores(self, parts: LoopParts, part: int, phase: int) -> list[str]:
-        """The stores of one part of a loop: outputs, and steps that later passes or parts read."""
+        """What one part of a loop stores: outputs, and steps that later passes or parts read."""
         schedule = self._schedule
         own = {step for step, its in schedule.of.items() if its == phase}
         own = {step for step in own if parts.of.get(step, 0) == part}
@@ -322,7 +330,9 @@ class LoopNestText:
         ]
 
     def _nested(self, loop: list[str], phase: int) -> list[str]:
-        """The loops over all row variables except the last, around a loop over the last one."""
+        """The loops over all row variables except the last, around `loop`, which is over the last
+        one.
+        """
         outer = len(self.row) - 1
         if not outer:
             return loop
@@ -387,10 +397,10 @@ class LoopNestText:
 
 
 def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
-    """A loop over vectors.
+    """A loop that the compiler turns into vector instructions.
 
-    The C library computes sines and cosines of numbers far from 0: if there are any, the whole loop
-    is repeated number by number.
+    Sines and cosines of numbers far from 0 need the C library, which has no vectors. If such
+    numbers occur, the whole loop is repeated number by number.
     """
     far_tests = dict.fromkeys(
         f"gk_is_far({operand})" for line in inner for operand in _OPERAND_OF_WAVE.findall(line)
@@ -412,9 +422,9 @@ def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
 
 
 def _hides(step: Step, argument: Step) -> bool:
-    """Whether a literal is hidden from the compiler in a step that may be a bound.
+    """Whether a literal that may be a bound must be hidden from the compiler.
 
-    A visible one would cost an additional instruction.
+    The compiler would need an additional instruction for a bound that it knows.
     """
     is_literal = (
         argument.constant is not None and argument.ctype.is_float and not argument.is_scalar

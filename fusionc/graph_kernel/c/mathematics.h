@@ -1,8 +1,8 @@
 /* The functions that expressions of kernels call. They do not branch on values, so that loops over
  * them become vectors.
  *
- * exp, log, tanh, erf and sigmoid of floats are the project's own: they err by at most 4 units in
- * the last place, erf by less than 1, and NaN gives NaN. */
+ * exp, log, tanh, erf and sigmoid of floats are implemented here. Their errors are at most 4 units
+ * in the last place; that of erf is less than 1. NaN gives NaN. */
 #ifndef GK_INLINE
 #include <math.h>
 #include <stdint.h>
@@ -11,16 +11,16 @@
 
 #define GK_INLINE static inline __attribute__((always_inline, unused))
 
-/* Hides the value of a variable from the compiler. For a bound that it sees, gcc writes a
- * comparison and a blend; for a hidden one, a single instruction. */
+/* Hides the value of a variable from the compiler. If gcc knows a bound, it writes a comparison and
+ * a blend; if the bound is hidden, it writes a single instruction. */
 #if defined(__x86_64__)
 #define GK_HIDE(variable) __asm__("" : "+x"(variable))
 #else
 #define GK_HIDE(variable) (void)(variable)
 #endif
 
-/* The machine that functions are compiled for. `fused`, a constant where they are inlined, says
- * whether it multiplies and adds in one instruction. The rest are hidden bounds. */
+/* The machine for which functions are compiled. `fused` says whether one instruction multiplies and
+ * adds; after inlining it is a constant. The other members are hidden bounds. */
 typedef struct {
   int fused;
   float one, exp_least, exp_most, negative_least, sigmoid_least, sigmoid_most, tanh_most, erf_most;
@@ -59,22 +59,23 @@ GK_INLINE float gk_madd(float a, float b, float c, int fused) {
   return fused ? __builtin_fmaf(a, b, c) : a * b + c;
 }
 
-/* The same with a single rounding on every machine; only few machines are slowed down by it. */
+/* The same with a single rounding on every machine. It is slow on machines without such an
+ * instruction, which are few. */
 GK_INLINE float gk_madd_once(float a, float b, float c, int fused) {
   return fused ? __builtin_fmaf(a, b, c) : (float)((double)a * b + c);
 }
 
-/* A sum of n and this has n, rounded, in its last bits; with 127 more, it has the exponent of 2^n
- * there. */
+/* The sum of x and this number has x, rounded to an integer n, in its last bits. The sum with 127
+ * more has the exponent of 2^n there. */
 #define GK_TO_INTEGER 12582912.0f /* 1.5 * 2^23 */
 GK_INLINE int32_t gk_exponent(float shifted) { return (int32_t)((uint32_t)gk_bits(shifted) << 23); }
 
-/* ln 2 in two parts; the first has 9 bits, so its products with n are exact */
+/* ln 2 as the sum of two numbers; the first has 9 bits, so its products with n are exact */
 #define GK_LN2_HIGH 0.693359375f
 #define GK_LN2_LOW -2.12194440e-4f
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 128; gives r, and 2^n, which is 0 for the
- * least n and infinite for the greatest */
+/* Writes x as n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 128. Returns r, and sets *scale to
+ * 2^n, which becomes 0 for the least n and infinite for the greatest. */
 GK_INLINE float gk_reduced(float x, float *scale, int fused) {
   float shifted = gk_madd(x, 1.44269504f, GK_TO_INTEGER + 127, fused);
   float n = shifted - (GK_TO_INTEGER + 127);
@@ -82,8 +83,8 @@ GK_INLINE float gk_reduced(float x, float *scale, int fused) {
   return gk_madd(n, -GK_LN2_LOW, gk_madd(n, -GK_LN2_HIGH, x, fused), fused);
 }
 
-/* The square of exp(x / 2), which is never subnormal or infinite. r is twice the remainder of x
- * / 2. */
+/* Computes the square of exp(x / 2), because exp(x / 2) is never subnormal or infinite. r is twice
+ * the remainder of x / 2. */
 GK_INLINE float gk_exp_f32(float x, gk_machine m) {
   float c = gk_at_most(gk_at_least(x, m.exp_least), m.exp_most);
   float shifted = gk_madd(c, 0.5f * 1.44269504f, GK_TO_INTEGER, m.fused);
@@ -123,7 +124,7 @@ GK_INLINE float gk_sigmoid_f32(float x, gk_machine m) {
   return 1.0f / gk_madd(gk_exp_of_rest(r, m.fused), scale, 1.0f, m.fused);
 }
 
-/* exp(x) - 1 for |x| < 80, exact to the last place also near 0 */
+/* exp(x) - 1 for |x| < 80, accurate to the last place even near 0 */
 GK_INLINE float gk_expm1_f32(float x, gk_machine m) {
   float scale, r = gk_reduced(x, &scale, m.fused);
   float q = gk_madd(r, 0.001386831631f, 0.008366423659f, m.fused);
@@ -134,14 +135,15 @@ GK_INLINE float gk_expm1_f32(float x, gk_machine m) {
   return gk_madd(e, scale, scale - 1.0f, m.fused);
 }
 
-/* 2 t / (1 + t^2) for t = a / b: tanh(y) if t is tanh(y / 2). An error of t vanishes if t is
- * near 1. */
+/* 2 t / (1 + t^2) for t = a / b: tanh(y) if t is tanh(y / 2). If t is near 1, an error of t hardly
+ * changes the result. */
 GK_INLINE float gk_of_half(float a, float b, gk_machine m) {
   float whole = (a + a) * b / gk_madd(b, b, a * a, m.fused);
   return gk_at_most(gk_at_least(whole, -m.one), m.one);
 }
 
-/* tanh(x / 2) as x P(x^2) / Q(x^2), for x up to the smallest bound with a result of 1 */
+/* tanh(x), from tanh(x / 2) = x P(x^2) / Q(x^2); x is limited to the smallest number with a result
+ * of 1 */
 GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
   float c = gk_at_most(gk_at_least(x, -m.tanh_most), m.tanh_most), u = c * c;
   float p = gk_madd(u, 0.00010677625f, 0.0278976373f, m.fused);
@@ -152,10 +154,11 @@ GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
   return gk_of_half(p * c, q, m);
 }
 
-/* erf errs by less than 1 unit in the last place, because a GELU of -5 only depends on 1 + erf(x).
- * Near 0 it is x + x P(x^2 - 1/2); from 1.08 on it is 1 - 2^(t Q(t)) with t = |x|, whose error
- * vanishes as erf(x) approaches 1. Q is fitted to onnxruntime, which is a third of a unit too low
- * at 2: of 100 results for 2 and more, 99 are the same. */
+/* The error of erf is less than 1 unit in the last place. It must be small, because near -5 the
+ * result of a GELU depends on the difference 1 + erf(x). Near 0, erf is x + x P(x^2 - 1/2); from
+ * 1.08 on it is 1 - 2^(t Q(t)) with t = |x|, whose error vanishes as erf(x) approaches 1. Q is
+ * fitted to onnxruntime's results, which are a third of a unit too low at 2: from 2 on, 99 of 100
+ * results are the same. */
 GK_INLINE float gk_erf_f32(float x, gk_machine m) {
   float t = gk_at_most(fabsf(x), m.erf_most), v = gk_madd_once(x, x, -0.5f, m.fused);
   float p = gk_madd(v, 7.33448251e-05f, -0.000565449824f, m.fused);
@@ -201,7 +204,7 @@ GK_INLINE float gk_log_f32(float x, gk_machine m) {
   y = gk_madd(square, -0.5f, y, m.fused) + f;
   y = gk_madd(e, 0.693359375f, y, m.fused);
   y = x > 0.0f ? y : x < 0.0f ? NAN : -INFINITY;
-  return x < INFINITY ? y : x; /* infinity, and NaN for every NaN */
+  return x < INFINITY ? y : x; /* infinity stays infinite, and NaN stays NaN */
 }
 
 GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
@@ -210,8 +213,8 @@ GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
   return u < INFINITY ? y : u;
 }
 
-/* Sine and cosine up to this size; beyond it, those of the C library. Loops test the size first, so
- * that they become vectors. */
+/* Up to this magnitude, sine and cosine are computed here; beyond it, the C library computes them.
+ * A loop tests all magnitudes first, so that it can become vector instructions. */
 #define GK_NEAR_0 4194304.0f /* 2^22 */
 GK_INLINE int gk_is_far(float x) { return fabsf(x) > GK_NEAR_0; }
 
@@ -219,9 +222,9 @@ GK_INLINE double gk_madd_f64(double a, double b, double c, int fused) {
   return fused ? __builtin_fma(a, b, c) : a * b + c;
 }
 
-/* sin(x + quarter pi / 2) in doubles: x = n pi / 2 + r, with pi / 2 as the sum of two numbers. The
- * first one has 25 bits, so its products with n are exact, and r is exact to 2^-57. The last bits
- * of n choose sine or cosine of r, and the sign. */
+/* sin(x + quarter * pi / 2), computed in doubles: x = n pi / 2 + r. pi / 2 is written as the sum of
+ * two numbers. The first number has 25 bits, so its products with n are exact, and r is exact to
+ * 2^-57. The last bits of n choose sine or cosine of r, and the sign. */
 GK_INLINE float gk_wave(float x, int64_t quarter, int fused) {
   const double to_integer = 0x1.8p52;
   double d = x, shifted = gk_madd_f64(d, 0.6366197723675814, to_integer, fused),
@@ -269,8 +272,8 @@ GK_INLINE double gk_sigmoid_f64(double x, gk_machine m) {
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* The operator as in onnxruntime: 0 for very small results, because a small number and 0 have
- * different signs. */
+/* The operator Sigmoid as in onnxruntime: very small results are 0. The difference matters, because
+ * 0 and a small number have different signs. */
 GK_INLINE float gk_logistic_f32(float x, gk_machine m) {
   return x <= -18.0f ? 0.0f : gk_sigmoid_f32(x, m);
 }
@@ -312,8 +315,8 @@ GK_INLINE float gk_any_expm1_f32(float x, gk_machine m) {
 GK_FOR_FLOATS(f32, float, f)
 GK_FOR_FLOATS(f64, double, )
 
-/* A division by zero is undefined in ONNX; here it gives 0. The smallest number divided by -1
- * wraps. */
+/* A division by zero is undefined in ONNX; here it gives 0. The smallest number divided by -1 gives
+ * itself. */
 #define GK_FOR_INTEGERS(name, type)                                      \
   GK_INLINE type gk_div_##name(type x, type y) {                         \
     return y == 0 ? 0 : y == (type) - 1 ? (type)(0 - x) : (type)(x / y); \
@@ -330,17 +333,17 @@ GK_FOR_FLOATS(f64, double, )
 GK_FOR_INTEGERS(i32, int32_t)
 GK_FOR_INTEGERS(i64, int64_t)
 GK_FOR_INTEGERS(i8, int8_t)
-/* -1 is not an unsigned number, so a division by it need not be treated */
+/* unsigned numbers need no case for a division by -1 */
 GK_INLINE uint8_t gk_div_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x / y) : 0; }
 GK_INLINE uint8_t gk_rem_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x % y) : 0; }
 #define gk_mod_u8 gk_rem_u8
 GK_INLINE uint8_t gk_max_u8(uint8_t x, uint8_t y) { return x > y ? x : y; }
 GK_INLINE uint8_t gk_min_u8(uint8_t x, uint8_t y) { return x < y ? x : y; }
 
-/* float16 in memory. Subnormals are converted by integers, because a session may read those of
- * float32 as 0. Everything is computed with 32 bits up to a last shift: for numbers of 16 bits,
- * compilers would mix vectors of two widths, and moving conditions between them is ten times as
- * expensive. */
+/* Conversion of float16 in memory. Subnormals are converted with integers, because a session may
+ * read subnormals of float32 as 0. Everything except a last shift is computed with 32 bits: with
+ * numbers of 16 bits, compilers would mix vectors of two widths, and moving conditions between
+ * these is ten times as expensive. */
 GK_INLINE float gk_from_half(uint16_t half) {
   uint32_t wide = half, magnitude = (wide & 0x7FFF) << 13;
   uint32_t normal = magnitude + (112 << 23),
@@ -363,7 +366,7 @@ GK_INLINE uint16_t gk_to_half(float x) {
 }
 GK_INLINE float gk_round_to_half(float x) { return gk_from_half(gk_to_half(x)); }
 
-/* OpenMP's names for the reductions that keep a NaN */
+/* OpenMP reductions that keep a NaN */
 #define GK_PRAGMA(text) _Pragma(#text)
 #define GK_EXTREMES(name, type, least, greatest)                                                 \
   GK_PRAGMA(omp declare reduction(gk_max_##name:type : omp_out = gk_max_##name(omp_out, omp_in)) \

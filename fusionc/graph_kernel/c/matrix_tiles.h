@@ -1,4 +1,4 @@
-/* Instructions for products of narrow numbers, and the tiles of AMX. */
+/* Instructions for products of narrow numbers (bfloat16 and bytes), and the matrix tiles of AMX. */
 #ifndef GB_MATRIX_TILES
 #define GB_MATRIX_TILES
 #if defined(__x86_64__)
@@ -11,16 +11,18 @@
 #endif
 
 #if GB_HAS_INTRINSICS
-/* The integers nearest to 16 floats. Larger numbers become 65536, which packing to bytes saturates;
- * for numbers beyond 32 bits the instruction would give the smallest integer. */
+/* The integers nearest to 16 floats. Numbers above 65536 become 65536, which saturates when it is
+ * packed to a byte. Without this limit, the instruction would give the smallest integer for numbers
+ * beyond 32 bits. */
 #define GB_TO_INTEGERS(x) _mm512_cvtps_epi32(_mm512_min_ps(x, _mm512_set1_ps(65536.0f)))
 
-/* The former configuration of the tiles, because other code of the thread may use them, too. */
+/* The configuration of the tiles before ours. It is restored, because other code of the thread may
+ * use the tiles, too. */
 typedef struct {
   unsigned char config[64];
 } gb_tile_state;
 
-/* Eight tiles of 16 rows of 64 bytes. */
+/* Configures eight tiles of 16 rows of 64 bytes. */
 __attribute__((target("amx-tile"), unused)) static void gb_begin_tiles(gb_tile_state *before) {
   static const unsigned char ours[64] = {
       1, [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,

@@ -1,8 +1,9 @@
-/* The part of onnxruntime's C interface that kernels use: the wheel does not contain headers.
+/* The part of onnxruntime's C interface that kernels use. It is declared here, because
+ * onnxruntime's wheel does not contain headers.
  *
  * OrtApi is a table of functions to which newer versions only append, so an entry is known by its
  * position. GK_API is the version of the table that is requested, GK_OPERATOR that of OrtCustomOp.
- * The entry that reads sizes without a copy exists since GK_API_REFERENCE. */
+ * Since version GK_API_REFERENCE, the table has an entry that reads sizes without a copy. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,7 @@ typedef struct OrtSession OrtSession;
 typedef void *const OrtApi; /* the first entry of the table */
 
 typedef struct {
-  OrtApi *(*GetApi)(uint32_t version); /* NULL if onnxruntime is older than that */
+  OrtApi *(*GetApi)(uint32_t version); /* NULL if onnxruntime is older than the version */
   const char *(*GetVersionString)(void);
 } OrtApiBase;
 

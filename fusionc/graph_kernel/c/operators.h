@@ -1,9 +1,10 @@
-/* The custom operators: one for each kernel. */
+/* The custom operators of the library: one for each kernel. */
 #ifndef GK_PROGRAMS
 #define GK_PROGRAMS(each)
 #endif
 
-/* Constant: a session may register the library while another one is running. */
+/* The operators are constant, because one session may register the library while another one runs.
+ * */
 #define GK_OPERATOR_WITH(kernel, create, compute, destroy) \
   {{                                                       \
        .version = GK_OPERATOR,                             \
@@ -33,7 +34,7 @@ static _Atomic(OrtDomain *)
 __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *,
                                                                     const OrtApiBase *);
 
-/* onnxruntime calls this when the library is registered, once for each session. */
+/* onnxruntime calls this function when the library is registered, once for each session. */
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
   OrtDomain *domain = gk_domain;
   gk_has_reference = atoi(base->GetVersionString() + sizeof "1." - 1) >= GK_API_REFERENCE;

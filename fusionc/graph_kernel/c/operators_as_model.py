@@ -1,4 +1,6 @@
-"""The operators of an area as a model, which its kernel runs for sizes that it does not support."""
+"""The operators of an area as a model. A kernel runs this model for sizes that it does not
+support.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import to_proto
 from fusionc.protos import part_model
 
-_IR_VERSION = 8  # onnxruntime accepts it for all opsets of areas
+_IR_VERSION = 8  # onnxruntime accepts this version with every opset of areas
 
 
 def operators_as_model(area: Area) -> bytes:
@@ -50,7 +52,7 @@ def _renamed(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
 
 
 def text_of(data: bytes) -> str:
-    """The C text of a string of bytes."""
+    """A C string literal with these bytes."""
     plain = {
         *range(ord("0"), ord("9") + 1),
         *range(ord("A"), ord("Z") + 1),

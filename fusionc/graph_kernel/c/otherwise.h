@@ -1,17 +1,17 @@
-/* Run a kernel with sizes that it was not made for: the operators of its area run in their own
- * session, which gives the same result, or the same error, as the model without kernels. */
+/* What a kernel does for sizes that it does not support: the operators of its area run in a session
+ * of their own. It gives the same result, or the same error, as the model without kernels. */
 
 #include <stdatomic.h>
 #include <stdio.h>
 
 static OrtApi *gk_api;
-static int gk_has_reference; /* whether it is GK_API_REFERENCE or newer */
+static int gk_has_reference; /* whether onnxruntime's table is GK_API_REFERENCE or newer */
 
 /* The session for the operators: one for all callers, created when it is first needed, and never
  * released. */
 static OrtStatus *gk_session(gk_operators_of *otherwise, OrtSession **session) {
   OrtEnv *environment =
-      NULL; /* onnxruntime has one for the process, which lives as long as it has users */
+      NULL; /* onnxruntime has one for the process; it exists as long as something uses it */
   OrtSessionOptions *options = NULL;
   void *none = NULL;
   *session = otherwise->session;

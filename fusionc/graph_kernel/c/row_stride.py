@@ -1,4 +1,4 @@
-"""The distance between the elements of a row, as far as it is known before the kernel runs."""
+"""What is known about the distance between the elements of a row before the kernel runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, SizeCode
 
-_LARGE = 1024  # strides from here on are not constants in the code
+_LARGE = 1024  # strides of this size and more are not constants in the C code
 
 
 @dataclass(frozen=True)
 class RowStride:
     """The stride of an access along the innermost loop.
 
-    `unit` is the number that the fast functions of a kernel assume, unless it `varies`: then it is
-    hardly ever 1. If it `may_broadcast` it is 0 or 1, and there is a function for both.
+    `unit` is the stride that the fast functions of a kernel assume. If `varies`, they assume none,
+    because it is hardly ever 1. If `may_broadcast`, the stride is 0 or 1, and there is a function
+    for each.
     """
 
     unit: int
@@ -23,7 +24,7 @@ class RowStride:
 
 
 def row_stride(stride: Size, sizes: SizeCode) -> RowStride:
-    """The known properties of a stride."""
+    """What is known about a stride."""
     if stride.number is not None and abs(stride.number) <= _LARGE:
         return RowStride(stride.number, varies=False, may_broadcast=False)
     may_broadcast = sizes.is_zero_or_one(stride)

@@ -1,17 +1,17 @@
-/* Run a kernel. When the sizes are known, adjacent loops become one if they are contiguous for
- * every access. */
+/* Runs a kernel. Adjacent loops are joined into one if, with the sizes of this run, they are
+ * contiguous for every access. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 enum { GK_CHUNK = 2048, GK_GRAIN = 16384, GK_TASKS = 64, GK_STACK = 32768 };
 
-/* calls task(work, 0) to task(work, tasks - 1) on several threads, and waits for all of them;
- * returns NULL or an error */
+/* Calls task(work, 0) to task(work, tasks - 1) on several threads, and waits until all are done.
+ * Returns NULL or an error. */
 typedef void *gk_parallel(void *context, void (*task)(void *, size_t), size_t tasks, void *work);
 
-/* The best body for this machine, by asking the processor: not every compiler has a library for
- * that. */
+/* The number of the best body for this machine. The processor is asked directly, because not every
+ * compiler has a library function for it. */
 static int gk_best_body(void) {
 #if defined(__x86_64__)
   unsigned a, b, c, d, enabled;
@@ -29,7 +29,8 @@ static int gk_best_body(void) {
   return 0;
 }
 
-/* Whether the fast bodies can run along loop k: they assume the strides of the innermost one. */
+/* Whether fast bodies, which assume the strides of the innermost loop, could have loop k as the
+ * innermost one. */
 static int gk_fits(const gk_form *form, const gk_piece *q, int k) {
   for (int a = 0; a < form->accesses; ++a) {
     const gk_access *access = &form->access[a];
@@ -38,7 +39,8 @@ static int gk_fits(const gk_form *form, const gk_piece *q, int k) {
   return 1;
 }
 
-/* Joins adjacent loops. The loops first … last become the last one; those before get extent 1. */
+/* Joins adjacent loops among the loops from `first` to `last`, if possible. The loops that remain
+ * are the last ones; those before them get extent 1. Returns the first that remains. */
 static int gk_collapse(const gk_form *form, gk_piece *q, int first, int last, int into_row) {
   const int innermost = form->grid + form->row - 1;
   int kept = last;
@@ -48,8 +50,8 @@ static int gk_collapse(const gk_form *form, gk_piece *q, int first, int last, in
     if (q->extent[k] != 1)
       for (int a = 0; a < form->accesses && one; ++a) {
         ptrdiff_t step = q->stride[a][k], inner = q->stride[a][kept];
-        /* an inner loop of one iteration may have any stride, but accesses that are read once for a
-         * row must stay so */
+        /* an inner loop of one iteration may have any stride, but an access that is read once for
+         * each row must not become one that changes within the row */
         one = step == q->extent[kept] * inner ||
               (q->extent[kept] == 1 && !(into_row && kept == last && !form->access[a].rowwise));
       }
@@ -115,7 +117,7 @@ static void gk_task(void *work, size_t task) {
   if (scratch != stack) free(scratch);
 }
 
-/* Runs one piece. Returns NULL or the error of `parallel`; sets *failed if memory is exhausted. */
+/* Runs one piece. Returns NULL, or the error of `parallel`. Sets *failed if there is no memory. */
 static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_parallel *parallel,
                     void *context, int *failed) {
   static _Atomic int machine = -1;

@@ -1,4 +1,4 @@
-"""The C texts of areas: loops, tables and operators. Equal loops share one function."""
+"""The C texts of the kernels of areas: loops, tables and custom operators."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _MOST_ACCESSES = 128
 _MOST_TENSORS = 64
-_UNIT = 12_000  # characters of loops in one text: enough to be worth another run of the compiler
-_PLAIN = 16  # this many characters of tables and sizes compile as fast as one character of loops
+_UNIT = 12_000  # characters of loops in one text: enough to justify another run of the compiler
+_PLAIN = 16  # so many characters of tables and sizes compile as fast as one character of loops
 _NAME = "GK_NAME"  # replaced by the name of a kernel's functions when its text is complete
 
 
@@ -36,10 +36,10 @@ class Kernel:
     """The C code of an area, which does not depend on the names of its values."""
 
     name: str  # of the operator
-    function: str  # the beginning of the names in `text`
-    bodies: Mapping[str, str]  # functions of its loops, by name
-    text: str  # tables and plan; areas that only differ in scalars share it
-    # bounds for the sizes of arrays
+    function: str  # the prefix of the names in `text`
+    bodies: Mapping[str, str]  # the C functions of its loops, by name
+    text: str  # tables and plan; the same for areas that differ only in scalars
+    # sizes that the arrays of the runtime must have
     variables: int
     accesses: int
     nests: int
@@ -47,8 +47,8 @@ class Kernel:
     tensors: int
     rank: int
     scalars: tuple[str, ...] = ()
-    families: frozenset[str] | None = None  # of a program's steps; None for loops
-    is_narrow: bool = False  # whether it has a second program, of bfloat16
+    families: frozenset[str] | None = None  # those of a program's steps; None for loops
+    is_narrow: bool = False  # whether it has a second program, which uses bfloat16
 
     @property
     def is_program(self) -> bool:
@@ -83,7 +83,7 @@ def _loop_kernel(area: Area) -> Kernel:
     ports = (*area.inputs, *area.outputs)
     for name in ports:
         if name not in area.values:
-            raise Unsupported(f"nothing is known of {name}")
+            raise Unsupported(f"the type or shape of {name} is unknown")
         ctype_of(area.values[name].dtype)
     info = AreaInfo(area)
     infer_sizes(info)
@@ -110,7 +110,7 @@ def _loop_kernel(area: Area) -> Kernel:
 
 
 def _nest_texts(info: AreaInfo) -> tuple[list[LoopNestText], list[str]]:
-    """The loop nests of an area, and the constants that they read as tables."""
+    """The C texts of an area's loop nests, and the names of constants that they read as tables."""
     area = info.area
     nests = loop_nests_of(info)
     used = {s.access.tensor for nest in nests for s in nest.steps.made if s.access}
@@ -205,9 +205,9 @@ def source(areas: Sequence[Area]) -> str:
 
 
 def units(areas: Sequence[Area]) -> list[Unit]:
-    """The library of `source` as several texts, which are compiled in parallel and then linked.
+    """The C text of `source` divided into several texts, to be compiled in parallel and linked.
 
-    Raises what `source` does. The number of texts only depends on the areas, so every machine
+    Raises what `source` raises. The number of texts depends only on the areas, so every machine
     builds the same library.
     """
     return _units(areas, _UNIT)
@@ -244,7 +244,7 @@ def _kernels(areas: Sequence[Area]) -> dict[Kernel, Area]:
 
 def _items(kernels: Mapping[Kernel, Area], bodies: Iterable[str]) -> list[tuple[str, int]]:
     """The functions of loops, and the texts of kernels with their entries. Each has its size."""
-    entries: dict[str, list[str]] = {}  # by the text that defines their tables
+    entries: dict[str, list[str]] = {}  # by the C text with their tables
     for kernel, area in kernels.items():
         entries.setdefault(kernel.text, []).append(_entry(kernel, area))
     texts = [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
@@ -291,7 +291,7 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
 
 
 def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str]]:
-    """Items with sizes, in order, in as few groups as possible."""
+    """Pack items, which come with their sizes, into as few groups as possible, in order."""
     groups = list[list[str]]([[]])
     filled = 0
     for item, size in items:
@@ -305,7 +305,7 @@ def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str
 
 @cache
 def generator() -> bytes:
-    """A hash of the code that generates kernels. Another version of the code has another hash."""
+    """A hash of the code that generates kernels. It changes whenever that code changes."""
     text = hashlib.sha256()
     package = resources.files("fusionc.graph_kernel")
     rooms = (package / "lower", package / "blocked", package / "blocked" / "kinds", package / "c")

@@ -1,3 +1,1 @@
-"""The switches of graph kernel fusion: its flags, MindSpore's stages, MindSpore's names of
-operators.
-"""
+"""The switches of graph kernel fusion: its flags, and MindSpore's names of stages and operators."""

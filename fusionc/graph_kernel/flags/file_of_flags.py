@@ -1,4 +1,4 @@
-"""Sources of graph_kernel_flags other than the option: an environment variable, and a file.
+"""Two other sources of the text of --graph_kernel_flags: an environment variable, and a file.
 
 Nothing large is imported here, because the code that starts processes needs it first.
 """
@@ -15,24 +15,24 @@ _FILE = re.compile(r"(?:^|(?<= ))--path=([^= ]+)(?= |$)")
 
 
 def file_of_flags(text: str | None) -> str | None:
-    """The file that replaces the whole text, if it names one."""
+    """The file that the text names with --path; its flags then replace the whole text."""
     found = _FILE.search(text or "")
     return found and found[1]
 
 
 def with_absolute_file(text: str) -> str:
-    """The same flags, for a process that works in another folder.
+    """The text with an absolute path of its file, for a process that works in another folder.
 
-    Raises UsageError if the path of that file has a blank or "=", which end a flag.
+    Raises UsageError if the path has a blank or "=", since either would end the flag.
     """
     named = file_of_flags(text)
     if named is None:
         return text
     path = os.path.abspath(named)
     if re.search("[ =]", path):
-        hint = "give what it says as flags, or move it to a folder without blanks and ="
+        hint = "give its content as flags, or move it to a path without blanks and ="
         raise UsageError(
-            "flags cannot name this file for several processes",
+            "for several processes, flags cannot name a file whose path has a blank or =",
             where=path,
             hint=hint,
             code="E10001",

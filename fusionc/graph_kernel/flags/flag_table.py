@@ -1,4 +1,4 @@
-"""The flags of graph kernel fusion as data: those with an effect here, and those for a chip."""
+"""The flags of graph kernel fusion as data: those with an effect here, and those without."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ FlagType = Literal["bool", "int", "uint", "text", "list"]
 Unsigned = int
 Names = tuple[str, ...]
 
-# enable_pass and disable_pass may write one of these, and a dot, before the name of a pass. Other
-# words before a dot are stages of graph kernel fusion.
+# In enable_pass and disable_pass, one of these words and a dot may precede the name of a pass.
+# Other words before a dot are stages of graph kernel fusion.
 MANAGERS = ("fusion_group", "backend_fusion")
 
 
@@ -20,7 +20,7 @@ MANAGERS = ("fusion_group", "backend_fusion")
 class Flags:
     """All flags with an effect, in the order of MindSpore's list.
 
-    `disable_areas`, with names of areas, is not MindSpore's. An empty list is a missing flag.
+    `disable_areas` (names of areas) is fusionc's own. An empty list means that the flag is missing.
     """
 
     opt_level: Unsigned = 0
@@ -56,7 +56,9 @@ class Flags:
         return json.dumps(asdict(self))
 
     def entries(self, *endings: str) -> list[tuple[str, str]]:
-        """Every entry of the lists whose flags end like this, with the name of the flag."""
+        """Every entry of the lists whose flags have one of these endings, each after its flag's
+        name.
+        """
         return [
             (key, entry)
             for key, value in vars(self).items()
@@ -77,19 +79,19 @@ class Flags:
         )
 
     def has_pattern(self, name: str) -> bool:
-        """Whether a split pattern runs. A listed word need only be a part of its name."""
+        """Whether a split pattern runs. A list's entry means every name that contains it."""
         if self.enable_fusion_pattern_only:
             return any(part in name for part in self.enable_fusion_pattern_only)
         return not any(part in name for part in self.disable_fusion_pattern)
 
     def has_packet(self, users: Collection[str]) -> bool:
-        """Whether there may be a packet that these operators use."""
+        """Whether the flags allow a packet (a kernel that computes sizes) with these users."""
         if self.enable_packet_ops_only:
             return bool(users) and all(user in self.enable_packet_ops_only for user in users)
         return not any(user in self.disable_packet_ops for user in users)
 
     def has_rule(self, rule: str) -> bool:
-        """Whether a rule of arithmetic simplification is applied, by its id (1.5)."""
+        """Whether the rule of arithmetic simplification with this id (such as 1.5) is applied."""
         if self.enable_simplify_exprs_only:
             return rule in self.enable_simplify_exprs_only
         return rule not in self.disable_simplify_exprs
@@ -104,7 +106,8 @@ def _chosen(
 _TYPES: dict[str, FlagType] = {"bool": "bool", "int": "int", "Unsigned": "uint", "Names": "list"}
 EFFECTIVE = {field.name: _TYPES[str(field.type)] for field in fields(Flags)}
 
-# Flags for a chip, another code generator, training, or tuning that the kernels here do not need.
+# Flags for special chips, other code generators, training, or tuning that the kernels here do not
+# need.
 WITHOUT_EFFECT: dict[str, FlagType] = {
     "enable_recompute_fusion": "bool",
     "enable_parallel_fusion": "bool",

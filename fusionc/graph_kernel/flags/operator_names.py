@@ -1,4 +1,4 @@
-"""ONNX's operators for MindSpore's names, which lists of operators in flags may use.
+"""MindSpore's names of operators, which flags may use, and ONNX's operators for them.
 
 The names are those of MindSpore's lists of operators to expand and to cluster. A name may mean
 several operators of ONNX.
@@ -93,8 +93,8 @@ _NOT_IN_ONNX = (
 
 
 def onnx_names(name: str) -> tuple[str, ...]:
-    """The operators of ONNX that a name in a list means; the name itself if it is ONNX's, or
-    unknown.
+    """The operators of ONNX that a name in a list means. A name of ONNX means itself, and so does
+    an unknown name.
     """
     return (name,) if onnx.defs.has(name) else _IN_ONNX.get(name, (name,))
 

@@ -1,9 +1,9 @@
-"""graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", by MindSpore's
-rules.
+"""Read graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", with
+MindSpore's rules.
 
 Flags are separated by blanks; `--key` alone is `--key=true`; the first of repeated flags counts;
-`--path=flags.json` replaces the whole string. An invalid flag gives a warning, never an error, and
-keeps its default.
+`--path=flags.json` replaces the whole string. An invalid flag causes a warning, never an error; its
+default is used.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class ReadFlags:
 def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
     """The flags of the environment variable if it is set, else those of `option`.
 
-    If the flags set no level, graph kernel fusion runs at level 2 if it `is_enabled`. If that is
-    None, it runs if a flag asks for it. A flag that only switches passes of the registry does not
-    ask for it.
+    If the flags set no level, `is_enabled` decides: level 2 if it is true, 0 if it is false. If it
+    is None, the level is 2 if a flag asks for graph kernel fusion. A flag that only switches passes
+    of the registry does not ask for it.
     """
     variable = os.environ.get(VARIABLE)
     raw = (option if variable is None else variable) or ""
@@ -69,13 +69,13 @@ def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
 
 def _notices_of_ineffective(names: Sequence[str]) -> Iterator[str]:
     if names:
-        yield f"graph kernel flags without effect here, they serve a chip: {', '.join(names)}"
+        yield f"graph kernel flags without effect here: {', '.join(names)}"
 
 
 def _notices_of_off(
     flags: Flags, is_enabled: bool | None, is_asked_for: bool, could_read: bool
 ) -> Iterator[str]:
-    """Notices of flags that do not switch graph kernel fusion on."""
+    """A notice if there are flags, but graph kernel fusion does not run."""
     if not could_read and is_enabled is None:
         yield "graph kernel fusion stays off: no flag could be read"
     if is_enabled is False and is_asked_for and not flags.is_on:
@@ -85,7 +85,7 @@ def _notices_of_off(
 def _notices_of_variable(
     flags: Flags, is_enabled: bool | None, option: str | None
 ) -> Iterator[str]:
-    """Notices of an environment variable that overrides options."""
+    """Notices that the environment variable overrides options."""
     if os.environ.get(VARIABLE) is None:
         return
     if option is not None:
@@ -98,8 +98,8 @@ def _notices_of_variable(
 
 
 def _asks_for_graph_kernels(key: str, value: str) -> bool:
-    """Whether a flag is about graph kernel fusion itself, not only about a pass that also runs
-    without it.
+    """Whether a flag concerns graph kernel fusion itself, and not just a pass that also runs
+    without graph kernel fusion.
     """
     if key not in ("enable_pass", "disable_pass"):
         return key in EFFECTIVE or key in WITHOUT_EFFECT
@@ -150,10 +150,10 @@ class _Reader:
 
     def __init__(self, warnings: list[str]) -> None:
         self._warnings = warnings
-        self.ineffective: list[str] = []  # flags that were written and have no effect here
+        self.ineffective: list[str] = []  # given flags that have no effect here
 
     def flags(self, written: Mapping[str, str], *, default_level: int) -> Flags:
-        """The flags; those that are missing or invalid have their defaults."""
+        """The flags. Missing and invalid ones have their defaults."""
         values: dict[str, Any] = {"opt_level": default_level}
         unknown = []
         for key, text in written.items():

@@ -1,8 +1,10 @@
-"""The passes of graph kernel fusion, by MindSpore's names and ids, and the switches of all passes.
+"""The passes of graph kernel fusion, with MindSpore's names and ids, and the switches of all
+passes.
 
-In enable_pass and disable_pass, the name of a stage pass is `stage.pass` or `id.id`, and that of a
-pass of the registry its name or alias, perhaps after MindSpore's `fusion_group.` or
-`backend_fusion.`. A pass that would run can be disabled; one that would not can be enabled.
+In enable_pass and disable_pass, a stage pass is written `stage.pass` or `id.id`. A pass of the
+registry is written with its name or alias, and MindSpore's `fusion_group.` or `backend_fusion.` may
+precede it. disable_pass switches off a pass that would run; enable_pass switches on one that would
+not.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ class Log(Protocol):
 
 
 def is_echoed() -> bool:
-    """Whether the user asks by GLOG_v, as in MindSpore, to log the passes to stderr as well."""
+    """Whether the environment variable GLOG_v asks, as in MindSpore, for the log of passes on
+    stderr.
+    """
     return os.environ.get(_LEVEL, "").strip() in _INFO
 
 
 @dataclass(frozen=True)
 class StagePass:
-    """One pass of a stage, run from optimization level `level` on."""
+    """One pass of a stage. It runs at optimization level `level` and above."""
 
     stage_id: int
     stage: str
@@ -54,7 +58,7 @@ class StagePass:
         return f"{self.stage_id}.{self.pass_id}", f"{self.stage}.{self.name}"
 
 
-# The passes of MindSpore's table that do something here, with their ids.
+# The passes of MindSpore's table that have an effect here, with their ids.
 EXPANDER = StagePass(1, "cluster", 3, "graph_kernel_expander", 1)
 OP_COMBINER = StagePass(1, "cluster", 4, "graph_kernel_op_combiner", 3)
 CLUSTER = StagePass(1, "cluster", 5, "graph_kernel_cluster", 1)
@@ -91,13 +95,13 @@ class Stages:
 
     @contextmanager
     def timed(self, pass_: StagePass) -> Iterator[None]:
-        """A context whose time is added to the pass."""
+        """A context whose duration is added to the time of the pass."""
         start = perf_counter()
         yield
         self._seconds[pass_] += perf_counter() - start
 
     def note_change(self, pass_: StagePass) -> None:
-        """Remember that a pass has changed a cluster, for the log."""
+        """Remember for the log that a pass has changed a cluster."""
         self._changed.add(pass_)
 
     def write(self, log: Log) -> None:
@@ -145,7 +149,7 @@ def mindspore_names(pass_: Pass) -> tuple[str, ...]:
 def write_passes(
     passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log
 ) -> None:
-    """Log all passes that can be switched, with their names, and whether and how long each ran."""
+    """Log every pass that can be switched: its name, whether it ran, and how long it took."""
     names = {pass_: (pass_.name, *mindspore_names(pass_)) for pass_ in passes}
     every = dict.fromkeys(name for own in names.values() for name in own)
     log.info("GetBackendFusionGroupPassManager", f"graph kernel passes: {','.join(every)}.")

@@ -1,3 +1,3 @@
-"""The library of kernels: built, cached for the user, stored next to the model, and registered with
-a session.
+"""The library of kernels: build it, cache it for the user, store it next to the model, and register
+it with a session.
 """

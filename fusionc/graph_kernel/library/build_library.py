@@ -1,4 +1,4 @@
-"""All areas of a model → one library, from the cache if it was built before."""
+"""Build one library with the kernels of all areas of a model, or take it from the cache."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, inta
 
 @dataclass(frozen=True)
 class Built:
-    """The library, or None if no area got a kernel, and the reason for each area without one.
+    """The library with the kernels, and the areas that got none.
 
-    The library is in the cache; copy it to keep it longer.
+    The library lies in the cache, which may remove it; copy it to keep it.
     """
 
-    library: Path | None
-    failed: dict[str, str]
+    library: Path | None  # None if no area got a kernel
+    failed: dict[str, str]  # names of areas without a kernel → the reasons
 
 
 def build(areas: Sequence[Area], tell: Tell = quiet) -> Built:
-    """Build the library with the kernels of areas; `tell` as in `compile_units`.
+    """Build the library with the kernels of areas. `tell` is that of `compile_units`.
 
     Raises NoCompiler.
     """
@@ -72,7 +72,8 @@ def _complaint(area: Area) -> str | None:
 
 
 def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
-    """The library of C texts, from the cache if the same compiler has built it with the same flags.
+    """The library built from C texts. It comes from the cache if the same compiler has built it
+    before with the same flags.
 
     Several processes may do this at once. Raises NoCompiler, DoesNotCompile, CompilerHangs, or
     FusioncError if the cache cannot be written.
@@ -113,12 +114,12 @@ def _made(
 
 
 def _key(units: Sequence[Unit], command: Sequence[str]) -> str:
-    """A key that differs if a compiler may build something else from texts."""
+    """A key that is different whenever the compiler might build a different library."""
     said = [word for unit in units for word in (unit.text, *unit.flags(command))]
-    here = [sys.platform, platform.machine()]  # several machines may share the folder
+    here = [sys.platform, platform.machine()]  # several machines may share the cache
     if any(
         "native" in word for word in command
-    ):  # only for this processor, not for all similar ones
+    ):  # the code may then run only on this exact processor
         here.append(platform.node())
     key = "\0".join([*said, *command, *FLAGS, version_of(tuple(command)), *here])
     return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -1,9 +1,10 @@
-"""The libraries that this user's fusionc has compiled. It loads no others without permission.
+"""The cache of libraries that this user's fusionc has compiled. Without permission, fusionc loads
+no others.
 
-The folder and every library in it must belong to the user and be closed to others; otherwise they
-are not used. A file is named KEY.DIGEST.so (or .o): the key identifies its sources, and the digest
-its content. A file that a full disk or a crash has damaged no longer fits its name, and is built
-again.
+The folder and every library in it must belong to the user, and others must not be able to write
+them; otherwise they are not used. A file is named KEY.DIGEST.so (or .o): the key identifies its
+sources, and the digest its content. If a full disk or a crash damages a file, its content no longer
+fits its name, and fusionc builds it again.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _MOST = 1000  # libraries in the cache, of some 100 KB each
 
 
 def cache_folder() -> Path:
-    """The folder of this user's kernels; if that is impossible, one for this process."""
+    """The folder of this user's kernels; if it cannot be used, a folder for this process alone."""
     return Path(_own_folder().name) if reason_against_keeping() else _usual_folder()
 
 
 def reason_against_keeping() -> str:
-    """The reason why kernels are not kept at the usual place; empty if they are."""
+    """The reason why kernels are not kept in the usual folder; empty if they are."""
     try:
         folder = _usual_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,7 +51,7 @@ def reason_against_keeping() -> str:
 
 
 def is_usable(library: Path) -> bool:
-    """Whether a file of the cache belongs to the user, and others cannot have written it."""
+    """Whether a file of the cache belongs to the user and only the user can have written it."""
     try:
         status = library.lstat()
     except OSError:
@@ -59,7 +60,7 @@ def is_usable(library: Path) -> bool:
 
 
 def intact(keys: Collection[str], suffix: str) -> dict[str, Path]:
-    """The intact files of the cache with these keys; damaged ones are removed."""
+    """The intact files of the cache with these keys. Damaged files are removed."""
     found = dict[str, Path]()
     for file in cache_folder().glob(f"*{suffix}"):
         key = file.name.partition(".")[0]
@@ -71,7 +72,7 @@ def intact(keys: Collection[str], suffix: str) -> dict[str, Path]:
 
 def put(made: Path, key: str) -> Path:
     """Move a file into the cache in one step. Several processes may do this at once."""
-    made.chmod(0o700)  # whatever the user's umask: a file that others could write is not used
+    made.chmod(0o700)  # overrides the umask: a file that others could write would not be used
     return made.replace(cache_folder() / f"{key}.{digest(made)}{made.suffix}")
 
 
@@ -87,7 +88,9 @@ def known(library: Path) -> Path | None:
 
 
 def _is_intact(file: Path) -> bool:
-    """Whether a file of the cache is usable and has the content of its name; else it is removed."""
+    """Whether a file of the cache is usable and has the content that its name says. If not, the
+    file is removed.
+    """
     with suppress(OSError):
         if is_usable(file) and file.name.split(".")[1] == digest(file):
             return True
@@ -96,20 +99,21 @@ def _is_intact(file: Path) -> bool:
 
 
 def snapshot(library: Path) -> Path:
-    """A copy of a library for this process, which the cache does not treat as known."""
+    """A copy of a library for this process alone. It is not added to the cache."""
     return Path(
         shutil.copyfile(library, Path(tempfile.mkdtemp(dir=_own_folder().name), library.name))
     )
 
 
 def keep(library: Path) -> None:
-    """Note that a library is used: the cache removes those that were unused for longest."""
+    """Note that a library is used now. The cache removes those that were unused for longest."""
     with suppress(OSError):
         library.touch()
 
 
 def forget_oldest(folder: Path) -> None:
-    """Remove the oldest libraries and objects if there are too many.
+    """If the cache has too many files, remove the libraries and objects that were unused for
+    longest.
 
     Several processes may do this at once.
     """

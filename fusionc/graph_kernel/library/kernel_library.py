@@ -1,4 +1,4 @@
-"""The kernels of one conversion: the areas that can have one, their library, and its check."""
+"""The library of kernels of one conversion: how it is built, inherited and checked."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 class KernelLibrary:
     """Builds the library of a conversion.
 
-    For a target without kernels, and on a machine without a compiler, areas are functions and
-    `file` is None. `notices` have the reason; `missing` has it for single areas, by name. A model
-    that was converted before may bring its library (`inherited`): then `file` is a copy of it, and
-    no areas are added. `tell` is called with the progress of the compiler.
+    If the target has no kernels, or the machine no compiler, areas are functions and `file` is
+    None. `notices` have the reason. `missing` has the reason for each single area without a kernel,
+    by its name. A model that was converted before may come with its library (`inherited`): then
+    `file` is a copy of that library, and no areas are added. `tell` is called with the progress of
+    the compiler.
     """
 
     target: str
     tell: Callable[[str], None] = lambda _: None
     file: Path | None = None
     inherited: Path | None = None
-    inherits_bfloat16: bool = False  # whether inherited kernels multiply numbers of bfloat16 here
+    inherits_bfloat16: bool = False  # whether inherited kernels multiply bfloat16 on this machine
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     areas: Sequence[Area] = ()  # those that have a kernel in `file`
@@ -49,9 +50,9 @@ class KernelLibrary:
     def inherit(self, model: onnx.ModelProto, library: Path, is_trusted: bool) -> list[str]:
         """Keep using the kernels of an earlier conversion of a model, if it has any.
 
-        They are machine code. Unless the user trusts it, only a library that this user compiled is
-        loaded or given to the result; a notice reports others. The library is copied first, so that
-        it cannot change meanwhile.
+        Kernels are machine code. So a library that this user did not compile is neither loaded nor
+        given to the result unless `is_trusted`; the returned notice says so. What is used is always
+        a copy, so that it cannot change meanwhile.
         """
         areas = [function for function in model.functions if function.domain == KERNELS]
         if not areas or not library.is_file() or not self.is_for_onnxruntime:
@@ -76,7 +77,7 @@ class KernelLibrary:
         return []
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
-        """Build the kernels of all areas, and return the reason for each area without one."""
+        """Build the kernels of all areas. Return the reason for each area without a kernel."""
         if self.inherited is not None:
             self.missing = dict.fromkeys(
                 (area.name for area in areas), "the model has kernels already"
@@ -110,8 +111,8 @@ class KernelLibrary:
         return source(areas) if self.file is not None and areas else ""
 
     def require_loadable(self) -> None:
-        """Raise FusioncError if onnxruntime cannot load the library. The cause is then the
-        compiler, not an area.
+        """Raise FusioncError if onnxruntime cannot load the library. For a new library, the cause
+        is the compiler, not an area.
         """
         if self.file is None:
             return
@@ -134,7 +135,7 @@ class KernelLibrary:
             )
         from fusionc.graph_kernel.c.compile import compiler
 
-        self.file.unlink(missing_ok=True)  # from the cache: the next compiler may be right
+        self.file.unlink(missing_ok=True)  # from the cache: another compiler may build a good one
         raise FusioncError(
             (
                 "the C compiler has made a library of kernels that cannot be loaded: "
@@ -142,5 +143,5 @@ class KernelLibrary:
             ),
             where=str(self.file),
             hint="nothing was written; name another compiler in the environment variable CC, or "
-            f"use --no-verify where the kernels are for another machine. {said}",
+            f"use --no-verify if the kernels are for another machine. {said}",
         )

@@ -1,4 +1,4 @@
-"""The place of a model's library. A file that fusionc did not build is left alone."""
+"""The path of a model's library. A file at that path that fusionc did not build is left alone."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fusionc.errors import FusioncError, UsageError
 
 SUFFIX = ".kernels.so"
 _DOMAIN = b"fusionc.gk"  # KERNELS of model/operators.py
-_TAIL = 1 << 20  # bytes
-_MARK = b"kernels of areas, made by fusionc"  # operators.h puts it into each library
+_TAIL = 1 << 20  # bytes at the end of a file that are searched for areas
+_MARK = b"kernels of areas, made by fusionc"  # text that operators.h puts into each library
 
 
 def library_of(model: str | os.PathLike[str]) -> Path:
     """The path of a model file's kernels: out.onnx → out.kernels.so.
 
-    Other names keep their suffix, so that two models never share a library: out.ONNX →
+    A name with another suffix keeps it, so that two models never share a library: out.ONNX →
     out.ONNX.kernels.so.
     """
     path = Path(model)
@@ -29,10 +29,10 @@ def library_of(model: str | os.PathLike[str]) -> Path:
 
 
 def published(file: Path | None, model: Path, source: Path) -> Library:
-    """How the library `file`, if there is one, is stored next to `model`, the result of `source`.
+    """How to store the library `file` (or none) next to `model`, which was converted from `source`.
 
-    Raises UsageError if its place is a folder, and FusioncError if it is a file that fusionc did
-    not build, or the library of `source`.
+    Raises UsageError if a folder is in its place. Raises FusioncError if a file is there that
+    fusionc did not build, or that is the library of `source`.
     """
     place = library_of(model)
     is_of_source = os.path.realpath(place) == os.path.realpath(library_of(source))
@@ -40,7 +40,7 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
         outdated = [place] if is_own(place) and not is_of_source else []
         return Library(None, place, place, (*outdated, *_waiting(place)))
     if place.is_dir():
-        problem = "the kernels of the result would lie where a folder is"
+        problem = "a folder has the name that the library of the result's kernels would get"
         hint = "remove it, or give another --output"
         raise UsageError(problem, where=str(place), hint=hint, code="E10001")
     if os.path.lexists(place) and not is_copy(place, file):
@@ -60,8 +60,8 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
 def library_for(model: Path) -> Path:
     """The library that a session of a model should use, if there is one.
 
-    It is at its usual place, unless a conversion is replacing the model or was killed while doing
-    so: then it may be a waiting library with the kernels that the model calls.
+    It is usually the path that `library_of` gives. While a conversion replaces the model, or if one
+    was killed while doing so, the kernels that the model calls may be in a waiting library.
     """
     place = library_of(model)
     waiting = _waiting(place)
@@ -77,12 +77,12 @@ def has_areas(model: Path) -> bool:
         return _may_have_areas(model) and bool(_areas(model))
     except (
         Exception
-    ):  # of protobuf, of onnx, of the system; onnxruntime will report what is wrong with the file
+    ):  # from protobuf, onnx or the system; onnxruntime will report what is wrong with the file
         return False
 
 
 def is_own(library: Path) -> bool:
-    """Whether fusionc built a library. It is read, not loaded."""
+    """Whether fusionc built a library. The file is read, not loaded."""
     try:
         return stat.S_ISREG(library.lstat().st_mode) and contains(library, _MARK)
     except OSError:
@@ -90,10 +90,10 @@ def is_own(library: Path) -> bool:
 
 
 def _may_have_areas(model: Path) -> bool:
-    """Whether the end of a file has the domain of areas.
+    """Whether the domain of areas occurs at the end of a model's file.
 
-    Functions are the last part of a file, and each ends with its domain. Without that of areas, a
-    session need not import the reader of models.
+    Functions are the last part of a file, and each ends with its domain. If the domain of areas
+    does not occur there, the model need not be parsed, and the code that does so is not imported.
     """
     with model.open("rb") as file:
         file.seek(max(0, model.stat().st_size - _TAIL))
@@ -102,7 +102,7 @@ def _may_have_areas(model: Path) -> bool:
 
 def _areas(model: Path) -> list[str]:
     """The names of the areas of a model."""
-    from fusionc.disk.mapped_weights import read_mapped  # a session rarely needs it
+    from fusionc.disk.mapped_weights import read_mapped  # few sessions need it
     from fusionc.model.operators import KERNELS
 
     return [
@@ -111,7 +111,9 @@ def _areas(model: Path) -> list[str]:
 
 
 def _waiting(place: Path) -> list[Path]:
-    """Libraries that conversions have left under names with their digest."""
+    """The waiting libraries: conversions store them under names with a digest until the model that
+    calls them is in place.
+    """
     form = re.compile(rf"{re.escape(_stem(place))}\.([0-9a-f]+){re.escape(SUFFIX)}")
     try:
         found = [(path, form.fullmatch(path.name)) for path in sorted(place.parent.iterdir())]
@@ -125,8 +127,8 @@ def _stem(library: Path) -> str:
 
 
 def _count(names: Sequence[bytes], library: Path) -> int:
-    """The number of these kernels that a library has."""
+    """How many of these kernels a library has."""
     try:
         return sum(contains(library, name) for name in names)
-    except OSError:  # it has been moved to its place meanwhile
+    except OSError:  # a conversion has just moved the library to its place
         return 0

@@ -1,4 +1,4 @@
-"""Kernels for a session of onnxruntime."""
+"""Register the kernels of a model with the options of an onnxruntime session."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import SUFFIX, has_areas, library_for
 
 _ELF_64 = b"\x7fELF\x02\x01"  # with 64 bits, little-endian
-# fields of the ELF header: offset, entry size and number of the section headers, which come last
+# Fields of the ELF header: the offset, entry size and number of the section headers, which are the
+# last part of the file.
 _ELF = Struct("<40xQ10xHH2x")
-# session options → the library that they have
+# session options → the library that is registered with them
 _REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
 
 
 def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> None:
     """Let a session run the generated kernels of a model.
 
-    `session_options` is the onnxruntime.SessionOptions for the session, `model` the path of the
-    model file; its kernels are next to it. They are machine code, which this call loads whoever
-    made it: call it only for models that you trust. Options take the kernels of one model, so give
-    each model its own options. Without this call the model computes the same with onnxruntime's
-    operators. A model without areas does not need kernels, and nothing is registered. Raises
-    UsageError if the library of a model with areas is missing or the options have another one, and
-    FusioncError if this machine cannot load it.
+    `session_options` is the onnxruntime.SessionOptions for the session, and `model` the path of the
+    model file; the kernels are next to the file. Kernels are machine code, and this call does not
+    check who made them: call it only for models that you trust. Options take the kernels of one
+    model, so give each model its own options. Without this call the model computes the same with
+    onnxruntime's operators. A model without areas does not need kernels, and nothing is registered.
+    Raises UsageError if the library of a model with areas is missing, or if the options have
+    another library already. Raises FusioncError if this machine cannot load the library.
     """
     require_session_options(session_options)
     library = _library_of(
-        path_of(model, "model", "give the path of the model, beside which its kernels lie")
+        path_of(model, "model", "give the path of the model; its kernels must be next to it")
     )
     if library is None:
         return
@@ -44,7 +45,7 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
         raise UsageError(
             f"these session options have the kernels of another model already: {former.name}",
             where=str(library),
-            hint="make onnxruntime.SessionOptions for each model; one process may have many",
+            hint="make new onnxruntime.SessionOptions for each model; one process may have many",
             code="E10001",
         )
     if _is_cut_off(place):
@@ -69,8 +70,8 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
 
 
 def _is_cut_off(library: Path) -> bool:
-    """Whether an ELF file ends before its last part. The system would kill the process when it
-    reads the missing part.
+    """Whether an ELF file ends before its last part. The system would kill a process that reads the
+    missing part.
     """
     with open(library, "rb") as file:
         start = file.read(_ELF.size)
@@ -90,12 +91,12 @@ def require_session_options(given: Any) -> None:
 def _library_of(model: Path) -> Path | None:
     """The library next to a model; None for a model without areas.
 
-    Raises UsageError if it is missing.
+    Raises UsageError if `model` is not a model file, or if it has areas and the library is missing.
     """
     if model.name.endswith(SUFFIX):
         problem = "this is a library of kernels, not a model"
         where = model
-        hint = "give the path of the model, with .onnx at its end: its kernels are found beside it"
+        hint = "give the path of the .onnx file; its kernels must be next to it"
     elif not model.name or model.is_dir():
         problem = "the model is a folder"
         where = model
@@ -105,15 +106,15 @@ def _library_of(model: Path) -> Path | None:
     elif not model.exists():
         problem = "the model does not exist"
         where = model
-        hint = "check the path: its kernels are looked for beside it"
+        hint = "check the path; the kernels must be next to the model"
     elif not has_areas(model):
         return None
     else:
-        problem = f"{model.name} has areas, and no kernels beside it"
+        problem = f"{model.name} has areas, but its kernels are not next to it"
         where = library
         hint = (
-            "keep both files that a conversion with --enable_graph_kernel has written in one "
-            "folder. If it has written "
+            "keep the two files that a conversion with --enable_graph_kernel writes in one "
+            "folder. If it wrote "
             "no library (its report says why), leave this call out: the model runs as it is"
         )
     raise UsageError(problem, where=str(where), hint=hint, code="E10410")

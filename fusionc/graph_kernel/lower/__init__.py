@@ -1,1 +1,3 @@
-"""From an area to loop nests: the place of each element, its steps, and their passes over a row."""
+"""Turn an area into loop nests: where each element is, which steps compute it, and in which passes
+over a row they run.
+"""

@@ -25,7 +25,7 @@ class AreaInfo:
         self.sizes = SizeCode()
         self.shapes: dict[str, KernelShape] = {}
         self.symbols: dict[str, Size] = {}
-        self.wrongly_inferred: set[str] = set()  # values whose declared sizes are not enforced
+        self.wrongly_inferred: set[str] = set()  # values whose declared sizes may be wrong
         self.producers = {
             name: (node, k) for node in area.nodes for k, name in enumerate(node.output) if name
         }
@@ -43,7 +43,9 @@ class AreaInfo:
         return ctype_of(self.dtype(name))
 
     def declared(self, name: str, axis: int) -> Size | None:
-        """The declared size of a dimension: a number, or the size that its symbol is bound to."""
+        """The declared size of a dimension: a number, or the size that its symbol has. None if it
+        is unknown.
+        """
         dim = self.area.values[name].shape[axis]
         return number(dim) if isinstance(dim, int) else self.symbols.get(dim)
 

@@ -1,4 +1,4 @@
-"""Broadcasting: the common shape of operands, and the place of an element in each of them."""
+"""Broadcasting: the common shape of operands, and the place of each operand's element."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def broadcast_shape(info: AreaInfo, shapes: Sequence[KernelShape]) -> KernelShap
 def broadcast_index(
     info: AreaInfo, name: str, whole: KernelShape, at: Sequence[Index]
 ) -> tuple[Index, ...]:
-    """The index of the operand's element for an element of the whole shape."""
+    """The index, in an operand, of the element that belongs to the element `at` of the common shape
+    `whole`.
+    """
     shape = info.shapes[name]
     found = []
     for size, full, index in zip(

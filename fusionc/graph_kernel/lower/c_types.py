@@ -1,7 +1,7 @@
 """Element types: the C type of a value in memory, and the one that kernels compute with.
 
-float16 is computed as float: values between the operators of an area keep float's precision, and
-only a Cast and the outputs are rounded.
+Kernels compute float16 as float. Values between the operators of an area keep the precision of
+float; only the results of Casts and the outputs of the area are rounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 class CType:
     """An element type in C."""
 
-    name: str  # at the end of the names of C functions
+    name: str  # the suffix of the names of C functions for it
     stored: str
     local: str
     bytes: int
@@ -27,7 +27,7 @@ class CType:
 
     @property
     def is_float(self) -> bool:
-        """Whether it has fractions, NaN and infinities."""
+        """Whether it is a floating-point type."""
         return self.name in ("f32", "f64")
 
 

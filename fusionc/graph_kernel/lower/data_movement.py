@@ -1,6 +1,7 @@
-"""Operators that only move elements: each element of an output is one of an input.
+"""Operators that only move elements: each element of an output is an element of an input.
 
-Every operator has a function for the shapes of its outputs, and one for the place of an element.
+Every operator has a function that gives the shapes of its outputs, and one that gives the place in
+an input of each element of an output.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
 from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.polynomials import ONE, ZERO, Polynomial, number
 
-_FAR = 2**62  # beyond every size; ONNX writes "to the end" as the largest int64
+_FAR = 2**62  # larger than every size; models write "to the end" as the largest int64,
 _FOREVER = 2**31 - 1  # or as the largest int32
 
 
@@ -64,7 +65,7 @@ def _slices(info: AreaInfo, node: onnx.NodeProto) -> dict[int, tuple[int, int, i
     steps = numbers(info, node, 4, "steps") or [1] * len(starts)
     axes = list(range(len(starts))) if axes is None else [a + rank if a < 0 else a for a in axes]
     if any(step < 0 and end >= _FOREVER for end, step in zip(ends, steps, strict=True)):
-        raise Unsupported("onnxruntime reads the end of a Slice backwards in a way of its own")
+        raise Unsupported("onnxruntime treats the end of a backward Slice in its own way")
     return {
         a: (max(-_FAR, min(s, _FAR)), max(-_FAR, min(e, _FAR)), max(-_FAR, min(t, _FAR)))
         for a, s, e, t in zip(axes, starts, ends, steps, strict=True)
@@ -87,7 +88,9 @@ def _sliced(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 def _bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
-    """The start and length of a Slice; `gk_slice_start` and `gk_slice_length` in Python."""
+    """The start and length of a Slice, as the C functions `gk_slice_start` and `gk_slice_length`
+    compute them.
+    """
     start, end = (n + size if n < 0 else n for n in (start, end))
     if step > 0:
         start, end = (min(max(n, 0), size) for n in (start, end))
@@ -118,20 +121,20 @@ def _parts(info: AreaInfo, node: onnx.NodeProto) -> list[Size]:
     count = len(node.output)
     written = numbers(info, node, 1, "split")
     if written is not None:
-        info.sizes.equal(size, number(sum(written)), "the parts of Split are not the whole")
+        info.sizes.equal(size, number(sum(written)), "the parts of Split do not fill the whole")
         return [number(n) for n in written]
     is_even = info.area.opset < 18  # later, the last part may be smaller
     if size.number is None:
         share = info.sizes.variable(f"({size} + {count - 1}) / {count}")
         rest = info.sizes.variable(f"{size} - {count - 1} * {share}")
         if is_even:
-            info.sizes.check(f"{rest} == {share}", "Split into parts that are not even")
+            info.sizes.check(f"{rest} == {share}", "Split into parts of different sizes")
         info.sizes.check(f"{rest} >= 0", "Split into more parts than there are elements")
         return [share] * (count - 1) + [rest]
     length = -(-size.number // count)
     last = size.number - (count - 1) * length
     if last < 0 or (is_even and last != length):
-        raise Unsupported("Split into parts that are not even, or more than there are elements")
+        raise Unsupported("Split into parts of different sizes, or more parts than elements")
     return [number(length)] * (count - 1) + [number(last)]
 
 
@@ -156,7 +159,7 @@ def _joined(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     axis = _axis(node, len(shapes[0]))
     frames = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
     if len(frames) > 1:  # onnxruntime ignores inputs without elements
-        raise Unsupported("Concat of tensors that may differ along other axes")
+        raise Unsupported("the inputs of a Concat may differ along other axes")
     total = info.sizes.sum(shape[axis] for shape in shapes)
     return [(*shapes[0][:axis], total, *shapes[0][axis + 1 :])]
 
@@ -174,7 +177,7 @@ def _concat(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
     variable = index.lone
     if variable is not None and variable.extent == info.shapes[node.output[0]][axis]:
         raise CutWanted(variable, sizes)
-    raise Unsupported("the inputs that a part of a Concat comes from are unknown")
+    raise Unsupported("it is unknown which input of a Concat an element comes from")
 
 
 def _lies_in(index: Index, begin: Polynomial, size: Size) -> bool:
@@ -217,7 +220,7 @@ def _gathered(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     (axis, picks) = _picks(info, node)
     steps = set(np.diff(picks.ravel()))
     if picks.ndim > 1 or len(steps) > 1:
-        raise Unsupported("Gather of elements that do not lie at equal distances")
+        raise Unsupported("Gather of elements that are not at equal distances")
     if picks.size:
         low = int(picks.min())
         high = int(picks.max())
@@ -246,7 +249,9 @@ def _moved(
     shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
     source: Callable[[AreaInfo, onnx.NodeProto, int, Sequence[Index]], Element],
 ) -> OperatorLowering:
-    """The lowering of an operator; `source` gives the place that an element of output k has."""
+    """The lowering of an operator. `source` gives the place in an input of an element of output
+    k.
+    """
 
     def element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
         return lowering.at(*source(lowering.info, node, k, at))

@@ -1,4 +1,4 @@
-"""Operators that compute each element of their output from one element of each input."""
+"""Operators that compute each element of their output from one element of every input."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _TYPES = {
     "bool": ("b",),
     "any": (*_NUMBERS, "b"),
 }
-# One line for each operator, or for each of its types with a different formula: the types, the cost
-# of an element (in sixteenths of a nanosecond), and the C expression. {0}, {1} … are the inputs, an
-# attribute has its name; for $ and @ see `Steps.op`.
+# One line for each operator, or one for each group of its types that has its own formula: the
+# operator, the types, the cost of an element (in sixteenths of a nanosecond), and the C expression.
+# {0}, {1} … are the inputs. An attribute is written as its name in braces. For $ and @ see
+# `Steps.op`.
 _FORMULAS = """
 Add             number          1 {0} + {1}
 Sub             number          1 {0} - {1}
@@ -103,7 +104,9 @@ class Call:
     def op(
         self, template: str, *arguments: Step, cost: int = 1, types: Collection[str] = _TYPES["any"]
     ) -> Step:
-        """A step of the result's type. Raises Unsupported if `types` lacks the first argument's."""
+        """A step of the result's type. Raises Unsupported if the first argument has none of
+        `types`.
+        """
         if arguments[0].ctype.name not in types:
             raise Unsupported(f"no kernel computes {self.node.op_type} of such elements")
         return self.steps.op(self.ctype, template, *arguments, cost=cost)
@@ -113,18 +116,20 @@ class Call:
         return self.steps.literal(self.ctype, value)
 
     def number(self, name: str, default: float) -> Step:
-        """A float attribute. Raises Unsupported if it, or a quotient by it, is not a number."""
+        """A float attribute. Raises Unsupported if it is not finite, or is 0 in a formula that
+        divides by it.
+        """
         value = float(np.float32(attribute(self.node, name, default)))
         if not math.isfinite(value) or (self.node.op_type == "Celu" and not value):
             raise Unsupported(f"no kernel computes {self.node.op_type} where {name} is {value:g}")
         return self.steps.scalar(self.ctype, value)
 
 
-Rule = Callable[..., Step]  # takes a Call and its arguments, None for an omitted one
+Rule = Callable[..., Step]  # takes a Call and its arguments; None for an omitted argument
 
 
 def _formula_rule(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
-    """The rule of an operator, by name of C type: its formula and cost."""
+    """The rule of an operator. `formulas` has the cost and formula for each name of a C type."""
     defaults = _ATTRIBUTES.get(op, {})
 
     def rule(call: Call, *arguments: Step) -> Step:
@@ -136,7 +141,7 @@ def _formula_rule(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
 
 
 def _folded(rule: Rule) -> Rule:
-    """The rule of two inputs, applied to all inputs from the left."""
+    """The rule for any number of inputs: the rule of two inputs, applied from left to right."""
 
     def folded(call: Call, *arguments: Step) -> Step:
         first, *rest = arguments
@@ -162,13 +167,13 @@ def _rules() -> dict[str, Rule]:
 
 
 def _extreme(name: str) -> Rule:
-    """The maximum or minimum. Of zeros with different signs it takes the same one as onnxruntime:
-    the constant or second one; for float16 the other one.
+    """The maximum or minimum. Of 0 and −0 it takes the one that onnxruntime takes: the constant, or
+    else the second input. For float16 onnxruntime takes the other one.
     """
 
     def rule(call: Call, x: Step, y: Step) -> Step:
         is_first = (x.constant is not None and y.constant is None) != _is_half(call.ctype)
-        operands = (y, x) if is_first else (x, y)  # the function takes the second of two zeros
+        operands = (y, x) if is_first else (x, y)  # of two zeros, the C function takes the second
         return call.op(f"gk_{name}_$({{0}}, {{1}})", *operands, cost=2, types=_NUMBERS)
 
     return rule
@@ -179,20 +184,24 @@ def _is_half(ctype: CType) -> bool:
 
 
 def _sign(call: Call, x: Step) -> Step:
-    """The sign. As in onnxruntime, that of NaN is NaN, and for float16 0."""
+    """The sign. As in onnxruntime, the sign of NaN is NaN, but 0 in float16."""
     if x.ctype.is_float and not _is_half(call.ctype):
         return call.op("gk_sign_$({0})", x, cost=2)
     return call.op("({0} > 0) - ({0} < 0)", x, cost=2, types=_NUMBERS)
 
 
 def _where(call: Call, condition: Step, x: Step, y: Step) -> Step:
-    """The chosen operand. As in onnxruntime, a −0 of the first one becomes 0."""
+    """One of two operands, chosen by a condition. As in onnxruntime, −0 becomes 0 if it is chosen
+    from the first one.
+    """
     chosen = "{1} + 0" if call.ctype.is_float else "{1}"
     return call.op(f"{{0}} ? {chosen} : {{2}}", condition, x, y, types=_TYPES["bool"])
 
 
 def _div(call: Call, x: Step, y: Step) -> Step:
-    """The quotient. A product with an inverse would be faster, but x/x would not always be 1."""
+    """The quotient. Multiplying by the inverse would be faster, but then x / x would not always be
+    1.
+    """
     if not x.ctype.is_float:
         return call.op("gk_div_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
     inverse = _exact_inverse(y)
@@ -202,7 +211,9 @@ def _div(call: Call, x: Step, y: Step) -> Step:
 
 
 def _exact_inverse(y: Step) -> float | None:
-    """The inverse of a power of two, by which a product equals the quotient; None for others."""
+    """The inverse of a constant that is a power of two; None for others. Multiplying by such an
+    inverse gives exactly the quotient.
+    """
     value = _number(y)
     if not value or not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5:
         return None
@@ -242,7 +253,7 @@ def _cast(call: Call, x: Step) -> Step:
 
 
 def _nearest_half(call: Call, x: Step) -> Step:
-    """The nearest float16, as a float."""
+    """The nearest float16 value, as a float."""
     return call.steps.op(ctype_of(TensorProto.FLOAT16), "gk_round_to_half((float){0})", x, cost=5)
 
 
@@ -250,7 +261,7 @@ def _clip(call: Call, x: Step, low: Step | None = None, high: Step | None = None
     if call.opset < 11:
         low = call.number("min", -_LARGEST[TensorProto.FLOAT])
         high = call.number("max", _LARGEST[TensorProto.FLOAT])
-    elif call.dtype in _LARGEST:  # without a bound, onnxruntime makes infinities finite
+    elif call.dtype in _LARGEST:  # without this bound, onnxruntime limits x to finite numbers
         low = low or call.constant(-_LARGEST[call.dtype])
         high = high or call.constant(_LARGEST[call.dtype])
     return _bounded(call, call.op("{0}", x), low, high)
@@ -271,7 +282,7 @@ _NOT_IN_FLOAT = (
     "i64",
     "u32",
     "u64",
-)  # exponents that float32 rounds, which may change a sign
+)  # float32 would round these exponents, which may change a sign
 
 
 def _pow(call: Call, x: Step, power: Step) -> Step:
@@ -282,7 +293,7 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
             return call.op(simple[number], x)
         if (
             number == 0.5 and call.ctype.is_float
-        ):  # pow turns −0 into +0, and −infinity into +infinity
+        ):  # unlike sqrt, pow turns −0 into +0, and −infinity into +infinity
             return call.op("{0} == -INFINITY ? INFINITY : sqrt@({0} + 0)", x, cost=5)
     if call.ctype.name == "f32" and power.ctype.name not in _NOT_IN_FLOAT:
         return call.op("powf({0}, (float){1})", x, power, cost=100)
@@ -309,7 +320,7 @@ def _is_infinite(call: Call, x: Step) -> Step:
     positive = attribute(call.node, "detect_positive", 1)
     negative = attribute(call.node, "detect_negative", 1)
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
-    if _is_half(x.ctype):  # a finite float may be infinite in float16
+    if _is_half(x.ctype):  # a finite float may be too large for float16
         x = _nearest_half(call, x)
     return call.op(" || ".join(tests) or "0 * ({0} == 0)", x)
 

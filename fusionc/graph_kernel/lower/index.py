@@ -11,14 +11,16 @@ from fusionc.operators.polynomials import ONE, ZERO, Polynomial, product
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """A loop from 0 to below `extent`."""
+    """The variable of a loop, which counts from 0 to `extent` - 1."""
 
     extent: Size
 
 
 @dataclass(frozen=True)
 class Index:
-    """`offset` plus variables times sizes. A term of size 0 is never kept."""
+    """`offset` plus the sum of the terms. Each term is a variable multiplied by a size other than
+    0.
+    """
 
     offset: Polynomial = ZERO
     terms: tuple[tuple[Variable, Size], ...] = ()
@@ -42,7 +44,7 @@ class Index:
         )
 
     def moved(self, by: Polynomial) -> Index:
-        """The index plus a size that no loop changes."""
+        """The index plus a number that is the same in all iterations."""
         return Index(self.offset + by, self.terms)
 
     def factor(self, variable: Variable) -> Size:
@@ -51,19 +53,19 @@ class Index:
 
     @property
     def variables(self) -> frozenset[Variable]:
-        """The loops that the index depends on."""
+        """The variables that the index depends on."""
         return frozenset(variable for variable, _ in self.terms)
 
     @property
     def digits(self) -> list[tuple[Variable, Size]]:
-        """The terms, the smallest sizes first."""
+        """The terms, beginning with the smallest size."""
         return sorted(
             self.terms, key=lambda term: [(len(atoms), factor) for atoms, factor in term[1].terms]
         )
 
     @property
     def lone(self) -> Variable | None:
-        """The variable, if the index is only that."""
+        """The variable, if the index is only that variable; else None."""
         if len(self.terms) == 1 and self.offset == ZERO and self.terms[0][1] == ONE:
             return self.terms[0][0]
         return None
@@ -79,21 +81,23 @@ class Index:
         return result
 
 
-Element = tuple[str, tuple[Index, ...]]  # the name of a value, and the place in it
+Element = tuple[str, tuple[Index, ...]]  # the name of a value, and an index for each axis
 
 
 def index_of(variable: Variable) -> Index:
-    """The index that is a loop's variable; 0 for a loop of one iteration."""
+    """The index that equals a variable; 0 if its loop has only one iteration."""
     return Index() if variable.extent == ONE else Index(ZERO, ((variable, ONE),))
 
 
 def strides(shape: Sequence[Size]) -> list[Size]:
-    """The distance of neighbours along each axis when the last axis is the innermost."""
+    """The distance between neighbours along each axis, if the last axis is the innermost one."""
     return [product(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def linear(indices: Sequence[Index], shape: Sequence[Size]) -> Index:
-    """The number of an element in a tensor that is stored row by row."""
+    """The position of an element in memory, counted in elements, if the tensor is stored row by
+    row.
+    """
     result = Index()
     for index, stride in zip(indices, strides(shape), strict=True):
         result += index.times(stride)
@@ -101,7 +105,9 @@ def linear(indices: Sequence[Index], shape: Sequence[Size]) -> Index:
 
 
 def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
-    """The indices whose number `linear` gives, if each term belongs to one axis, else None."""
+    """The inverse of `linear`: the index on each axis. None if a term does not belong to one
+    axis.
+    """
     if index.offset != ZERO:
         return None
     parts: list[Index] = [Index() for _ in shape]
@@ -125,7 +131,7 @@ def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
 
 
 def _stays_below(index: Index, size: Size) -> bool:
-    """Whether the terms are digits of a number that counts up to a divisor of `size`."""
+    """Whether the terms, like digits, count all numbers below a divisor of `size`."""
     reach = ONE
     for variable, factor in index.digits:
         if factor.over(reach) is None:
@@ -141,8 +147,8 @@ class _LoopsWanted(Exception):
 
 
 class SplitWanted(_LoopsWanted):
-    """A loop must be split into nested loops of these extents before an element can be found."""
+    """To find an element, a loop must first be split into nested loops of these extents."""
 
 
 class CutWanted(_LoopsWanted):
-    """A loop must be cut into consecutive loops of these extents."""
+    """To find an element, a loop must first be cut into consecutive loops of these extents."""

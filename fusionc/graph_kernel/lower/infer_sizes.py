@@ -1,4 +1,6 @@
-"""The sizes of all values of an area, in C, from those of its inputs."""
+"""Infer the sizes of all values of an area, as C code that computes them from the sizes of its
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from fusionc.operators.polynomials import ONE
 
 
 def infer_sizes(info: AreaInfo) -> None:
-    """Find the sizes of all values from those of the inputs.
+    """Fill in the shapes of all values, from those of the inputs.
 
     Raises Unsupported if the area contradicts itself.
     """
@@ -24,7 +26,7 @@ def infer_sizes(info: AreaInfo) -> None:
             if isinstance(dim, int) and dim >= 0:
                 info.sizes.check(
                     f"in[{number}][{axis}] == {dim}",
-                    "an input has another size than the model says",
+                    "an input has another size than the model declares",
                 )
             size = known or info.sizes.variable(f"in[{number}][{axis}]")
             if isinstance(dim, str):
@@ -47,13 +49,13 @@ def infer_sizes(info: AreaInfo) -> None:
 
 
 def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelShape) -> KernelShape:
-    """The declared sizes, which the kernel checks if they are uncertain.
+    """The declared sizes of a result. The kernel checks them when it runs, unless they are certain.
 
-    If the declaration is not enforced, the sizes that the operators give.
+    A declaration that may be wrong is ignored: then the sizes are those that the operators give.
     """
     declared = info.area.values[name].shape
     if len(declared) != len(found):
-        raise Unsupported(f"{name} has another rank than the area says")
+        raise Unsupported(f"{name} has another rank than the area declares")
     shape = []
     is_inferred_wrongly = not info.wrongly_inferred.isdisjoint(node.input)
     for axis, (dim, size) in enumerate(zip(declared, found, strict=True)):
@@ -61,11 +63,11 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
         if known is not None and known != size:
             if (
                 is_inferred_wrongly or node.op_type == "PRelu"
-            ):  # a slope may be larger than the operand that gives the size
+            ):  # the slope may be larger than the operand from which inference takes the size
                 info.wrongly_inferred.add(name)
                 known = None
             elif name in info.area.outputs and _is_broadcast(info, node, axis - len(found)):
-                known = None  # declared by the model for this result, and not used for other values
+                known = None  # the declaration holds for this output alone
             else:
                 info.sizes.equal(size, known, "sizes differ that must be equal")
         elif known is None and isinstance(dim, str):
@@ -75,7 +77,9 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
 
 
 def _is_broadcast(info: AreaInfo, node: onnx.NodeProto, back: int) -> bool:
-    """Whether an operator broadcasts sizes at this distance from the end."""
+    """Whether an operator broadcasts different sizes on the axis `back` (negative: from the
+    end).
+    """
     shapes = [info.shapes[operand] for operand in node.input if operand]
     sizes = {shape[back] for shape in shapes if len(shape) >= -back}
     return node.op_type in ELEMENTWISE and len(sizes - {ONE}) > 1

@@ -1,8 +1,8 @@
-"""From an area to loop nests: the axes of an output are the loops.
+"""Turn an area into loop nests. The axes of an output are the loops of its nest.
 
-Slices, transposes and the like only change an index, so they cost nothing. A Concat cuts a loop
-into several, and a Reshape may split one into an outer and an inner loop. An element that is needed
-twice is computed once. Reduced axes are the row of a nest.
+Slices, transposes and similar operators only change an index, so they cost nothing. A Concat cuts a
+loop into consecutive loops. A Reshape may split a loop into an outer and an inner one. An element
+that is needed twice is computed once. Reduced axes are the innermost loops, the row.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _MOST_NESTS = 16
 
 @dataclass(frozen=True)
 class LoopNest:
-    """A nest of loops, with a row for each iteration of its grid."""
+    """A nest of loops: the grid outside, and for each iteration of the grid a row inside."""
 
-    grid: tuple[Variable, ...]  # loops that may run in any order
+    grid: tuple[Variable, ...]  # outer loops, whose iterations may run in any order
     row: tuple[Variable, ...]  # inner loops that reduce; empty if nothing is reduced
     steps: Steps
-    stores: tuple[Store, ...]  # name all steps that are needed
+    stores: tuple[Store, ...]  # they and their arguments are all steps that are needed
 
 
 def loop_nests_of(info: AreaInfo) -> list[LoopNest]:
-    """The loop nests that a kernel runs one after another."""
+    """The loop nests of a kernel, in the order in which they run."""
     nests: list[LoopNest] = []
     pending = sorted(info.area.outputs, key=lambda name: _rank_of(info.shapes[name]), reverse=True)
     while pending:
@@ -49,19 +49,21 @@ def loop_nests_of(info: AreaInfo) -> list[LoopNest]:
         nests += new
         pending = [name for name in others if name not in stored]
         if len(nests) > _MOST_NESTS:
-            raise Unsupported("Concats cut this area into too many pieces")
+            raise Unsupported("Concats cut its loops into too many pieces")
     return nests
 
 
 def _rank_of(shape: KernelShape) -> tuple[int, int]:
-    """A larger iteration space has more loops."""
+    """A key that is higher for shapes with more loops."""
     return sum(size != ONE for size in shape), len(shape)
 
 
 def _nests(
     info: AreaInfo, main: str, others: list[str], at: tuple[Index, ...], loops: list[Variable]
 ) -> tuple[list[LoopNest], list[str]]:
-    """The nests that compute `main` at `at`, and the other outputs that they compute as well."""
+    """The nests that compute the output `main` at the indices `at`, and the names of the other
+    outputs that they store as well.
+    """
     lowering = Lowering(info, loops, OPERATORS)
     try:
         step = lowering.at(main, at)
@@ -85,7 +87,7 @@ def _nests(
 def _cut_nests(
     info: AreaInfo, main: str, at: tuple[Index, ...], loops: list[Variable], wanted: CutWanted
 ) -> list[LoopNest]:
-    """The nests of an output one of whose loops is cut into parts."""
+    """The nests of an output after one of its loops is cut into consecutive loops."""
     nests = list[LoopNest]()
     begin = ZERO
     for size in wanted.extents:
@@ -107,7 +109,7 @@ def _replaced(
     index: Index,
     new: list[Variable],
 ) -> tuple[tuple[Index, ...], list[Variable]]:
-    """Indices and loops with the index in place of a variable, and new loops in place of its loop.
+    """The indices and loops after a variable is replaced by `index`, and its loop by `new` loops.
 
     Raises Unsupported if the variable is not one of the loops.
     """

@@ -1,8 +1,10 @@
-"""The passes over a row, the steps that each computes, and the steps that are kept between them.
+"""Schedule the steps of a loop nest: the passes over a row, the steps that each pass computes, and
+the steps whose values are kept between passes.
 
-A loop nest visits each row in phases, one loop after another; a loop with much to compute visits it
-block by block, in parts. Both are passes. A step that a later pass needs again is recomputed if
-that is cheap; otherwise it is kept in a buffer.
+A loop nest visits each row in phases: one loop after another. A loop with much to compute is
+divided into parts, which take turns on one block of the row after another. Phases and parts are
+both called passes. If a later pass needs a step again, the step is recomputed if that is cheap;
+otherwise its value is kept in a buffer.
 """
 
 from __future__ import annotations
@@ -14,16 +16,17 @@ from fusionc.graph_kernel.lower.index import Variable
 from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Step
 
-_CHEAP = 4  # the cost up to which a step is recomputed rather than kept
+_CHEAP = 4  # the highest cost at which a step is recomputed, not kept
 _READ = 2  # the cost of reading a buffer
-HEAVY = 6  # the cost from which a step is heavy, such as an exponential
+HEAVY = 6  # the lowest cost of a heavy step, such as an exponential
 
 
 class LoopPasses:
-    """The passes of `steps`, which have their arguments first; `of` has the pass of each.
+    """The passes of `steps`. Arguments come before the steps that use them; `of` has the pass of
+    each step.
 
-    `roots` are the results of their own pass. `given` are already in buffers. `kept` are the steps
-    that need buffers.
+    `roots` are the steps that a pass must compute. The values of the steps `given` are in buffers
+    already. `kept` are the steps that need buffers.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class LoopPasses:
         self.kept = [step for step in self.kept if max(wanted[step], default=0) > of[step]]
 
     def within(self, number: int) -> list[Step]:
-        """The steps that a pass computes or reads, arguments first."""
+        """The steps that a pass computes or reads; arguments come first."""
         ends = self._given.union(step for step in self.kept if self._of[step] < number)
         needed = {step for step in (*self._roots, *self.kept) if self._of[step] == number}
         for step in reversed(self._steps):
@@ -76,11 +79,11 @@ class LoopPasses:
 
 
 class LoopSchedule:
-    """The loops over a row, and the steps before, in and after each.
+    """The loops over a row, and the steps before, in and after each loop.
 
-    A reduction is known after the loop over all its elements, so steps that need it belong to the
-    next loop. `of` has the loop of each step; a step that does not depend on the row is computed
-    before its loop.
+    The result of a reduction is known only after the loop over all its elements, so steps that need
+    the result belong to the next loop. `of` has the number of each step's loop. A step that is the
+    same for the whole row is computed before its loop.
     """
 
     def __init__(self, stores: Sequence[Store], row: frozenset[Variable]) -> None:
@@ -98,11 +101,11 @@ class LoopSchedule:
         )
 
     def is_rowwise(self, step: Step) -> bool:
-        """Whether a step has another value for each element of the row."""
+        """Whether the value of a step depends on the element of the row."""
         return bool(step.variables & self._row)
 
     def is_stored_in_row(self, store: Store) -> bool:
-        """Whether each element of the row is stored, not one value for the whole row."""
+        """Whether an element is stored for each element of the row, not one for the whole row."""
         return bool(store.access.index.variables & self._row)
 
     def reductions(self, phase: int) -> list[Step]:
@@ -110,7 +113,7 @@ class LoopSchedule:
         return [step for step, its in self.of.items() if step.reduction and its == phase + 1]
 
     def roots(self, phase: int) -> list[Step]:
-        """The steps that a loop exists for: arguments of reductions, and stored ones."""
+        """The steps that a loop must compute: arguments of reductions, and values to store."""
         found = [step.arguments[0] for step in self.reductions(phase)]
         return [
             *found,
@@ -123,10 +126,10 @@ class LoopSchedule:
 
 
 class LoopParts:
-    """The parts of one loop over a row, each with at most one heavy step.
+    """The parts of one loop over a row. Each part has at most one heavy step.
 
-    A processor overlaps the computations of several elements only if each is short, so one part is
-    computed for a block of elements before the next part.
+    A processor overlaps the computations of several elements only if each computation is short. So
+    one part is computed for a block of elements before the next part is.
     """
 
     def __init__(self, schedule: LoopSchedule, phase: int) -> None:
@@ -146,7 +149,7 @@ class LoopParts:
 
 
 def _cone(roots: Iterable[Step]) -> list[Step]:
-    """All steps that some steps are computed from, arguments first."""
+    """The `roots` and all steps that they are computed from; arguments come first."""
     found: set[Step] = set()
     stack = list(roots)
     while stack:

@@ -1,4 +1,6 @@
-"""The elements of an area's values as steps: each value asks its operands for their elements."""
+"""Write the elements of an area's values as steps. To get an element of a value, its operator asks
+for the elements of its operands that it needs.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ from fusionc.operators.polynomials import ONE, ZERO, product
 
 @dataclass(frozen=True)
 class OperatorLowering:
-    """How an operator is lowered. Both functions raise Unsupported if no kernel computes it."""
+    """How an operator is lowered. Both functions raise Unsupported if kernels cannot compute it."""
 
-    shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]]  # of the outputs
-    # the step of one element of output k
+    shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]]  # the shapes of the outputs
+    # the step that computes one element of output k
     element: Callable[[Lowering, onnx.NodeProto, int, Sequence[Index]], Step]
 
 
@@ -72,7 +74,9 @@ class Lowering:
         return self._operators[node.op_type].element(self, node, k, at)
 
     def broadcast(self, operand: str, whole: KernelShape, at: Sequence[Index]) -> Step:
-        """The element of an operand that belongs to the element `at` of a whole shape."""
+        """The element of an operand that broadcasting pairs with the element `at` of the common
+        shape `whole`.
+        """
         return self.at(operand, broadcast_index(self.info, operand, whole, at))
 
     def over(
@@ -83,10 +87,10 @@ class Lowering:
         reduction: Reduction,
         element: Callable[[Step], Step],
     ) -> Step:
-        """The reduction, over axes of a value, of `element` of each of its elements.
+        """Apply `element` to each element of a value, and reduce the results over some of its axes.
 
-        On the other axes the index is `at`. Raises Unsupported if another reduction in these loops
-        goes over other axes.
+        `at` is the index on the other axes. Raises Unsupported if another reduction in these loops
+        reduces axes of other sizes.
         """
         shape = self.info.shapes[name]
         kept = frozenset[Variable]().union(
@@ -117,7 +121,7 @@ class Lowering:
         return self.row
 
     def _new_row(self, extents: list[Size], kept: frozenset[Variable]) -> tuple[Variable, ...]:
-        """Loops of these extents, in order, if there are such; else new ones."""
+        """Existing loops of these extents, in this order, if there are any; else new loops."""
         row: list[Variable] = []
         free = list(self.loops)
         for extent in reversed(extents):
@@ -130,7 +134,7 @@ class Lowering:
         return tuple(row)
 
     def length(self, ctype: CType, name: str, axes: Sequence[int]) -> Step:
-        """The number of elements of axes together."""
+        """The number of elements along some axes together."""
         total = product(self.info.shapes[name][axis] for axis in axes)
         if total.number is not None:
             return self.steps.literal(
@@ -139,11 +143,13 @@ class Lowering:
         return self.steps.op(ctype, f"({ctype.local})length", cost=0)
 
     def store(self, name: str, at: Sequence[Index], step: Step) -> Store:
-        """The store of a step as the element of an output at an index."""
+        """The store that writes a step to the element of an output at an index."""
         return Store(Access(name, linear(at, self.info.shapes[name])), step)
 
     def joined_store(self, name: str, main: str, at: tuple[Index, ...]) -> Store | None:
-        """The store of another output, if the loops of `main` visit each of its elements once."""
+        """The store of another output in the loops of `main`. None if these loops do not visit each
+        of its elements once.
+        """
         shape = self.info.shapes[name]
         whole = self.info.shapes[main]
         places = [place for known, place in self._known if known == name]

@@ -1,4 +1,4 @@
-"""All operators that kernels compute, with their lowering."""
+"""All operators that kernels of loops compute, and their lowerings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reshape, Flatten, Squeeze and Unsqueeze, which keep the order of elements and change the axes."""
+"""Reshape, Flatten, Squeeze and Unsqueeze. They change the axes, but keep the order of elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusionc.operators.polynomials import ONE, number, product
 def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     """The shape of the output.
 
-    Raises Unsupported if it depends on unknown sizes, or contradicts known ones.
+    Raises Unsupported if the shape depends on unknown sizes, or contradicts known ones.
     """
     shape = info.shapes[node.input[0]]
     if node.op_type == "Flatten":
@@ -47,7 +47,7 @@ def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 def _squeezed(info: AreaInfo, node: onnx.NodeProto, shape: KernelShape) -> KernelShape:
     axes = numbers(info, node, 1, "axes")
     if axes is None and any(size.number is None for size in shape):
-        raise Unsupported("Squeeze without axes, and it is not known which sizes are 1")
+        raise Unsupported("Squeeze has no axes, and it is not known which sizes are 1")
     if axes is None:
         return tuple(size for size in shape if size != ONE)
     squeezed = axes_of(axes, len(shape))
@@ -65,14 +65,14 @@ def _unsqueezed(info: AreaInfo, node: onnx.NodeProto, shape: KernelShape) -> Ker
 
 
 def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
-    """The place in the input of an element of the output.
+    """The place in the input of the element `at` of the output.
 
-    Raises SplitWanted if a loop must be split for it, and Unsupported if even that would not help.
+    Raises SplitWanted if a loop must be split first, and Unsupported if even that would not help.
     """
     source = node.input[0]
     old = info.shapes[source]
     new = info.shapes[node.output[0]]
-    if source not in info.producers:  # stored row by row: only the number of the element matters
+    if source not in info.producers:  # an input in memory, row by row: the position suffices
         return source, (*[Index()] * (len(old) - 1), linear(at, new))[: len(old)]
     place: list[Index] = [Index() for _ in old]
     for olds, news in _groups(old, new):
@@ -83,12 +83,14 @@ def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
 
 
 def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of axes of both shapes with equal products."""
+    """Groups of adjacent axes of both shapes, as short as possible, with equal products of
+    sizes.
+    """
     groups = []
     olds = _Run(old)
     news = _Run(new)
     while olds.rest or news.rest:
-        # the side that lacks a factor of the other one grows
+        # the group whose product lacks a factor of the other product gets one more axis
         grows_old = not news.rest or olds.size.over(news.size) is None or olds.size == news.size
         (olds if olds.rest and grows_old else news).grow()
         if olds.axes and news.axes and olds.size == news.size:
@@ -101,7 +103,9 @@ def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[in
 
 
 class _Run:
-    """A run of axes of a shape that can grow by the axes after it, without those of size 1."""
+    """Adjacent axes of a shape, to which the following axes can be added. Axes of size 1 are left
+    out.
+    """
 
     def __init__(self, shape: KernelShape, rest: list[int] | None = None) -> None:
         self._shape = shape
@@ -116,7 +120,9 @@ class _Run:
 
 
 def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]:
-    """The indices on the axes `old` of an element on the equally many elements of `new`."""
+    """The indices on the axes `old` of the element that has the indices `at` on the axes `new`.
+    Both have equally many elements.
+    """
     if len(old) == 1:
         return [linear(at, new)]
     if old == new:
@@ -129,17 +135,19 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
         digits = _digits(old, inner, size)
         variable = index.lone
         if digits is not None and len(digits) > 1:
-            if variable is None or variable.extent != size:  # the index covers a part of the axis
+            if variable is None or variable.extent != size:  # it covers a part of the axis
                 break
             raise SplitWanted(variable, digits)
         inner *= size
     raise Unsupported(
-        "Reshape of a computed value whose old and new sizes do not fit into one another"
+        "Reshape of a computed value whose old and new sizes are not multiples of one another"
     )
 
 
 def _digits(old: list[Size], inner: Size, size: Size) -> list[Size] | None:
-    """The loops into which one of `size` is split, so that each walks along one axis of `old`."""
+    """The extents of loops into which a loop of `size` is split, so that each loop moves along one
+    axis of `old`.
+    """
     cuts = list[Size]()
     reach = ONE
     for axis in reversed(old):

@@ -1,4 +1,4 @@
-"""Shape: the sizes of an input as elements, which a kernel knows before its loops run."""
+"""The operator Shape. Its elements are sizes, which a kernel knows before its loops run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fusionc.operators.polynomials import ONE, number
 
 
 def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:
-    """The sizes that a Shape takes. Bounds are limited to the rank; a negative one counts from the
-    end.
+    """The sizes that a Shape returns. Its start and end are limited to the rank; negative ones
+    count from the end.
     """
     shape = info.shapes[node.input[0]]
     return shape[attribute(node, "start", 0) : attribute(node, "end", len(shape))]

@@ -1,4 +1,4 @@
-"""The computation of one element, step by step, as functions of the variables of loops."""
+"""Steps: the operations that compute one element, as functions of the variables of loops."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class Access:
 class Reduction:
     """A way to reduce elements to one.
 
-    `start` and `combine` are C expressions; {0} is the result so far, {1} the element. `clause` is
-    OpenMP's name of the reduction, with which several elements are combined at once.
+    `start` and `combine` are C expressions; {0} is the result so far, {1} the next element.
+    `clause` is the name of the reduction in an OpenMP clause, which lets the compiler combine
+    several elements at once.
     """
 
     start: str
@@ -37,10 +38,10 @@ class Reduction:
 class Step:
     """A value of C type `ctype.local`.
 
-    `template` is its C expression; {0}, {1} … are the arguments. A load has an `access`, a
-    `reduction` reduces its argument over all row variables, and the size of a tensor has a `size`.
-    A scalar is a literal that is a parameter of the function, not part of the text. `cost` is that
-    of one element, in sixteenths of a nanosecond.
+    `template` is its C expression; {0}, {1} … are the arguments. A step that loads an element has
+    an `access`. A step with a `reduction` reduces its argument over all variables of the row. A
+    step that is the size of a tensor has a `size`. A scalar (`is_scalar`) is a literal that the
+    function gets as a parameter. `cost` is the time of one element, in sixteenths of a nanosecond.
     """
 
     number: int
@@ -56,7 +57,7 @@ class Step:
 
     @property
     def constant(self) -> str | None:
-        """The literal if it is one."""
+        """The literal, if the step is one; else None."""
         return (
             self.template
             if self.template and not (self.arguments or self.variables or self.access)
@@ -66,20 +67,21 @@ class Step:
 
 @dataclass
 class Steps:
-    """All steps of a nest, arguments first, without duplicates."""
+    """All steps of a nest. Arguments come first, and equal steps are one."""
 
     made: list[Step] = field(default_factory=list)
     _known: dict[object, Step] = field(default_factory=dict)
 
     def copy(self) -> Steps:
-        """A copy, to undo later additions."""
+        """A copy, to return to if later additions fail."""
         return Steps(self.made.copy(), self._known.copy())
 
     def op(self, ctype: CType, template: str, *arguments: Step, cost: int = 1) -> Step:
-        """A C expression of other steps; `template` and `cost` are those of `Step`.
+        """A step that computes a C expression of other steps. `template` and `cost` are those of
+        `Step`.
 
-        In the template, $ is replaced by the name of the C type, and @ by the suffix of the C
-        library's functions for it: "gk_exp_$({0}, machine)", "sqrt@({0})".
+        In the template, $ is replaced by the name of the C type, and @ by the suffix that the C
+        library's functions have for this type: "gk_exp_$({0}, machine)", "sqrt@({0})".
         """
         template = template.replace("$", ctype.name).replace(
             "@", "f" if ctype.name == "f32" else ""
@@ -90,12 +92,12 @@ class Steps:
         )
 
     def literal(self, ctype: CType, value: np.generic | float) -> Step:
-        """A number in the text."""
+        """A number that is part of the C text."""
         return self.op(ctype, literal(ctype, value), cost=0)
 
     def scalar(self, ctype: CType, value: np.generic | float) -> Step:
-        """A number of the model. A float is a parameter of the function, so that areas with other
-        floats share it.
+        """A number of the model. A float becomes a parameter of the C function, so that areas that
+        differ only in such numbers share the function.
         """
         if not ctype.is_float:
             return self.literal(ctype, value)

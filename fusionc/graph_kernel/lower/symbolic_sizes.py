@@ -1,4 +1,4 @@
-"""C code for sizes that are known when a kernel runs: polynomials of C variables."""
+"""C code for sizes that are unknown until a kernel runs. They are polynomials of C variables."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from dataclasses import dataclass, field
 
 from fusionc.operators.polynomials import ONE, ZERO, Polynomial, symbol
 
-# A size is a monomial: a number times C variables. Only offsets are sums.
+# A size is a monomial: a number multiplied by C variables. Only offsets may be sums.
 Size = Polynomial
 
 
 class Unsupported(Exception):
-    """A kernel cannot compute an area, for this reason."""
+    """The reason why a kernel cannot compute an area."""
 
 
 def is_monomial(total: Polynomial) -> bool:
-    """Whether a sum is a size."""
+    """Whether a polynomial can be a size: it has a single term."""
     return len(total.terms) <= 1
 
 
 @dataclass
 class SizeCode:
-    """C statements that compute sizes, and return a message if inputs contradict the area."""
+    """C statements that compute sizes, and that return a message if the sizes of inputs contradict
+    the area.
+    """
 
     lines: list[str] = field(default_factory=list)
     _known: dict[str, Size] = field(default_factory=dict)
@@ -38,18 +40,18 @@ class SizeCode:
         return self._known[expression]
 
     def sum(self, sizes: Iterable[Size]) -> Size:
-        """All sizes added up: a size, or the variable that holds their sum."""
+        """The sum of sizes: a size, or the variable that holds it."""
         total = sum(sizes, ZERO)
         return total if is_monomial(total) else self.variable(str(total))
 
     def check(self, condition: str, message: str) -> None:
-        """Let the C code return a message if a condition does not hold."""
+        """Add C code that returns a message unless a condition holds."""
         if condition not in self._checked:
             self._checked.add(condition)
             self.lines.append(f'if (!({condition})) return "{message}";')
 
     def equal(self, one: Size, other: Size, message: str) -> None:
-        """Require that two sizes are equal. Raises Unsupported if they never are."""
+        """Require that two sizes are equal. Raises Unsupported if they cannot be."""
         if one == other:
             return
         if one.number is not None and other.number is not None:
@@ -57,7 +59,7 @@ class SizeCode:
         self.check(f"{one} == {other}", message)
 
     def broadcast(self, one: Size, other: Size) -> Size:
-        """The size of two that are broadcast to each other."""
+        """The size that results from broadcasting two sizes to each other."""
         if one == other or other == ONE:
             return one
         if one == ONE:
@@ -74,8 +76,8 @@ class SizeCode:
         return self.variable(f"{first} == 1 ? {second} : {first}")
 
     def spread(self, size: Size, whole: Size) -> None:
-        """Require that a size can be broadcast to that of a whole. Raises Unsupported if it never
-        can.
+        """Require that a size can be broadcast to the size `whole`. Raises Unsupported if that is
+        impossible.
         """
         if size not in (ONE, whole):
             if size.number is not None and whole.number is not None:
@@ -83,7 +85,9 @@ class SizeCode:
             self.check(f"{size} == 1 || {size} == {whole}", "sizes cannot be broadcast")
 
     def unless_one(self, size: Size) -> Size:
-        """0 if `size` is 1, else 1: the factor of a stride that may be broadcast."""
+        """0 if `size` is 1, else 1. Multiplied by this factor, the stride of a broadcast axis is
+        0.
+        """
         found = self.variable(f"{size} != 1")
         self._bits.update(found.atoms())
         return found

@@ -1,1 +1,1 @@
-"""Select operators for areas: cluster, expand, simplify, split by patterns, and judge the cost."""
+"""Select the operators of areas: cluster, expand, simplify and split them, and judge the cost."""

@@ -1,4 +1,6 @@
-"""From a region of a cluster to an area, and to the operators of the model that it replaces."""
+"""Turn a region (operators of a cluster that become one kernel) into an area, and find the
+operators of the model that the area replaces.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ class AreaLocation:
     """An area and its place in the model."""
 
     area: Area
-    nodes: tuple[Node, ...]  # that it replaces
+    nodes: tuple[Node, ...]  # operators of the model that the area replaces
     inputs: tuple[Edge, ...]
     outputs: tuple[Edge, ...]
 
@@ -28,9 +30,9 @@ def located(
 ) -> AreaLocation | None:
     """The area of a region in the model of a cluster; None if it cannot be cut out of the model.
 
-    `originals` are the values of the cluster in the model, by name, and `cluster` are its operators
-    there. A region with only a part of an expanded operator cannot be cut, and neither can one that
-    simplification has entangled with its neighbours.
+    `originals` maps names of the cluster to values of the model; `cluster` are the cluster's
+    operators in the model. A region cannot be cut out if it has only a part of an expanded
+    operator, or if a simplification has mixed its operators with those of other regions.
     """
     nodes = sorted(region.nodes, key=lambda node: node.position)
     inputs, outputs = ends_of(nodes)
@@ -46,8 +48,8 @@ def located(
 
 
 def ends_of(nodes: Sequence[Node]) -> tuple[list[Edge], list[Edge]]:
-    """The inputs of operators, without constants that become part of a kernel, and the outputs that
-    are needed outside.
+    """The values that operators read from outside, and those that are needed outside. Constants
+    that become part of a kernel are not among the inputs.
     """
     inside = set(nodes)
     read = [v for node in nodes for v in node.inputs if v is not None and v.producer not in inside]
@@ -62,8 +64,8 @@ def _results(nodes: Iterable[Node]) -> list[Edge]:
 def _nodes_between(
     inputs: set[Edge], outputs: Sequence[Edge], cluster: set[Node]
 ) -> tuple[Node, ...] | None:
-    """The operators of the cluster between inputs and outputs; None if others need their inner
-    results.
+    """The operators of the cluster between inputs and outputs; None if other operators need a
+    result of theirs that is not among `outputs`.
     """
     nodes: set[Node] = set()
     stack = [value.producer for value in outputs]

@@ -11,18 +11,20 @@ import onnx
 from fusionc.graph_kernel.area import AreaValue
 from fusionc.model.graph import Edge, Node
 
-_MOST_EMBEDDED = 64  # integers of a table of axes, sizes or indices in a kernel
+_MOST_EMBEDDED = 64  # integers in a table (axes, sizes or indices) that becomes part of a kernel
 
 
 def edges_of(node: Node) -> Iterator[Edge]:
-    """The inputs and outputs of a node, without omitted ones."""
+    """The inputs and outputs of a node that are present."""
     for edge in (*node.inputs, *node.outputs):
         if edge is not None:
             yield edge
 
 
 def named(node: Node) -> onnx.NodeProto:
-    """The proto of a node with the current names of its operands, without its name and origin."""
+    """The proto of a node with the current names of its inputs and outputs. The node's own name and
+    the metadata about its origin are left out.
+    """
     proto = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
     proto.input.extend("" if value is None else value.name for value in node.inputs)
     proto.output.extend("" if value is None else value.name for value in node.outputs)
@@ -38,7 +40,7 @@ def embedded(edge: Edge) -> np.ndarray[Any, Any] | None:
     """The elements of a constant that becomes part of the kernel: one number, or a small table of
     integers.
 
-    Larger ones are inputs, so that layers with different weights share one kernel.
+    Larger constants are inputs, so that layers with different weights share one kernel.
     """
     return edge.constant() if is_scalar_constant(edge) or _is_table(edge) else None
 
@@ -62,5 +64,5 @@ def area_value_of(edge: Edge) -> AreaValue | None:
 
 
 def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:
-    """A dimension; an unknown one gets its own symbol."""
+    """A dimension of a value; an unknown one gets a symbol of its own."""
     return f"{edge.name}[{axis}]" if dim is None else dim

@@ -1,5 +1,5 @@
-"""Clusters of convolutions, products and the operators between them, as areas in a blocked
-layout.
+"""Clusters of convolutions, matrix products and the operators between them, as areas whose kernels
+use a blocked layout.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, QUANTIZE
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
-_MATRIX = 1  # the operand of a product that is a constant matrix
-_FEW_ROWS = 128  # rows for which reading a matrix takes about as long as multiplying by it
-_MANY_ROWS = 64  # rows for which a kernel of unpacked weights takes less time
-_MOST_ROUNDS = 8  # of removing operators that do not fit, before clusters are given up
+_MATRIX = 1  # the input of a product that is a constant matrix
+_FEW_ROWS = 128  # with so many rows, reading a matrix takes about as long as multiplying by it
+_MANY_ROWS = 64  # from here on, a kernel that unpacks weights takes less time
+_MOST_ROUNDS = 8  # how often unfit operators are removed before clusters are given up
 
 
 def blocked_locations(
@@ -49,17 +49,19 @@ def blocked_locations(
     is_left_out: Callable[[Node], bool] = lambda _: False,
     stays_wide: Callable[[Node], bool] = lambda _: False,
 ) -> list[AreaLocation]:
-    """The areas of a graph, whether or not they save time, without operators that are left out.
+    """The areas of a graph, whether or not they save time. `is_left_out` tells which operators no
+    area may have.
 
-    Each has at least one convolution or product. `stays_wide` selects those that stay in float32.
+    Each area has at least one convolution or product. `stays_wide` selects those that compute in
+    float32 even if the others compute in bfloat16.
     """
-    computed = computed_at_load(graph)  # areas get those that compute their weights later
+    computed = computed_at_load(graph)  # those that compute an area's weights are added later
     possible = [
         node
         for node in graph.ordered()
         if node not in computed and not is_left_out(node) and _may_be_inside(node)
     ]
-    # operators that no cluster can use would keep others apart
+    # an operator that a cluster cannot use would keep the operators around it apart
     members = set(possible) - set(_useless(possible))
     has_fewer = kind & (KernelKind.FEWER_OF_CONVOLUTIONS | KernelKind.FEWER_OF_MATRICES)
     exact = products_near_grids(graph) if has_fewer else set()
@@ -70,8 +72,8 @@ def blocked_locations(
 def integer_locations(
     graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
 ) -> list[AreaLocation]:
-    """The areas of whole groups that can be computed in integers, and of the operators on float32
-    between them, whether or not they save time.
+    """The areas of whole integer groups (quantized operators with their quantizations) and the
+    float32 operators between them, whether or not they save time.
     """
     wanted = [group for group in integer_groups(graph) if not any(map(is_left_out, group))]
     groups = [group for group in map(_fit_part, wanted) if group]
@@ -96,7 +98,7 @@ def integer_locations(
 def _after_groups(
     graph: Graph, groups: Set[Node], is_left_out: Callable[[Node], bool]
 ) -> set[Node]:
-    """The operators that read only what groups make, or each other."""
+    """The operators that read only results of groups, or of each other."""
     inside = set(groups)
     for node in graph.ordered():
         if node in inside or not _reads_only(node, inside) or is_left_out(node):
@@ -107,22 +109,22 @@ def _after_groups(
 
 
 def _reads_only(node: Node, groups: Set[Node]) -> bool:
-    """Whether these operators make all that an operator reads, not only by dequantizing it."""
+    """Whether an operator reads only results of `groups`, and not only of dequantizations."""
     makers = {v.producer for v in node.inputs if v is not None and not v.is_constant}
     are_dequantized = all(m is None or m.operator in DEQUANTIZE for m in makers)
     return not are_dequantized and all(maker in groups for maker in makers)
 
 
 def _is_of_bytes(node: Node) -> bool:
-    """Whether an operator computes integers from integers without dequantizing them."""
+    """Whether an operator computes 8-bit integers directly from 8-bit integers."""
     image = node.inputs[0]
     is_known = node.domain == "" and node.op in OF_INTEGERS
     return is_known and image is not None and image.elem_type in BYTES
 
 
 def _fit_part(group: frozenset[Node]) -> frozenset[Node]:
-    """A group if it fits, or the group without the quantizations of its inputs, which others may
-    need as well; empty if neither fits.
+    """The group if it fits, else the group without the quantizations of its inputs, which other
+    operators may need as well. Empty if neither fits.
     """
     if _is_group_fit(group):
         return group
@@ -142,8 +144,8 @@ def _is_group_fit(group: Collection[Node]) -> bool:
 
 
 def _has_constants_as_weights(node: Node) -> bool:
-    """Whether weights are constants of the operator's graph. What is dequantized may be an
-    image.
+    """Whether the dequantized weights are constants of the operator's graph; otherwise they may be
+    an image.
     """
     weights = [v for k, v in enumerate(node.inputs) if v and _is_weights(node, k, v)]
     is_free = node.op == "DequantizeLinear"
@@ -157,8 +159,8 @@ def _fitting(
     useless: Callable[[Sequence[Node]], list[Node]],
     with_others: Callable[[Iterable[Node]], set[Node]],
 ) -> list[AreaLocation]:
-    """The areas of these operators, without those that do not fit. `with_others` gives the
-    operators that have to be removed together with unfit ones.
+    """The areas of the `members`, without operators that do not fit. `with_others` adds to unfit
+    operators those that must be removed with them.
     """
     for _ in range(_MOST_ROUNDS):
         clusters = _clusters(graph, members)
@@ -172,8 +174,8 @@ def _fitting(
 
 
 def _clusters(graph: Graph, members: set[Node]) -> list[list[Node]]:
-    """The clusters of these operators. Those that compute weights from constants do not keep the
-    others apart.
+    """The clusters of these operators. Operators that compute weights from constants do not
+    separate clusters.
     """
     makers = _makers(members)
     clusters = clusters_of(graph, lambda node: node in members or node in makers)
@@ -182,14 +184,16 @@ def _clusters(graph: Graph, members: set[Node]) -> list[list[Node]]:
 
 
 def _without_shared(location: AreaLocation) -> AreaLocation:
-    """The location, changed so that operators that others need as well stay in the model."""
+    """The location, changed so that operators stay in the model if other operators need them,
+    too.
+    """
     shared = _shared(location.nodes)
     return replace(location, nodes=tuple(node for node in location.nodes if node not in shared))
 
 
 def _shared(nodes: Sequence[Node]) -> set[Node]:
-    """The dequantizations, and operators that compute weights, that operators outside need as well.
-    The area has copies of them.
+    """The dequantizations and computations of weights whose results operators outside need, too.
+    The area has copies of these operators.
     """
     replaced = set(nodes)
     makers = _makers(nodes)
@@ -201,14 +205,16 @@ def _shared(nodes: Sequence[Node]) -> set[Node]:
 
 
 def _makers(nodes: Iterable[Node]) -> dict[Node, None]:
-    """The operators that compute the weights of convolutions and products of float32, in order."""
+    """The operators that compute the weights of float32 convolutions and products, in order."""
     inside = set(nodes)
     weights = (v for node in nodes if _multiplies_floats(node, inside) for v in _weights_of(node))
     return dict.fromkeys(chain.from_iterable(map(weight_makers, weights)))
 
 
 def _multiplies_floats(node: Node, inside: Collection[Node]) -> bool:
-    """Whether a node is a convolution or product outside of the groups of integers in a cluster."""
+    """Whether a node is a convolution or product that the cluster computes in floats, not in
+    integers.
+    """
     if not _convolves(node) or is_of_integers(node.operator):
         return False
     maker = None if node.inputs[0] is None else node.inputs[0].producer
@@ -221,7 +227,7 @@ def _weights_of(node: Node) -> list[Edge]:
 
 
 def _may_be_inside(node: Node) -> bool:
-    """Whether an operator by itself could be in a cluster, whatever precedes it."""
+    """Whether an operator could be in a cluster, if its neighbours are not considered."""
     is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
     if not is_known or node.bodies or None in node.outputs:
         return False
@@ -234,8 +240,8 @@ def _may_be_inside(node: Node) -> bool:
 
 
 def _has_own_weights(node: Node) -> bool:
-    """Whether the weights are constants of the operator's graph, or computed from such: a session
-    only knows those.
+    """Whether the weights are constants of the operator's graph, or computed from such constants. A
+    session that creates a kernel knows only these.
     """
     return all(
         v.graph is node.graph if v.is_constant else _convolves(node) and bool(weight_makers(v))
@@ -246,8 +252,8 @@ def _has_own_weights(node: Node) -> bool:
 def _shares_weights_by_few_rows(node: Node) -> bool:
     """Whether a product has few rows and shares its weights, as in unrolled recurrences.
 
-    onnxruntime packs such weights once for all, and keeps them in a cache; each kernel would have
-    and read its own copy.
+    onnxruntime packs such weights once for all products, so they stay in the processor's cache.
+    Each kernel would have its own copy, and read it from memory.
     """
     rows = node.inputs[0]
     matrix = node.inputs[_MATRIX]
@@ -266,8 +272,8 @@ def _shares_weights_by_few_rows(node: Node) -> bool:
 
 def _packs_for_few_rows(product: Node) -> bool:
     """Whether onnxruntime multiplies by dequantized weights without unpacking them (MatMulNBits),
-    and the rows may be few. It then reads a quarter of the bytes or less: a kernel takes two or
-    three times as long for one row, the same time for 32 rows, and less for more.
+    and there may be few rows. It then reads at most a quarter of the bytes. For one row, a kernel
+    takes two or three times as long; for 32 rows, the same time; for more rows, less.
     """
     rows = product.inputs[0]
     sizes = () if rows is None or rows.shape is None else rows.shape[:-1]
@@ -284,7 +290,7 @@ def _is_fit(fragment: Area, has_rows: bool) -> bool:
 
 
 def _unfit(location: AreaLocation) -> list[Node]:
-    """The operators that do not fit the others."""
+    """The operators of an area that do not fit its other operators."""
     try:
         Operations(location.area)
     except UnfitOperator as reason:
@@ -325,7 +331,7 @@ def _matrices(products: Sequence[Node]) -> list[Edge]:
 
 
 def narrow_products(location: AreaLocation) -> list[Node]:
-    """The convolutions and products of an area that may multiply numbers of bfloat16."""
+    """The convolutions and products of an area that may multiply bfloat16 numbers."""
     area = location.area
     if KernelKind.NARROW not in area.kind:
         return []
@@ -339,7 +345,9 @@ def narrow_products(location: AreaLocation) -> list[Node]:
 
 
 def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
-    """The inputs of operators, weights included, and the outputs that are needed outside."""
+    """The values that operators read from outside, including weights, and those that are needed
+    outside.
+    """
     inside = set(nodes)
     replaced = inside - _shared(nodes)
     makers = _makers(nodes)
@@ -352,7 +360,7 @@ def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
 def _tensors(node: Node) -> Iterator[Edge]:
     """The inputs that a kernel reads when it runs, or when a session is created.
 
-    The program of the kernel has the others.
+    The other inputs are part of the kernel's program.
     """
     for place, value in enumerate(node.inputs):
         if value is None:
@@ -364,7 +372,7 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
-    """Whether an operand is weights or a bias, which must be constants."""
+    """Whether an operand is a weight or bias. Those must be constants."""
     reading = OPERATORS[node.operator]
     is_number = value.is_constant and value.shape == (1,)
     is_vector = reading.takes_vectors and value.rank == 1 and not is_number
@@ -372,7 +380,7 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
 
 
 def _is_table(node: Node, place: int) -> bool:
-    """Whether an operand is rows, even if it is a constant."""
+    """Whether a kernel reads an operand as rows, even if it is a constant."""
     return place in OPERATORS[node.operator].tables
 
 
@@ -381,11 +389,11 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """The operators of a cluster that are neither after nor before one of its convolutions, nor
-    after one of its products.
+    """The operators of a cluster that neither precede nor follow a convolution, and do not follow a
+    product.
 
-    Operators before products are useless: they would save nothing, and onnxruntime may recognize
-    them as part of a normalization.
+    Operators before products are useless, too: they would save nothing, and onnxruntime may
+    recognize them as part of a normalization.
     """
     useful = _convolutions_and(nodes, _producers)
     if not all(is_product(node.op) for node in nodes if _convolves(node)):
@@ -396,7 +404,9 @@ def _useless(nodes: Sequence[Node]) -> list[Node]:
 def _convolutions_and(
     nodes: Sequence[Node], neighbours: Callable[[Node], Iterator[Node | None]]
 ) -> set[Node]:
-    """Convolutions and products, and the nodes that they reach through such neighbours."""
+    """The convolutions and products, and all nodes that can be reached from them by
+    `neighbours`.
+    """
     reached = set[Node]()
     for node in nodes:
         if _convolves(node) or any(other in reached for other in neighbours(node)):

@@ -1,10 +1,10 @@
-"""Cluster: the largest groups of operators that kernels can contain and that can become one without
-a cycle.
+"""Cluster: find the largest groups of operators that kernels can contain and that can each become
+one operator without making a cycle.
 
-Every operator gets a level. On each path to it, count how often operators that can be in a cluster
-alternate with others; the level is the largest count. A path through an operator outside never
-returns to the same level. So neighbours of one level are a group, and all groups together are free
-of cycles. This takes linear time.
+Every operator gets a level. On each path to it, count the changes from operators that can be in a
+cluster to others, and back; the level is the largest count. A path that leaves a level never
+returns to it. So connected operators of the same level can become one, for all groups at once,
+without a cycle. This takes linear time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fusionc.model.graph import Graph, Node
 
 
 def clusters_of(graph: Graph, is_clusterable: Callable[[Node], bool]) -> list[list[Node]]:
-    """The groups of a graph, each in topological order, also groups of one operator."""
+    """The groups of a graph, each in topological order. A group may be a single operator."""
     nodes = graph.ordered()
     members = {node: None for node in nodes if is_clusterable(node)}
     makers = {node: dependencies(node) for node in nodes}
@@ -49,8 +49,8 @@ def _raise(
     makers: dict[Node, list[Node]],
     users: dict[Node, list[Node]],
 ) -> None:
-    """Move an operator to the level of its users, unless that would separate it from others of its
-    level.
+    """Raise an operator to the level of its users, unless that would separate it from operators of
+    its own level.
     """
     highest = min(
         (levels[user] - (user not in members) for user in users[node]), default=levels[node]
@@ -60,7 +60,7 @@ def _raise(
     ):
         return
     same = [maker for maker in makers[node] if maker in members and levels[maker] == levels[node]]
-    if all(len(users[maker]) == 1 for maker in same):  # these can move up with it
+    if all(len(users[maker]) == 1 for maker in same):  # these producers can move up with it
         levels[node] = highest
 
 

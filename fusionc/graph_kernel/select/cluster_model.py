@@ -1,4 +1,6 @@
-"""A cluster as a separate model for the stages, which leave the original model unchanged."""
+"""A copy of a cluster as a model of its own. The stages change this copy, not the original
+model.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from fusionc.protos import part_model
 from fusionc.shapes.expressions import INVENTED
 from fusionc.shapes.inference import typed_model
 
-# elements of a constant that simplification may look at; larger ones are inputs
+# elements of a constant that becomes a constant of the copy; larger ones become inputs
 _MOST_COPIED = 1024
 
 
 def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None:
-    """The model of these nodes; None if a type that it must declare is unknown."""
+    """The model of these nodes; None if the type of one of its inputs or outputs is unknown."""
     proto = part_model("cluster", map(named, nodes), {"": graph.opset, MICROSOFT: 1}, (), ())
     inside = set(nodes)
     for edge in dict.fromkeys(chain.from_iterable(map(edges_of, nodes))):
@@ -38,17 +40,19 @@ def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None
 
 
 def cluster_model(proto: onnx.ModelProto) -> Model:
-    """The model in memory, for any runtime, so that its operators stay standard ones."""
+    """The model in memory. Its target is any runtime, so that simplification makes only standard
+    operators.
+    """
     return typed_model(proto, "", "onnx")
 
 
 def is_seen_outside(value: Edge, inside: set[Node]) -> bool:
-    """Whether anything except these nodes needs a value."""
+    """Whether a value is needed outside these nodes."""
     return value.is_output or value.is_pinned or any(user not in inside for user in value.outputs)
 
 
 def _declare(edge: Edge, graph: onnx.GraphProto) -> bool:
-    """Declare a value from outside as a constant or an input."""
+    """Declare a value from outside the cluster as a constant or an input."""
     array = edge.constant() if edge.is_constant and _size(edge) <= _MOST_COPIED else None
     info = _info(edge) if array is None else None
     if array is not None:
@@ -69,8 +73,8 @@ def _size(edge: Edge) -> int:
 
 
 def _info(edge: Edge) -> onnx.ValueInfoProto | None:
-    """The declaration. Symbols that were invented outside are renamed: inference may invent the
-    same ones in the cluster.
+    """The declaration of a value. Symbols that shape inference invented are renamed, because it may
+    invent the same ones again, for other sizes, in the copy.
     """
     operand = area_value_of(edge)
     if operand is None:

@@ -1,7 +1,7 @@
 """The cost of converting elements between float16 in memory and float32 in a kernel.
 
-onnxruntime has special instructions for it, which cost as much as an addition. Kernels use shifts
-and comparisons.
+onnxruntime converts with special instructions that cost as much as an addition. Kernels need shifts
+and comparisons, which cost more.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.loop_nest import LoopNest
 
-# Sixteenths of a nanosecond for an element, on the scale of `Step.cost`, without reading, writing
-# and rounding.
+# The costs of one element in sixteenths of a nanosecond, as in `Step.cost`. They do not include
+# reading and writing.
 _FROM_HALF = 7
 _TO_HALF = 30
 _ROUNDED_TO_HALF = 15
-_HALF = "uint16_t"  # as C has it in memory
+_HALF = "uint16_t"  # the C type of a float16 in memory
 _ROUND = "gk_round_to_half"
 
 
 def conversion_cost(text: LoopNestText, nest: LoopNest, info: AreaInfo) -> int:
-    """The cost of the conversions of an element in a nest of loops."""
+    """The cost of all conversions that a nest of loops makes for one element."""
     stored = {store.access for store in nest.stores}
     halves = [a for a in text.accesses if a.index.terms and info.ctype(a.tensor).stored == _HALF]
     moved = sum(_TO_HALF if access in stored else _FROM_HALF for access in halves)

@@ -1,4 +1,6 @@
-"""Cost: reject areas that cost more than they save, or prevent better work of onnxruntime."""
+"""Cost: reject areas that cost more than they save, or that prevent better optimizations of
+onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
-# onnxruntime keeps float32 images in a blocked layout from the first of these to the last, through
-# all operators between that it knows.
+# onnxruntime keeps float32 images in a blocked layout from the first of these operators to the
+# last, as long as it knows the blocked form of the operators between them.
 _BLOCKED = frozenset(
     ("", op)
     for op in (
@@ -28,21 +30,21 @@ _BLOCKED = frozenset(
 ) | {(MICROSOFT, "FusedConv")}
 _PASSES_LAYOUT_ON = frozenset({"Concat", "Resize", "Upsample"})
 # onnxruntime also moves a Transpose towards another one that undoes it. An operator in the blocked
-# layout acts like a Transpose of the first order on the values after it, and of the last order on
-# those before it.
+# layout acts on the values after it like a Transpose with the order _FIRST, and on the values
+# before it like one with the order _LAST.
 _FIRST = (0, 3, 1, 2)
 _LAST = (0, 2, 3, 1)
 _Order = tuple[int, ...]
 
-_ALONE = "fewer than two operators that move memory"
-_SHAPES = "it computes shapes, which onnxruntime does when it loads the model"
-_SLOWER = "its kernel is estimated to take as long as its operators one by one, or longer"
-_HALF = "it would round to float16 what onnxruntime keeps in float32 from operator to operator"
+_ALONE = "fewer than two of its operators compute or move elements"
+_SHAPES = "it computes shapes; onnxruntime does that when it loads the model"
+_SLOWER = "its kernel is estimated to take at least as long as its operators one by one"
+_HALF = "it would round values to float16 that onnxruntime keeps in float32 between operators"
 _LAYOUT = "it lies between convolutions or Transposes, where onnxruntime keeps another layout"
 
 
 class Cost:
-    """Judges the areas of one graph. `saves` says how many seconds the kernel of an area saves."""
+    """Judges the areas of one graph. `saves` gives the seconds that the kernel of an area saves."""
 
     def __init__(self, graph: Graph, saves: Callable[[Area], float]) -> None:
         self._saves = saves
@@ -66,7 +68,9 @@ class Cost:
         return None if self._saves(location.area) > 0 else _SLOWER
 
     def _is_in_layout(self, location: AreaLocation) -> bool:
-        """Whether onnxruntime would move a Transpose, or a blocked layout, through the area."""
+        """Whether onnxruntime would move a Transpose through the area's operators, or keep its
+        blocked layout in them.
+        """
         before = {order for value in location.inputs for order in self._from_layout.get(value, ())}
         after = {order for value in location.outputs for order in self._to_layout.get(value, ())}
         return not before.isdisjoint(map(_inverse, after))
@@ -85,8 +89,8 @@ def _is_shape(value: Edge) -> bool:
 def _breaks_float32(location: AreaLocation) -> bool:
     """Whether an operator next to the area lacks a kernel for float16.
 
-    onnxruntime computes it in float32, and passes that to the next such operator without rounding,
-    but not to the kernel of an area and back.
+    onnxruntime computes such operators in float32, and does not round between them. A kernel
+    between them would read and write float16, so their results would be rounded.
     """
     before = [value.producer for value in location.inputs if value.elem_type == TensorProto.FLOAT16]
     halves = [value for value in location.outputs if value.elem_type == TensorProto.FLOAT16]
@@ -106,10 +110,11 @@ _Values = Callable[[Node], Iterable[Edge | None]]
 
 
 class _Orders:
-    """Orders of axes between values and another layout, in the direction of the data or against it.
+    """The orders of axes (as in a Transpose) that onnxruntime might give to values, spread with the
+    flow of data or against it.
 
-    `sources` are the values that a node takes orders from, `targets` those that it passes them to,
-    and `blocked` is the order of the blocked layout.
+    A node takes orders from its `sources` and passes them to its `targets`. `blocked` is the order
+    of the blocked layout.
     """
 
     def __init__(self, sources: _Values, targets: _Values, blocked: _Order) -> None:
@@ -119,7 +124,9 @@ class _Orders:
         self._known: dict[Edge, set[_Order]] = {}
 
     def spread(self, nodes: Iterable[Node]) -> dict[Edge, set[_Order]]:
-        """The orders of all values that nodes in this direction reach."""
+        """The orders of all values that they reach. `nodes` are sorted in the direction of
+        spreading.
+        """
         for node in nodes:
             orders = self._orders_of(node)
             for value in self._targets(node) if orders else ():
@@ -130,7 +137,7 @@ class _Orders:
         return self._known
 
     def _orders_of(self, node: Node) -> set[_Order]:
-        """The orders that a node passes on."""
+        """The orders that a node passes to its targets."""
         if node.operator in _BLOCKED:
             return {self._blocked}
         if node.is_op("Transpose"):

@@ -1,6 +1,7 @@
-"""Expand: composite operators become basic ones, by the definitions of ONNX and of onnxruntime.
+"""Expand: replace composite operators by the basic operators of their definitions in ONNX or
+onnxruntime.
 
-An operator that a kernel can contain as it is stays as it is, which gives a better kernel.
+An operator that a kernel can contain is not expanded, because the kernel is then better.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.operators import MICROSOFT, qualified
 
-# onnxruntime's own operators, as ONNX text. CastLike gives each constant the type of the input.
+# Definitions of onnxruntime's own operators, as ONNX text. CastLike gives each constant the type of
+# the input.
 _DEFINITIONS = {
     "QuickGelu": """QuickGelu <alpha> (X) => (Y) {
         A = Constant <value_float : float = @alpha> ()  B = CastLike (A, X)  C = Mul (B, X)
@@ -43,9 +45,9 @@ _DEFINITIONS = {
         N = Constant <value_float = 0.5> ()  O = CastLike (N, S)  P = Mul (S, O)
         Y = Mul (P, M) }""",
 }
-_DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # attributes of onnxruntime's operators
-_ALWAYS = ("", "CastLike")  # is expanded with the definitions, which use it
-_CAST_LIKE = 15  # the first opset that has it
+_DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # of attributes of onnxruntime's operators
+_ALWAYS = ("", "CastLike")  # the definitions use it, so it is expanded after them
+_CAST_LIKE = 15  # the first opset that has CastLike
 
 
 class Expander:
@@ -55,7 +57,7 @@ class Expander:
         self, flags: Flags, is_on: bool, why_unsupported: Callable[[Node], str | None]
     ) -> None:
         self._forced = frozenset((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
-        # nor may their definitions be part of an area
+        # the definitions of disabled operators must not be in an area either
         left_out = frozenset(flags.disable_cluster_ops) - self._forced
         self._names = flags.expands(EXPAND) - left_out if is_on else frozenset()
         self._why_unsupported = why_unsupported
@@ -77,7 +79,7 @@ class Expander:
         ids = [_split(name) for name in sorted(names)]
         _complete(proto, ids)
         typed = onnx.shape_inference.infer_shapes(proto)
-        # the definitions of operators that stay were only needed for their types
+        # the definitions of operators that are not expanded were needed only to infer types
         for function in list(typed.functions):
             if (function.domain, function.name) not in ids:
                 typed.functions.remove(function)
@@ -127,7 +129,7 @@ def _has_numbers(node: Node) -> bool:
 
 
 def _is_rounded(node: Node) -> bool:
-    """Whether the definition rounds attributes that onnxruntime keeps in float32."""
+    """Whether the definition rounds attributes to float16 that onnxruntime keeps in float32."""
     kind = None if node.inputs[0] is None else node.inputs[0].elem_type
     return (
         node.op == "Shrink" and kind != onnx.TensorProto.FLOAT and kind != onnx.TensorProto.DOUBLE

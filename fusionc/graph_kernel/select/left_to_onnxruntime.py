@@ -1,4 +1,4 @@
-"""Operators that onnxruntime computes or fuses when it loads a model, if no kernel has them."""
+"""Operators that areas leave to onnxruntime, which computes or fuses them when it loads a model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from fusionc.rewrite import Match, Pass
 from fusionc.rewrite.matcher import match
 from fusionc.runtime.evaluate import can_evaluate, needed_inputs
 
-# Passes and their patterns. Older opsets lack such operators, so these passes change nothing there.
+# Passes and their patterns. In opsets without operators for normalizations, these passes change
+# nothing.
 _NORMS = (("LayerNormFusionPass", "LayerNorm"), ("RmsNormFusionPass", "RmsNorm"))
 
 
 def computed_at_load(graph: Graph) -> set[Node]:
-    """The operators that only need constants."""
+    """The operators that need only constants."""
     found: set[Node] = set()
     for node in graph.ordered():
         if can_evaluate(node) and all(
@@ -36,7 +37,9 @@ def normalizations(graph: Graph, registry: Mapping[str, Pass]) -> set[Node]:
 
 
 def _is_recognised(norm: Match) -> bool:
-    """Whether onnxruntime fuses it: x / √(mean(x ** 2) + epsilon) · scale + offset."""
+    """Whether the normalization has the form that onnxruntime fuses: x / √(mean(x ** 2) + epsilon)
+    · scale + offset.
+    """
     has_form = {"Pow", "Sqrt", "Div"} <= {node.op for node in norm.nodes}
     vectors = (norm.scale, norm.captures.get("offset"))
     return has_form and all(vector is None or vector.is_constant for vector in vectors)

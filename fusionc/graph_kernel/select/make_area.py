@@ -1,4 +1,4 @@
-"""From operators to an area with its own names, and from an area to a function that computes it."""
+"""Make an area, with names of its own, from operators, and a model-local function from an area."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import KERNELS, MICROSOFT
 from fusionc.model.tensors import to_proto
 
-_LONGEST_NAME = 64  # characters of an area's name without origin and digest
+_LONGEST_NAME = 64  # characters of an area's name, without those of origin and digest
 _DIGITS = 12  # of the digest
 
 
@@ -32,10 +32,10 @@ def area_of(
 ) -> Area | None:
     """The area of operators in topological order; equal operators give equal areas.
 
-    `origin` becomes part of its name. Constants that are not `inputs` become part of the area.
-    `wide` are weights of convolutions and products that stay in float32; `direct` are weights of
-    those that use no algorithm with fewer multiplications. None if a type is unknown, or without
-    outputs.
+    `origin` becomes part of the area's name. Constants that are not in `inputs` become part of the
+    area. `wide` are the weights of convolutions and products that stay in float32. `direct` are the
+    weights of those that use no algorithm with fewer multiplications. Returns None if a type is
+    unknown, or without outputs.
     """
     if not outputs:
         return None
@@ -67,10 +67,10 @@ class _Content:
         self.names |= {value: f"y{i}" for i, value in enumerate(outputs)}
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.values: dict[str, AreaValue] = {}
-        self._symbols: dict[str, str] = {}  # of the model → of the area
+        self._symbols: dict[str, str] = {}  # symbols of the model → symbols of the area
 
     def add(self, edge: Edge) -> bool:
-        """Add a value, perhaps again; False if its type is unknown."""
+        """Add a value if it is new. Returns False if its type is unknown."""
         name = self.names.get(edge)
         if name in self.values or name in self.constants:
             return True
@@ -120,7 +120,8 @@ def function_of(area: Area) -> onnx.FunctionProto:
 def _digest(area: Area) -> str:
     """A digest of the area's operators, types and shapes, and of the generator of kernels.
 
-    With it in the name, a model never calls a kernel of another area or version of fusionc.
+    It is part of the area's name, so a model never calls a kernel that was made for another area or
+    by another version of fusionc.
     """
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())

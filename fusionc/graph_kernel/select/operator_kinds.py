@@ -13,7 +13,9 @@ from fusionc.operators.facts import Trait, names_with
 
 
 class OperatorKind(IntEnum):
-    """The effect of an operator on the shape; fused operators have their highest kind."""
+    """How an operator's result depends on its inputs. The kind of a fused operator is the highest
+    kind of its parts.
+    """
 
     RESHAPE = 1
     ELEMWISE = 2
@@ -22,22 +24,24 @@ class OperatorKind(IntEnum):
     OPAQUE = 5
 
 
-# More than kernels compute: MindSpore takes them into areas, too, and areas without kernels may
-# have them.
+# Kernels do not compute all of these. MindSpore takes all of them into areas, and areas without
+# kernels may have them here.
 _ELEMENTWISE = names_with(Trait.UNARY, Trait.BROADCASTS)
-# Operators that only move elements: in a kernel they are addresses, and cost nothing.
+# Operators that only move elements. A kernel computes their elements' addresses, so they cost
+# nothing.
 MOVES_DATA = frozenset(DATA_MOVEMENT)
-# Operators that compute rows, one by one.
+# Operators that compute a row (such as a sum or a softmax) after the other.
 ROW_BY_ROW = frozenset(REDUCTIONS)
 CLUSTER = _ELEMENTWISE | MOVES_DATA | ROW_BY_ROW
-# The operator whose result only depends on sizes; operators that compute with it form a packet.
+# The operator whose result depends only on sizes. Operators that compute with its result form a
+# packet.
 SOURCE_OF_SIZES = "Shape"
 # ONNX's operator for MindSpore's Square: with the exponent 2 it can be expanded, to x · x.
 SQUARE = "Pow"
 COMPUTED = CLUSTER | {SOURCE_OF_SIZES}
-# Operators that may be replaced by their definition. Those of Softplus and Mish overflow; those of
-# LayerNormalization and RMSNormalization compute shapes, and use float32 although runtimes use the
-# type of the input.
+# Operators that may be replaced by their definitions. The definitions of Softplus and Mish
+# overflow, so they are not among them. Those of LayerNormalization and RMSNormalization compute
+# shapes, and use float32 although runtimes use the type of the input.
 _EXPAND = """
 CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu
 Shrink Softsign Swish ThresholdedRelu

@@ -1,8 +1,8 @@
 """Kernel packets: operators that only compute with sizes become one kernel.
 
-In a model of dynamic sizes these are a Shape and the small operators after it. Calling each of them
-takes longer than computing it. MindSpore's packet also contains the operator that uses the result;
-here that one stays as it is.
+In a model with dynamic sizes, these are a Shape and the small operators after it. Calling each of
+these operators takes longer than its computation. MindSpore's packet also contains the operator
+that uses the computed sizes; here that operator is not part of the packet.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fusionc.graph_kernel.select.supported_operators import SupportedOperators
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import qualified
 
-_MOST_ELEMENTS = 16  # of a value; each is a loop nest of the kernel
+_MOST_ELEMENTS = 16  # of a value in a packet; each element becomes a loop nest of the kernel
 
 
 def packets_of(
     graph: Graph, taken: Collection[Node], supported: SupportedOperators, flags: Flags
 ) -> list[AreaLocation]:
-    """The packets of a graph without operators that areas have `taken`."""
+    """The packets of a graph. Operators in `taken` are in other areas already."""
     members: set[Node] = set()
     for node in graph.ordered():
         if node in taken or not _is_of_sizes(node, members):
@@ -45,7 +45,7 @@ def packets_of(
 
 
 def _is_of_sizes(node: Node, members: Collection[Node]) -> bool:
-    """Whether a node is a Shape, or reads results of members and otherwise only constants."""
+    """Whether a node is a Shape, or reads only constants and results of `members`, at least one."""
     if node.is_op(SOURCE_OF_SIZES):
         return True
     producers = [v.producer for v in node.inputs if v is not None and not v.is_constant]
@@ -63,7 +63,9 @@ def _packet(nodes: list[Node]) -> AreaLocation | None:
 
 
 def _generalized(area: Area) -> Area:
-    """The area without equal symbols: its operators do not need equal sizes."""
+    """The area with a symbol of its own for each unknown size, because the operators of a packet do
+    not need equal sizes.
+    """
     values = {
         name: replace(
             v,

@@ -1,9 +1,9 @@
-"""One cluster through the stages: expand, simplify, split. The result are areas; the model is not
-changed.
+"""Take one cluster through the stages: expand, simplify, split. The results are areas; the model is
+not changed.
 
-An area cannot be cut out of the model if an expanded operator or a simplification reaches beyond
-it, and not every area can have a kernel. Then the cluster is tried again with less expansion, and
-finally as it is.
+An area cannot be cut out of the model if an expanded operator or a simplification extends beyond
+the area, and some areas cannot have a kernel. In both cases the cluster is tried again with less
+expansion, and finally without expansion and simplification.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ StageObserver = Callable[[StagePass, onnx.ModelProto], None]
 class Plan:
     """The areas of one cluster."""
 
-    nodes: tuple[Node, ...]  # of the cluster
+    nodes: tuple[Node, ...]  # the operators of the cluster
     locations: tuple[AreaLocation, ...] = ()
-    regions: tuple[Region, ...] = ()  # into which it was split
-    patterns: tuple[PatternCount, ...] = ()  # of splitting
+    regions: tuple[Region, ...] = ()  # the parts into which the cluster was split
+    patterns: tuple[PatternCount, ...] = ()  # one count for each split pattern
 
 
 @dataclass(frozen=True)
 class Attempt:
     """How a cluster is expanded, simplified and split."""
 
-    expanded: frozenset[str]  # names of operators
+    expanded: frozenset[str]  # names of the operators that are expanded
     is_simplified: bool
     patterns: tuple[SplitPattern, ...]
 
@@ -59,10 +59,10 @@ class Planner:
     expander: Expander
     simplifier: Simplifier
     patterns: Sequence[SplitPattern]
-    most_operators: int  # of an area
+    most_operators: int  # the most that an area may have
     supported: SupportedOperators
     stages: Stages
-    # sees the model of a cluster before the first stage and after each
+    # called with the model of a cluster before the first stage and after each stage
     observer: StageObserver | None = None
 
     def plan(self, graph: Graph, nodes: Sequence[Node]) -> Plan:
@@ -102,7 +102,9 @@ class Planner:
         return Attempt(frozenset(), False, tuple(p for p in self.patterns if p is not STITCH))
 
     def _attempts(self, nodes: Sequence[Node]) -> Iterator[Attempt]:
-        """The attempts in order; one that finds only possible areas is the last."""
+        """The attempts, in order. The first one whose areas are all possible is the last that is
+        made.
+        """
         names = frozenset(
             qualified(node.op, node.domain) for node in nodes if self.expander.takes(node)
         )

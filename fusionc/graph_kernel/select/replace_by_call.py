@@ -1,4 +1,6 @@
-"""Replace the operators of an area by a call of a function, whose body holds these operators."""
+"""Replace the operators of an area by a call of a function. The function's body has these
+operators.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import apply
 
-# CANN's passes that make such areas. An area is counted for the most special pass that fits it.
+# CANN's passes that make such areas. If several fit an area, it is counted for the most specific
+# one.
 SEVERAL_OUTPUTS = "TbeMultiOutputFusionPass"
 REDUCTION = "TbeReduceElemwiseFusionPass"
 ELEMENTWISE = "TbeEltwiseFusionPass"
@@ -29,13 +32,15 @@ ALGORITHMS = {
     "WinogradConvolutionPass": KernelKind.WINOGRAD,
     "StrassenMatMulPass": KernelKind.STRASSEN,
 }
-_NO_AREA = "the area around it was refused"
-# the switch that allows operators that only move elements in areas
+_NO_AREA = "the area that contains it was refused"
+# the pass that lets areas contain operators that only move elements
 DATA_MOVEMENT = "FusionVirtualOpSetSwitch"
 
 
 def pass_of(location: AreaLocation) -> str:
-    """The name of the pass that an area is counted for. Without that pass, the area is not made."""
+    """The name of the pass that an area is counted for. If that pass is off, the area is not
+    made.
+    """
     operators = {node.op_type for node in location.area.nodes}
     if location.area.kind is not KernelKind.LOOPS:
         return PRODUCTS if any(map(is_product, operators)) else BLOCKED
@@ -63,7 +68,8 @@ def replace_by_calls(
 
     def find(_: Graph) -> Iterator[Match]:
         for location, reason in locations:
-            # an earlier area may have replaced the producer of an input; names of values stay
+            # an earlier area may have replaced the producer of an input, but the value's name is
+            # the same
             inputs = [_current(value) for value in location.inputs]
             yield Match(
                 graph,
@@ -83,8 +89,8 @@ def replace_by_calls(
 def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
     """Declare the known sizes of the outputs of areas.
 
-    onnxruntime does not infer sizes through a kernel, but needs them: for example, it only keeps an
-    image in its blocked layout if it knows the channels.
+    onnxruntime does not infer the sizes of a kernel's outputs, but it needs them: for example, it
+    keeps an image in its blocked layout only if it knows the number of channels.
     """
     declared = {info.name for info in graph.proto.value_info}
     for location in locations:
@@ -102,9 +108,10 @@ def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
 def count_steps(
     graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass
 ) -> PatternCount:
-    """Count the operators that the algorithm of a pass computes in areas.
+    """Count the operators of areas that are computed with the algorithm of a pass, such as
+    Winograd's.
 
-    Operators of areas that were not made count as refused.
+    If an area was not made, its operators count as refused.
     """
     count = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name)
     kind = ALGORITHMS[pass_.name]

@@ -1,7 +1,7 @@
 """Simplify: clean up after expansion, then apply rules, merge equal operators and move Transposes.
 
-The optimization level decides which of these steps run. Passes of the registry do all of it, on the
-model of one cluster.
+The optimization level decides which of these steps run. Each step runs passes of the registry on
+the model of one cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 
-# Definitions have many casts to the same type, shapes of known size and constant expressions.
+# Passes that clean up: definitions have many needless casts, shapes of known sizes and constant
+# expressions.
 _TIDY = (
     "IdentityPass",
     "CastRemovePass",
@@ -33,7 +34,9 @@ _TURNED = ("TransOpSymmetryEliminationPass", "TransFunctionSymmetryEliminationPa
 
 @dataclass(frozen=True)
 class Simplifier:
-    """The passes of each stage pass, without the rules that the flags switch off."""
+    """The passes of the registry that each stage pass runs, without rules that the flags switch
+    off.
+    """
 
     tidy_passes: tuple[Pass, ...]
     stage_passes: Mapping[StagePass, tuple[Pass, ...]]
@@ -55,7 +58,7 @@ class Simplifier:
 
 
 def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Simplifier:
-    """The simplification with these flags. `registry` has the passes by name."""
+    """The simplifier for these flags. `registry` has the passes by name."""
     rules = [registry[EXACT_RULES]]
     if flags.opt_level >= HIGHEST_LEVEL and not flags.exact_precision_mode:
         rules.append(registry[INEXACT_RULES])

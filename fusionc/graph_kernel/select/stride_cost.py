@@ -1,7 +1,7 @@
-"""The cost of a reduction whose elements lie far from each other in memory.
+"""The additional cost of a reduction whose elements are not next to each other in memory.
 
-A sum over rows of an image reads one element of each row. A kernel gathers them. onnxruntime
-reduces all columns together, row by row.
+For example, a sum over the rows of an image reads one element of each row. A kernel gathers the
+elements of each sum. onnxruntime is faster: it adds whole rows, so it reduces all columns together.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.loop_nest import LoopNest
 from fusionc.graph_kernel.lower.steps import Access
 
-# Sixteenths of a nanosecond for each element, on the scale of `Step.cost`.
+# The cost of each element in sixteenths of a nanosecond, as in `Step.cost`.
 _GATHERED = 8
-_INSERTED = 20  # processors gather elements of 4 and of 8 bytes only
-_LEAST_GATHERED = 4  # bytes
+_INSERTED = 20  # of smaller elements: processors gather only elements of 4 and of 8 bytes
+_LEAST_GATHERED = 4  # bytes of an element
 
 
 def stride_cost(text: LoopNestText, nest: LoopNest, info: AreaInfo) -> int:
-    """The additional cost of an element if a nest of loops reduces elements that lie apart."""
+    """The additional cost of each element of a nest of loops; 0 without reductions of such
+    elements.
+    """
     if not any(step.reduction for step in nest.steps.made):
         return 0
     reads = [access for access in text.accesses if _is_strided(text, access)]

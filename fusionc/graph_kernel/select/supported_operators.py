@@ -14,16 +14,18 @@ ReasonAgainst = Callable[[Area], str | None]
 
 
 def any_standard_operator(area: Area) -> str | None:
-    """The reason against an area without a kernel: its operators must be standard ones."""
+    """The reason against an area if no kernels are made: an operator that is not a standard one.
+    None if all are.
+    """
     others = (qualified(node.op_type, node.domain) for node in area.nodes if node.domain)
     return next((f"{name} is not a standard operator" for name in others), None)
 
 
 class SupportedOperators:
-    """Answers questions about operators and areas, and remembers answers for equal ones.
+    """Tells whether operators and areas can have kernels, and remembers the answers.
 
-    `allowed` are the names of operators that may be in clusters; `reason_against` gives the reason
-    why an area cannot have a kernel, or None.
+    `allowed` are the names of the operators that may be in clusters. `reason_against` gives the
+    reason why an area cannot have a kernel, or None.
     """
 
     def __init__(self, allowed: frozenset[str], reason_against: ReasonAgainst) -> None:

@@ -1,4 +1,6 @@
-"""The time that an area saves: that of its operators one by one minus that of its kernel."""
+"""Estimate the time that an area saves: the time of its operators one by one, minus the time of its
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -27,23 +29,26 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.conversion_cost import conversion_cost
 from fusionc.graph_kernel.select.stride_cost import stride_cost
 
-# seconds that onnxruntime spends on an operator in addition to computing; with a kernel's shapes
+# seconds that onnxruntime spends on each call, in addition to computing; a kernel's call includes
+# the computation of its sizes
 _LAUNCH = 0.7e-6
-_DOUBT = 0.05  # error of a kernel's estimate, as a share of the time of its operators
+_DOUBT = 0.05  # how wrong an estimate may be, as a share of the time of the area's operators
 _UNKNOWN = 64  # the size to assume for a symbol
-_MOST_CHANGED = 8  # symbols for which another size is tried
-_MOST_TRIED = 300  # sizes that are tried for each
-_NEAR = 256 * 1024  # bytes that stay in the near caches until the next operator reads them
+_MOST_CHANGED = 8  # symbols for which sizes other than _UNKNOWN are tried
+_MOST_TRIED = 300  # sizes that are tried for each such symbol
+_NEAR = 256 * 1024  # a result of so many bytes is still in the near caches when it is read
 
 
 class Savings:
-    """Estimated seconds that the kernels of areas save at least in each run."""
+    """Estimates how many seconds the kernels of areas save, at least, in each run."""
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
 
     def of(self, area: Area) -> float:
-        """The seconds that one area saves at least; 0 if its sizes are hard to guess."""
+        """The seconds that the kernel of an area saves at least; 0 if no possible sizes are
+        found.
+        """
         if area.name not in self._known:  # equal areas have equal names
             try:
                 self._known[area.name] = self._saved(area)
@@ -62,15 +67,15 @@ class Savings:
 def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
     """Estimated seconds, on one thread, that the kernel of an area saves in each run.
 
-    `sizes` are those of the symbols of its inputs. Raises Unsupported if a kernel cannot compute
-    the area with these sizes, or if no possible sizes are found.
+    `sizes` maps symbols of its inputs to sizes. Raises Unsupported if a kernel cannot compute the
+    area with these sizes, or if no possible sizes for the other symbols are found.
     """
     one_by_one, kernel = _both_times(area, sizes)
     return one_by_one - kernel
 
 
 def _both_times(area: Area, sizes: Mapping[str, int]) -> tuple[float, float]:
-    """The seconds of the operators one by one, and those of a kernel."""
+    """The seconds of the area's operators one by one, and the seconds of its kernel."""
     sized = with_sizes(area, sizes)
     alone = (
         _seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes
@@ -84,7 +89,7 @@ def _alone(
     constants: Mapping[str, np.ndarray],
     opset: int,
 ) -> Area:
-    """The area of one operator."""
+    """The area that has only this operator."""
     return Area(
         name="alone",
         nodes=(node,),
@@ -97,11 +102,11 @@ def _alone(
 
 
 def _possible_sizes(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """Sizes for all symbols of the inputs: the given ones, and `_UNKNOWN` for as many others as
+    """Sizes for all symbols of the inputs: the given ones, and for the others `_UNKNOWN` if
     possible.
 
-    A symbol may only have few sizes: if it is added to 3 elements, it is 3 or 1. Sizes that fit are
-    searched among the numbers of the area, for one symbol after another.
+    Not every size of a symbol is possible: if a value of that size is added to 3 elements, the size
+    is 3 or 1. For one symbol after another, the numbers that occur in the area are tried.
     """
     dims = [d for name in area.inputs for d in area.values[name].shape]
     chosen = {d: sizes.get(d, _UNKNOWN) for d in dims if isinstance(d, str)}
@@ -117,7 +122,9 @@ def _possible_sizes(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
 def _better_sizes(
     area: Area, fixed: Mapping[str, int], chosen: Mapping[str, int], known: int
 ) -> tuple[int, dict[str, int]] | None:
-    """Sizes that differ for one symbol, and with which more operators than `known` have sizes."""
+    """Sizes that differ from `chosen` for one symbol and let more than `known` operators have
+    results of known sizes; and the number of these operators.
+    """
     free = [symbol for symbol in chosen if symbol not in fixed]
     changes = ({**chosen, symbol: n} for symbol in free for n in _numbers(area))
     for change in islice(changes, _MOST_TRIED):
@@ -128,7 +135,7 @@ def _better_sizes(
 
 
 def _numbers(area: Area) -> list[int]:
-    """Sizes that are written in an area, in shapes and in tables of sizes and indices, largest
+    """The numbers in the shapes of an area and in its tables of sizes and indices, largest
     first.
     """
     sizes = {1, *(d for v in area.values.values() for d in v.shape if isinstance(d, int))}
@@ -142,8 +149,8 @@ def _numbers(area: Area) -> list[int]:
 
 
 def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
-    """An area as it is lowered, with numbers for the sizes of its inputs, from which those of inner
-    values follow.
+    """The AreaInfo of an area with numbers for the sizes of its inputs. The sizes of inner values
+    follow from these.
     """
 
     def number(dim: int | str) -> int:
@@ -163,7 +170,9 @@ def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
 
 
 def _count_known(area: Area, sizes: Mapping[str, int]) -> int:
-    """The number of operators with results of known sizes before sizes contradict each other."""
+    """How many operators have results of known sizes, when inference stops at the first
+    contradiction.
+    """
     info = _info(area, sizes)
     with suppress(Unsupported):
         infer_sizes(info)
@@ -171,9 +180,9 @@ def _count_known(area: Area, sizes: Mapping[str, int]) -> int:
 
 
 def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
-    """An area with numbers for all sizes, also those that are not given.
+    """An area with numbers for all sizes, including those that are not in `sizes`.
 
-    Raises Unsupported as `seconds_saved` does.
+    Raises Unsupported in the same cases as `seconds_saved`.
     """
     info = _info(area, _possible_sizes(area, sizes))
     infer_sizes(info)
@@ -185,9 +194,11 @@ def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
 
 
 def _seconds(area: Area, is_kernel: bool = False) -> float:
-    """The seconds of an area whose sizes are numbers: computing or moving memory, the longer one.
+    """The seconds of an area whose sizes are numbers: the time to compute or the time to move
+    memory, whichever is longer.
 
-    `is_kernel` adds what conversions and distant elements cost in a kernel.
+    `is_kernel` adds the costs that only a kernel has: conversions of float16, and reductions of
+    elements that are not next to each other.
     """
     info = AreaInfo(area)
     infer_sizes(info)
@@ -215,7 +226,9 @@ def _seconds(area: Area, is_kernel: bool = False) -> float:
 
 @cache
 def _seconds_per_byte() -> float:
-    """The time to move a byte outside of the near caches; measured once and kept."""
+    """The seconds to move a byte that is not in the near caches. They are measured once and
+    kept.
+    """
     kept = cache_folder() / "seconds_per_byte.json"
     try:
         return float(json.loads(kept.read_text()))
@@ -233,7 +246,7 @@ def _measured() -> float:
     target = np.empty_like(source)
     times = []
     for _ in range(7):
-        begin = time.thread_time()  # without the time of other processes
+        begin = time.thread_time()  # excludes the time of other processes
         np.copyto(target, source)
         times.append(time.thread_time() - begin)
     return min(times) / (source.nbytes + target.nbytes)

@@ -1,5 +1,5 @@
-"""The operators that compute weights from constants, such as DequantizeLinear. An area contains
-them, so that its kernel reads the small constants.
+"""The operators that compute weights from constants, such as DequantizeLinear. They become part of
+an area, so that its kernel reads these constants, which are smaller than the weights.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from fusionc.model.graph import Edge, Node
 
 _MAKERS = frozenset({"DequantizeLinear", "Cast", "Add", "Sub", "Mul", "Reshape"})
-_LONGEST = 5  # operators one after the other: Cast, Reshape, Sub, Mul, Reshape
+_LONGEST = 5  # operators in a chain: Cast, Reshape, Sub, Mul, Reshape
 
 
 def weight_makers(weights: Edge) -> list[Node]:
-    """The operators that compute weights one after the other from constants of their graph, in
-    order; none if weights are constants, or computed in another way.
+    """The chain of operators that computes weights from constants of their graph, in order. Empty
+    if the weights are constants themselves, or are computed in another way.
     """
     makers = list[Node]()
     value = weights
@@ -32,13 +32,13 @@ def weight_makers(weights: Edge) -> list[Node]:
 
 
 def _is_maker(node: Node) -> bool:
-    """Whether a node can compute weights, and has its constants in its own graph."""
+    """Whether a node can be in such a chain, and its constants are in its own graph."""
     is_known = not node.domain and node.op in _MAKERS
     return is_known and all(v is None or v.graph is node.graph for v in node.inputs)
 
 
 def constants_of_makers(makers: Iterable[Node]) -> Iterator[Edge]:
-    """The constants that a kernel reads: all except the shapes of Reshapes."""
+    """The constants of these operators that a kernel reads: all except the shapes of Reshapes."""
     for node in makers:
         operands = node.inputs[:1] if node.op == "Reshape" else node.inputs
         yield from (v for v in operands if v is not None and v.is_constant)

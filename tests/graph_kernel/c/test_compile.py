@@ -51,16 +51,14 @@ def test_a_compiler_that_is_named_and_not_there(
 ) -> None:
     monkeypatch.setenv("CC", named)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: "ziglang")
-    with pytest.raises(
-        NoCompiler, match=f"CC names {named!r}, which is no command that can be found"
-    ):
+    with pytest.raises(NoCompiler, match=f"CC names {named!r}, a command that cannot be found"):
         compiler()
 
 
 @pytest.mark.parametrize(
     "script, reason",
     [
-        ("#!/bin/sh\nexit 0\n", "the C compiler .*program failed without a word"),
+        ("#!/bin/sh\nexit 0\n", "the C compiler .*program failed without a message"),
         ("\1 no program", "cannot be run"),
     ],
 )

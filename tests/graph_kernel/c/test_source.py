@@ -374,9 +374,7 @@ def test_a_slice_backwards_to_the_largest_end_is_refused(end: int) -> None:
     area = area_of(
         f"g (float[N] x) => (float[M] z) <{numbers}> {{ y = Slice(x, s, e, a, t) z = Neg(y) }}"
     )
-    assert (
-        reason_against(area) == "onnxruntime reads the end of a Slice backwards in a way of its own"
-    )
+    assert reason_against(area) == "onnxruntime treats the end of a backward Slice in its own way"
 
 
 @pytest.mark.skipif(

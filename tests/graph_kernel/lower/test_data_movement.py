@@ -82,7 +82,7 @@ def test_gather_of_a_size_that_is_known(picks: str) -> None:
     [
         ("int64[2] i = {-1, 0}", "Gather counts from both ends"),
         ("int64[2] i = {0, -1}", "Gather counts from both ends"),
-        ("int64[3] i = {0, 1, 3}", "Gather of elements that do not lie at equal distances"),
+        ("int64[3] i = {0, 1, 3}", "Gather of elements that are not at equal distances"),
     ],
 )
 def test_what_gather_refuses(picks: str, reason: str) -> None:
@@ -104,7 +104,7 @@ def test_a_part_of_an_axis_is_not_divided_as_the_whole_is() -> None:
     """Its loop would be as long as the whole, and write behind its output."""
     text = """g (float[2,3] x) => (float[4] z) <int64[1] t = {6}, int64[1] b = {0}, int64[1] e = {4}> {
         a = Mul (x, x)  r = Reshape (a, t)  s = Slice (r, b, e)  z = Neg (s) }"""
-    assert "do not fit into one another" in (reason_against(area_of(text)) or "")
+    assert "are not multiples of one another" in (reason_against(area_of(text)) or "")
     assert (
         reason_against(
             area_of(text.replace("float[4] z", "float[6] z").replace("e = {4}", "e = {6}"))

@@ -2,17 +2,17 @@
 
 A new kind is a file in this folder, a header of the same name, and a test. The file defines a
 subclass of StepKind whose name ends in Step, with fields, traits, C functions and a time estimate.
-It may define READINGS: functions that turn operators into such steps. A reading notes the image
-that it makes (`images.note(out, image)`).
+It may also define READINGS: functions that turn operators into such steps. A reading notes the
+image that the step makes (`images.note(out, image)`).
 
-In the header, functions for one width of vectors stand between #ifdef GB_V and #else; functions
-that are compiled once stand after #else. A task computes one block of channels of one image, with
-whole vectors (GB(vec), GB(load), GB(all)), because loops over single floats are slow. It must end
-with GB(activate); otherwise a fused activation is lost. The lanes after the last channel may hold
-anything. `by_element.h` is the shortest example.
+In the header, functions for one width of vectors are between #ifdef GB_V and #else; functions that
+are compiled only once are after #else. A task computes one block of channels of one image, with
+whole vectors (GB(vec), GB(load), GB(all)), because loops over single floats are slow. A task must
+end with GB(activate); otherwise an activation that was fused into the step is lost. In the lanes
+after the last channel, a task may write anything. `by_element.h` is the shortest example.
 
-The test is tests/graph_kernel/blocked/test_NAME.py. Its table COMPUTED says with numpy what a step
-computes, by the name of the step in C (see COMPUTED in interpreter.py of that folder).
+The test is tests/graph_kernel/blocked/test_NAME.py. For each step (by its name in C), its table
+COMPUTED computes with numpy what the step computes; see COMPUTED in interpreter.py of that folder.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def step_kinds() -> tuple[type[StepKind], ...]:
 
 
 def operator_readings() -> Mapping[tuple[str, str], OperatorReading]:
-    """How operators become steps, for the operators that are read in the file of a kind."""
+    """How operators become steps, for operators whose reading is in the file of a kind."""
     return {
         operator: reading
         for module in _modules()

@@ -1,9 +1,9 @@
-/* Attention of rows: softmax(q · k · scale + bias) · v for each head. Two products of the blocked
- * kind compute it: queries are the pixels and keys the weights of the first, scores are the pixels
- * and values the weights of the second. Rows are GB_V floats apart, as other steps make them, never
- * in the layout of a tensor. */
+/* Attention of rows: softmax(q · k · scale + bias) · v for each head. It is computed as two
+ * products of pixels with weights. In the first product, queries are the pixels and keys the
+ * weights; in the second, scores are the pixels and values the weights. The rows are always in the
+ * blocked layout, GB_V floats apart, never in the layout of a tensor. */
 #ifdef GB_V
-/* most blocks of keys in one running sum: rounding errors grow with its length */
+/* the most blocks of keys in one running sum: rounding errors grow with its length */
 enum { GB(LONGEST_SUM) = 512 / GB_V };
 
 /* The memory of a task: keys and values as weights, the scores of some queries, one row of scores,
@@ -20,7 +20,8 @@ ptrdiff_t GB(attention_floats)(const gb_call *c) {
   return GB(blocks_of)(c->keys) * GB_V * (channels + c->part + 1) + channels * c->part;
 }
 
-/* Transposes keys [key, channel] to [channel][key]. Keys after the last one are zero. */
+/* Transposes keys [key, channel] to [channel][key], and fills up the last block of keys with zeros.
+ * */
 static void GB(turn_keys)(const float *from, ptrdiff_t plane, ptrdiff_t keys, ptrdiff_t channels,
                           float *to) {
   const ptrdiff_t blocks = GB(blocks_of)(keys), whole = keys / 4 * 4;
@@ -46,8 +47,8 @@ static void GB(take_values)(const float *from, ptrdiff_t plane, ptrdiff_t keys, 
           key < keys ? GB(load)(from + b * plane + key * GB_V) : (GB(vec)){0};
 }
 
-/* Adds products of `blocks` blocks of x, beginning with block `first` of `all`, to `made` blocks of
- * y. */
+/* Multiplies `blocks` of the `all` blocks of x, beginning with block `first`, by their weights, and
+ * adds the products to `made` blocks of y. */
 static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptrdiff_t blocks,
                          ptrdiff_t all, ptrdiff_t last, const float *w, ptrdiff_t count, float *y,
                          ptrdiff_t y_block, ptrdiff_t made) {
@@ -70,7 +71,8 @@ static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptr
   }
 }
 
-/* Softmax: turns the scores of one query into their shares. Their blocks lie `step` apart. */
+/* Softmax: turns the scores of one query into shares that add up to 1. The distance between blocks
+ * of scores is `step`. */
 static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale,
                       const float *bias) {
   const gk_machine m = gk_machine_with(GB_FUSED);
@@ -97,7 +99,7 @@ static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_
     *(GB(vec) *)(scores + b * step) = GB(load)(row + b * GB_V) * (1.0f / sum);
 }
 
-/* Adds up the values of some queries by their shares. */
+/* Computes the results of some queries: the sums of values, multiplied by their shares. */
 static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count, float *y,
                             ptrdiff_t made) {
   const ptrdiff_t step = c->part * GB_V, last = GB(last_of)(c->keys);
@@ -112,8 +114,8 @@ static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count
   }
 }
 
-/* The numbers of the tensor that are added to the scores of a query, as floats; NULL if there are
- * none. `weigh` may overwrite them with its sums. */
+/* The numbers that the tensor adds to the scores of a query, as floats; NULL if there is no tensor.
+ * `weigh` may overwrite them with its sums. */
 GK_INLINE const float *GB(bias_of)(const gb_call *c, const GB(head) *h, ptrdiff_t number) {
   if (!c->tensor || !c->is_float16) return c->tensor ? c->tensor + number : NULL;
   GB(widen_float16)((const uint16_t *)(const void *)c->tensor + number, h->row, c->keys);
@@ -138,7 +140,7 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
   for (ptrdiff_t b = 0; b < made; ++b) GB(activate)(y + b * c->out.plane, count * GB_V, s);
 }
 
-/* Units are parts of the queries of a head; a head has c->rows of them. */
+/* A unit is a part of the queries of a head; a head has c->rows parts. */
 void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t heads = c->step->heads, taken = c->in.channels / heads,
                   made = c->out.channels / heads;
@@ -165,7 +167,8 @@ void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch)
 }
 
 #else
-/* In the tensor that is added to scores, batch and head may each be 1 or the full number. */
+/* In the tensor that is added to scores, the sizes of batch and head may be 1 or the full numbers.
+ * */
 static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s,
                                       const gb_size *sizes, gb_size out,
                                       const int64_t *const *input_sizes) {
@@ -182,11 +185,11 @@ static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s,
   return is_of_all && is_of_each ? NULL : "what is added to scores does not fit them";
 }
 
-/* Chooses how many queries of a head a unit has: few enough that their scores stay in the cache of
- * a core and that all threads get some. */
+/* Chooses how many queries of a head a unit has: so few that their scores stay in the cache of a
+ * core and that all threads get some. */
 static void gb_divide_attention(const gb_width *width, gb_call *c) {
   enum { GB_SCORES = 64 << 10 }; /* floats */
-  /* of all batches */
+  /* the heads of all batches */
   const ptrdiff_t heads = c->queries ? c->out.width / c->queries * c->step->heads : 0;
   const ptrdiff_t fit = GB_SCORES / gb_rounded(c->keys + 1, width->vector), most = 8 * width->tile;
   c->part = fit > most ? most : fit < width->tile ? width->tile : fit;
@@ -200,9 +203,9 @@ static void gb_divide_attention(const gb_width *width, gb_call *c) {
   c->units = heads * c->rows;
 }
 
-/* The number of tasks, at most `most`. A task has whole heads if possible, because it packs the
- * keys and values of its heads. If threads would get unequal numbers of heads, tasks share heads.
- */
+/* The number of tasks, at most `most`. If possible, a task has whole heads, because it has to pack
+ * the keys and values of each of its heads. If threads would get unequal numbers of heads, several
+ * tasks share a head. */
 static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
   ptrdiff_t tasks = most < heads ? most : heads;
   while (tasks > 0 && heads % tasks) --tasks;

@@ -1,5 +1,6 @@
-"""Attention. Queries, keys and values are rows with the channels of all heads side by side.
-Keys and values may have an axis of heads, and fewer heads than queries (grouped-query attention).
+"""Attention. Queries, keys and values are rows; a row has the channels of all heads, one head after
+the other. Keys and values may have an axis of heads, and fewer heads than queries (grouped-query
+attention).
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ from fusionc.graph_kernel.blocked.step_kind import (
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 
-_SCORES_BIAS = 5  # the input of a MultiHeadAttention that is added to scores …
-_BIAS_RANK = 4  # … and how many axes it has
-# Measured with AVX-512, as the sum of the times of two threads, here and in onnxruntime:
-# 12 heads of 64 channels: 0.44 and 0.96 ms for 2 × 64 rows, 1.8 and 2.2 to 3 ms for 197 rows;
-# 6 heads: 2.6 and 3.5 ms for 400 rows. The model: products at one speed, plus a time for each
-# number of queries, keys, values and results.
+_SCORES_BIAS = 5  # the input of a MultiHeadAttention that is added to scores
+_BIAS_RANK = 4  # the number of axes of that input
+# Measured with AVX-512, as the sum of the times of two threads, here and in onnxruntime: 12 heads
+# of 64 channels: 0.44 and 0.96 ms for 2 × 64 rows, 1.8 and 2.2 to 3 ms for 197 rows; 6 heads: 2.6
+# and 3.5 ms for 400 rows. The estimate: products at a constant speed, plus a time for each number
+# of queries, keys, values and results.
 _PRODUCTS = 50e9  # multiplications in a second
-_NUMBER = 0.6e-9  # seconds for each number, here …
-_NUMBER_THERE = 1.6e-9  # … and in onnxruntime
+_NUMBER = 0.6e-9  # seconds for each number here
+_NUMBER_THERE = 1.6e-9  # seconds for each number in onnxruntime
 
 
 @dataclass(frozen=True)
 class AttentionStep(StepKind):
     """The image has the queries, `second` the keys, `third` the values. `tensor` is added to the
-    scores. Keys and values may have fewer heads, each shared by several heads of queries.
+    scores. Keys and values may have fewer heads than queries; then several heads of queries share
+    each of them.
     """
 
     heads: int  # of the queries
-    scale: float  # scores are multiplied by it
+    scale: float  # the factor of scores
     functions = StepFunctions(
         task="attend",
         scratch="attention_floats",
@@ -68,7 +70,7 @@ class AttentionStep(StepKind):
 
 
 def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
-    """MultiHeadAttention without a past. Raises UnfitOperator."""
+    """The operator MultiHeadAttention, without past keys and values. Raises UnfitOperator."""
     query, key, value, scores_bias = _operands(node)
     heads = int(attribute(node, "num_heads"))
     if isinstance(images.parts.get(query), Heads):
@@ -91,7 +93,9 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
 
 
 def _operands(node: onnx.NodeProto) -> tuple[str, str, str, str]:
-    """Queries, keys, values, and the tensor added to scores, or "". Raises UnfitOperator."""
+    """The names of queries, keys and values, and of the tensor that is added to scores (or "").
+    Raises UnfitOperator.
+    """
     inputs = [*node.input, *[""] * _SCORES_BIAS][: max(len(node.input), _SCORES_BIAS + 1)]
     query, key, value = inputs[:3]
     if not key or not value:

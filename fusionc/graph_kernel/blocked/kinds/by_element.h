@@ -1,4 +1,4 @@
-/* Elementwise steps. Units are rows of blocks, or any pixels of them. */
+/* Elementwise steps. A unit is a row of a block, or some consecutive pixels of a block. */
 #ifdef GB_V
 void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;

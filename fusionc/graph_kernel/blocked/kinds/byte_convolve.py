@@ -18,26 +18,28 @@ FAMILY = "bytes"
 @dataclass(frozen=True)
 class ByteConvolutionKind(StepKind):
     """A convolution or product with weights of 8 bits and a bias of int32 or float32. `tensor` has
-    a factor for each channel out, which scales its sum to quantization steps of the result.
+    a factor for each output channel, which scales the channel's sums to quantization steps of the
+    result.
     """
 
-    zero: int = 0  # the zero point of the result; its borders hold it too
+    zero: int = 0  # the zero point of the result, which also fills its border
     zero_in: int = 0  # the zero point of the image
-    flip: int = 0  # the bits to flip to turn the weights of the model into signed ones
-    zero_weights: int = 0  # the zero point of signed weights
-    least: int = 0  # the result lies between `least` and `most`
+    flip: int = 0  # the bits whose flipping makes the weights of the model signed
+    zero_weights: int = 0  # the zero point of the signed weights
+    least: int = 0  # results are limited to `least` and `most`
     most: int = 255
-    # of a sum with `second`: both quantization steps in steps of the result, and the addend
+    # for a sum with `second`: the quantization steps of both operands, in steps of the result, and
+    # the addend
     factor: float = 0.0
     factor2: float = 0.0
     addend: float = 0.0
-    zero_product: int = 0  # the zero point before the sum
-    is_swapped: bool = False  # `second` is the first operand of the sum
+    zero_product: int = 0  # the zero point of the convolution's result before the sum
+    is_swapped: bool = False  # whether `second` is the first operand of the sum
     # the scale of the result if the bias is float32; 0 if it is integers
     scale: float = 0.0
-    has_floats: bool = False  # the result is float32; then a step of it is 1
-    # `second` is added before the sum is rounded: float32, or bytes with this zero point; factor2
-    # is then its step in steps of the result
+    has_floats: bool = False  # whether the result is float32; then its quantization step is 1
+    # Whether `second` is added before results are rounded. It is then float32, or bytes with the
+    # zero point zero_second; factor2 is its quantization step, in steps of the result.
     adds_floats: bool = False
     zero_second: int = 0
     is_convolution = True
@@ -76,7 +78,7 @@ class ByteProductStep(ByteConvolutionKind):
 
 @dataclass(frozen=True)
 class ByteFirstStep(ByteConvolutionKind):
-    """A convolution of at most four channels, which lie together in four bytes."""
+    """A convolution of at most four channels. Each pixel of its image has four bytes."""
 
     functions = StepFunctions(
         task="byte_convolve",

@@ -1,4 +1,4 @@
-"""Convolutions of 8-bit integers of each channel by itself."""
+"""Depthwise convolutions of 8-bit integers."""
 
 from __future__ import annotations
 

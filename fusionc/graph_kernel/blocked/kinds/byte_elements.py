@@ -21,12 +21,12 @@ class _ByteKind(StepKind):
 
 @dataclass(frozen=True)
 class ByteAddStep(_ByteKind):
-    """The sum of two images. The factors are their quantization steps in steps of the result."""
+    """The sum of two images. The factors are their quantization steps, in steps of the result."""
 
     factor: float = 0.0
     factor2: float = 0.0
     addend: float = 0.0
-    least: int = 0  # the result lies between `least` and `most`
+    least: int = 0  # results are limited to `least` and `most`
     most: int = 255
     functions = StepFunctions(task="byte_add")
     keeps_pixels = True
@@ -34,7 +34,7 @@ class ByteAddStep(_ByteKind):
 
 @dataclass(frozen=True)
 class ByteClipStep(_ByteKind):
-    """Bytes between two bounds."""
+    """An image whose bytes are limited to two bounds."""
 
     least: int = 0
     most: int = 255

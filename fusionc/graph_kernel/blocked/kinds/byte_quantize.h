@@ -1,9 +1,9 @@
-/* Quantization of images from float32 to bytes, and back. Units are rows, or pixels, of a block of
- * the result. */
+/* Quantization of float32 images to bytes, and dequantization. A unit is a row, or some pixels, of
+ * a block of the result. */
 #ifdef GB_V
-/* A number in steps of a quantization: x / scale, rounded as by a division. Steps
- * far outside of bytes are only as large as needed to saturate, and NaN becomes the least byte, as
- * in onnxruntime. */
+/* A number in quantization steps: x / scale, rounded like a division. Results far outside the range
+ * of bytes are limited to numbers that saturate, and NaN becomes the least byte, as in onnxruntime.
+ * */
 GK_INLINE GB(vec) GB(in_steps)(const float *p, float scale, int zero) {
   const GB(vec) least = GB(all)((float)(-1 - zero) * scale),
                 most = GB(all)((float)(256 - zero) * scale);
@@ -18,7 +18,7 @@ GK_INLINE GB(vec) GB(in_steps)(const float *p, float scale, int zero) {
 }
 
 #if GB_V == 16 && GB_HAS_INTRINSICS
-/* Quantizes a pixel of 64 channels, whose vectors are `plane` apart. */
+/* Quantizes a pixel of 64 channels. The distance between its vectors is `plane`. */
 GK_INLINE void GB(quantize_pixel)(const float *x, ptrdiff_t plane, ptrdiff_t parts, float scale,
                                   int zero, uint8_t *y) {
   __m512i v[4];

@@ -1,4 +1,4 @@
-"""Quantization of images from float32 to bytes, and back."""
+"""Quantization of float32 images to bytes, and dequantization."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, 
 
 @dataclass(frozen=True)
 class ByteQuantizeStep(StepKind):
-    """An image of bytes, quantized from one of float32."""
+    """An image of bytes, quantized from a float32 image."""
 
     zero: int = 0  # the zero point of the result
     scale: float = 0.0
@@ -25,7 +25,7 @@ class ByteQuantizeStep(StepKind):
 
 @dataclass(frozen=True)
 class ByteDequantizeStep(StepKind):
-    """An image of float32, dequantized from one of bytes."""
+    """A float32 image, dequantized from an image of bytes."""
 
     zero_in: int = 0  # the zero point of the bytes
     scale: float = 0.0

@@ -1,6 +1,6 @@
 /* Sets rows to zero. */
 #ifdef GB_V
-/* Zeros for the rows that `tensor` selects. */
+/* Sets the rows that `tensor` selects to zero, and copies the others. */
 void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const char *is_cleared = (const char *)c->tensor;
   (void)scratch;

@@ -11,12 +11,14 @@ from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitO
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
 from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 
-_WITH_BATCH = 3  # axes of rows
+_WITH_BATCH = 3  # the number of axes of rows with a batch
 
 
 @dataclass(frozen=True)
 class ClearStep(StepKind):
-    """Rows of zeros where `tensor`, which has a byte for each row of a batch, is not zero."""
+    """Sets rows to zero. `tensor` has a byte for each row of a batch; if it is not 0, the row is
+    set.
+    """
 
     functions = StepFunctions(task="clear", fault="clear_fault")
     writes_in_place = True

@@ -1,8 +1,9 @@
-/* Direct convolutions and products. Each task computes some rows of some blocks of channels. Other
- * files have Winograd's and Strassen's algorithms, convolutions by lane and transposed ones. */
+/* Direct convolutions and products. Each task computes some rows of some blocks of channels.
+ * Winograd's and Strassen's algorithms, convolutions by lane and transposed convolutions are in
+ * other files. */
 #ifdef GB_V
-/* Moves the pixels of a part, of up to two blocks, from side by side to their places in rows with
- * gaps, or back. */
+/* Moves the pixels of a part, for up to two blocks, from consecutive places to their places in rows
+ * with gaps, or back. */
 GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made, int blocks,
                            const int is_back) {
   const ptrdiff_t width = c->out.width;
@@ -18,8 +19,8 @@ GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made,
   }
 }
 
-/* The weights of a pair of blocks, where those of each channel in are multiplied by the factor of
- * its pixels. */
+/* The weights of a pair of blocks, after those of each input channel are multiplied by the
+ * channel's factor in the pixel in3. */
 static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrdiff_t pair,
                                          float *to) {
   const ptrdiff_t all = c->in.blocks * GB_V, made = 2 * pair + 1 < c->out.blocks ? 2 * GB_V : GB_V;
@@ -33,8 +34,9 @@ static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrd
   return to;
 }
 
-/* Sums of a part over `blocks` blocks of channels in, from number `first` on. `multiplied` are the
- * multiplied weights of the pair of blocks; NULL if those of the step are used. */
+/* Computes the sums of a part over `blocks` blocks of input channels, from number `first` on.
+ * `multiplied` are the multiplied weights of the pair of blocks; NULL means that the weights of the
+ * step are used. */
 GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_t first,
                                  ptrdiff_t blocks, const float *multiplied) {
   const gb_step *s = c->step;
@@ -45,7 +47,7 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_
                   pairs = (out_blocks + 1) / 2;
   const ptrdiff_t pixel = c->in.pixel, group = is_one ? 0 : at->block / pairs,
                   pair = at->block - group * pairs;
-  /* floats of the weights of one block in and one out */
+  /* floats of the weights from one input block to one output block */
   const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V;
   const int is_two = 2 * pair + 1 < out_blocks, is_last = first + blocks == in_blocks;
   const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE),
@@ -89,7 +91,7 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_
     t.y_pixel = store->in.channels;
     t.y_block = GB_V;
   }
-  /* add it before its memory is overwritten by the result, if they share memory */
+  /* add in2 before the result overwrites it, because they may share memory */
   if (c->in2.data && (s->after ? is_last : first == 0)) {
     t.residual = GB(at)(&c->in2, &to);
     t.residual_pixel = c->in2.pixel;
@@ -113,7 +115,7 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
                   blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   const ptrdiff_t at_once = s->op == GB_FIRST ? in_blocks : GB(blocks_at_once)(s, in_blocks);
   const float *multiplied = NULL;
-  ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
+  ptrdiff_t image = -1, block = -1; /* those of the multiplied weights */
   for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end; GB(advance)(c, &at, blocks)) {
     if (c->in3.data && (at.image != image || at.block != block))
       multiplied = GB(multiply_weights)(c, image = at.image, block = at.block, scratch);
@@ -131,8 +133,8 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
   }
 }
 
-/* Packs weights [out, in / group, rows, columns]. For convolve, each kernel element has C channels
- * in, padded with zeros. For winograd, C is 1, and each channel in has the whole kernel. */
+/* Packs weights [out, in / group, rows, columns]. For `convolve`, each kernel element has C input
+ * channels, padded with zeros. For `winograd`, C is 1: each input channel has the whole kernel. */
 GK_INLINE void GB(pack_by)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out,
                            ptrdiff_t C) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group,
@@ -156,7 +158,7 @@ void GB(pack_by_channel)(const float *w, float *to, const gb_step *s, ptrdiff_t 
   GB(pack_by)(w, to, s, in, out, 1);
 }
 
-/* Floats of the weights of a pair of blocks that are multiplied by a pixel. */
+/* The scratch floats for the weights of a pair of blocks, after they are multiplied by a pixel. */
 ptrdiff_t GB(multiplied_floats)(const gb_call *c) {
   return c->step->in3 >= 0 ? c->in.blocks * GB_V * 2 * GB_V : 0;
 }
@@ -171,7 +173,7 @@ static void gb_divide_convolution(const gb_width *width, gb_call *c) {
   gb_divide_into(width, c, gb_pairs(c), 1);
 }
 
-/* If there are few pixels, the time to read weights from memory counts too. */
+/* If there are few pixels, the time to read weights from memory counts, too. */
 static double gb_convolution_ns(const gb_width *width, const gb_call *c) {
   return gb_products(c) / gb_speed(width) + gb_weights(c) / GB_READ;
 }

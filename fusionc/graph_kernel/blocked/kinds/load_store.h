@@ -3,14 +3,14 @@
 GK_INLINE uint8_t GB(quantized)(float x, float scale, int zero) {
   const float least = (float)-zero, most = (float)(255 - zero);
   float v = x / scale;
-  v = v > least ? v : least; /* NaN becomes the least, as in onnxruntime */
+  v = v > least ? v : least; /* NaN becomes the least byte, as in onnxruntime */
   v = (v < most ? v : most) + 12582912.0f;
   int32_t bits;
   memcpy(&bits, &v, sizeof bits);
   return (uint8_t)(bits - 0x4B400000 + zero);
 }
 
-/* Quantizes up to four channels of each pixel to four bytes side by side. */
+/* Quantizes up to four channels of each pixel to four adjacent bytes. */
 static void GB(load_pixels)(const float *from, ptrdiff_t plane, ptrdiff_t channels, uint32_t *to,
                             ptrdiff_t count, float scale, int zero) {
   for (ptrdiff_t v = 0; v < channels; ++v, from += plane)

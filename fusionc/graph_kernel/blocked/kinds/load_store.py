@@ -8,14 +8,14 @@ from fusionc.graph_kernel.blocked.convolution_time import COPIED
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
 _BEGIN = 1e-6  # seconds that even the smallest copy takes
-# floats: rows of whole vectors are not copied, unless they are whole pages apart
+# floats of a vector: rows of whole vectors are not copied, unless they are whole pages apart
 _VECTOR = 16
 _PAGE = 1024
 
 
 @dataclass(frozen=True)
 class _TensorCopy(StepKind):
-    is_channels_last: bool  # the channels are the last axis of the tensor
+    is_channels_last: bool  # whether the channels are the last axis of the tensor
     is_copy = True
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
@@ -24,17 +24,17 @@ class _TensorCopy(StepKind):
 
 @dataclass(frozen=True)
 class LoadStep(_TensorCopy):
-    """An input of the area comes into the layout."""
+    """Copies an input of the area into the blocked layout."""
 
     zero: int = 0  # the zero point of bytes
-    flip: int = 0  # the bits to flip to turn the bytes of the tensor into unsigned ones
-    scale: float = 0.0  # of bytes that are quantized from a tensor of float32
+    flip: int = 0  # the bits whose flipping makes the bytes of the tensor unsigned
+    scale: float = 0.0  # if the step quantizes a float32 tensor to bytes: their scale
     functions = StepFunctions(task="load_rows")
 
 
 @dataclass(frozen=True)
 class StoreStep(_TensorCopy):
-    """An image becomes an output of the area."""
+    """Copies an image to an output of the area."""
 
     flip: int = 0
     functions = StepFunctions(task="store_rows")

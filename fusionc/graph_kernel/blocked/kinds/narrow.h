@@ -1,4 +1,4 @@
-/* Conversion of images from float32 to bfloat16. Units are rows, or pixels, of a block of the
+/* Conversion of images from float32 to bfloat16. A unit is a row, or some pixels, of a block of the
  * result. */
 #ifdef GB_V
 #if GB_V == 16

@@ -12,7 +12,7 @@ _BYTES = 6  # read and written for each number
 
 @dataclass(frozen=True)
 class NarrowStep(StepKind):
-    """An image of bfloat16, rounded from one of float32."""
+    """A bfloat16 image, rounded from a float32 image."""
 
     functions = StepFunctions(task="narrow")
     family = "narrow"

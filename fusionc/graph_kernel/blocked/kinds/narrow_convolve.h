@@ -1,23 +1,23 @@
-/* Convolutions and products of bfloat16 with sums of float32, over tiles of 16 pixels by 16
- * channels out. A tile reads 32 channels of 16 pixels at equal distances. The pixels of a row and
- * the zeros around it are contiguous. With a stride of 1 a tile may therefore continue in the next
+/* Convolutions and products of bfloat16 with float32 sums, in tiles of 16 pixels by 16 output
+ * channels. A tile reads 32 channels of 16 pixels at equal distances. The pixels of a row and the
+ * zeros around it are contiguous. With a stride of 1, a tile may therefore continue in the next
  * row; its results for the gap between rows are not written.
  *
- * Weights are [pair of blocks out][block in][row][column][block out of the pair][pair of channels
- * in][channel out][channel in of the pair]. */
+ * The order of weights is [pair of output blocks][input block][row][column][output block of the
+ * pair][pair of input channels][output channel][input channel of the pair]. */
 #ifdef GB_V
 #if GB_V == 16
 enum { GB_ROWS = 16, GB_SUMS_OF_TILE = GB_ROWS * GB_V, GB_WEIGHTS_OF_TILE = GB_ROWS * GB_V };
 
-/* The operands of the sums of two tiles of pixels by two blocks of channels out. Distances are in
- * bytes. */
+/* The operands of the sums for two tiles of pixels by two blocks of output channels. Distances are
+ * in bytes. */
 typedef struct {
-  const char *x, *x2; /* the first pixel of each tile; x2 is NULL if there is one tile */
+  const char *x, *x2; /* the first pixel of each tile; x2 is NULL if there is only one tile */
   ptrdiff_t pixel, block, row, column;
   ptrdiff_t blocks, rows, columns;
   const char *weights;
   const float *bias; /* NULL: none */
-  float *sums;       /* [tile][block out][pixel][channel] */
+  float *sums;       /* [tile][output block][pixel][channel] */
   /* weights to prefetch, and how many cache lines of them each step prefetches */
   const char *ahead;
   ptrdiff_t asked;
@@ -37,7 +37,8 @@ typedef struct {
 #define GB_ADD_PRODUCTS(weights, pixels, sums) \
   __asm__ volatile("tdpbf16ps %%tmm" #weights ", %%tmm" #pixels ", %%tmm" #sums :)
 
-/* Sums with the tiles of the processor: 0 to 3 are sums, 4 and 5 pixels, 6 and 7 weights. */
+/* Computes the sums with the processor's matrix tiles: tiles 0 to 3 have sums, 4 and 5 pixels, 6
+ * and 7 weights. */
 static void gb_sum_tiles(gb_narrow_sum *t) {
   const char *block = t->x, *w = t->weights;
   const ptrdiff_t second = t->x2 ? t->x2 - t->x : 0;
@@ -82,7 +83,7 @@ static void gb_sum_tiles(gb_narrow_sum *t) {
 
 #define GB_ADD_PAIRS(sum, x, w) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 
-/* Sums of eight pixels with vectors. */
+/* Computes the sums of eight pixels with vectors. */
 static void gb_sum_pixels(const gb_narrow_sum *t, const char *block, float *sums) {
   enum { R = 8 };
   GB(vec) s0[R], s1[R], b0 = {0}, b1 = {0};
@@ -126,9 +127,9 @@ static void gb_sum_by_vectors(const gb_narrow_sum *t) {
                     t->sums + tile * 2 * GB_SUMS_OF_TILE + half * 8 * GB_V);
 }
 
-/* Pixels of two blocks of channels in an image. */
+/* The pixels of two blocks of channels in an image. */
 typedef struct {
-  float *first, *second; /* in bfloat16: the halves of one block; NULL: none */
+  float *first, *second; /* in bfloat16 the two halves of one block; NULL: none */
   ptrdiff_t pixel;
 } gb_two_blocks;
 
@@ -143,7 +144,7 @@ GK_INLINE gb_two_blocks gb_two_blocks_at(const gb_image *image, ptrdiff_t number
   return at;
 }
 
-/* The place of results: in the image, or as rows in the tensor of a later store. */
+/* The place of results: in the image, or in the tensor of a later store, as rows. */
 GK_INLINE gb_two_blocks gb_result_at(const gb_call *c, ptrdiff_t number, ptrdiff_t pair,
                                      ptrdiff_t row, ptrdiff_t column) {
   if (!c->is_stored) return gb_two_blocks_at(&c->out, number, pair, row, column);
@@ -154,16 +155,16 @@ GK_INLINE gb_two_blocks gb_result_at(const gb_call *c, ptrdiff_t number, ptrdiff
 }
 
 /* How sums become results: the number types of results and addends, whether the activation takes
- * only a few instructions, and the operands of that. */
+ * few instructions, and the activation's operands. */
 typedef enum { GB_NOTHING, GB_FLOATS, GB_NARROWS } gb_numbers;
 typedef enum { GB_AS_IT_IS, GB_BOUNDED, GB_GATED } gb_ending;
 typedef struct {
   gb_numbers out, added;
   gb_ending ending;
-  GB(vec) a, b;                     /* of the activation */
-  gb_narrow_pixel lanes;            /* which lanes are channels, for narrow numbers … */
-  GB(bits) lanes_first, lanes_second; /* … and for floats */
-  int is_two;                       /* there is a second block of channels */
+  GB(vec) a, b;                     /* operands of the activation */
+  gb_narrow_pixel lanes;            /* which lanes are channels: of narrow numbers, */
+  GB(bits) lanes_first, lanes_second; /* and of floats */
+  int is_two;                       /* whether there is a second block of channels */
 } gb_narrow_end;
 
 GK_INLINE GB(vec) gb_ended(GB(vec) x, const gb_narrow_end *e, const gb_ending ending) {
@@ -177,7 +178,7 @@ GK_INLINE GB(vec) gb_added(GB(vec) x, const float *p, const gb_numbers added) {
   return x + (added == GB_NARROWS ? gb_widened(p) : GB(load_loose)(p));
 }
 
-/* Writes the results of n pixels side by side. */
+/* Writes the results of n consecutive pixels. */
 GK_INLINE void gb_end_pixels(const gb_narrow_end *e, const float *sums, gb_two_blocks y,
                              gb_two_blocks r, ptrdiff_t n, const gb_numbers out,
                              const gb_numbers added, const gb_ending ending) {
@@ -245,7 +246,7 @@ static gb_narrow_end gb_end_of(const gb_call *c, ptrdiff_t pair) {
 
 /* Where a tile of 16 pixels begins, which may be after the last column of a row. */
 typedef struct {
-  ptrdiff_t row, column, count; /* count: of its pixels, with those in gaps between rows */
+  ptrdiff_t row, column, count; /* count: its pixels, including those in gaps between rows */
 } gb_narrow_place;
 
 static gb_narrow_place gb_narrow_place_of(const gb_call *c, ptrdiff_t tile) {
@@ -260,7 +261,7 @@ static gb_narrow_place gb_narrow_place_of(const gb_call *c, ptrdiff_t tile) {
                            width - first < GB_ROWS ? width - first : GB_ROWS};
 }
 
-/* Adds the addends that come before an activation of many instructions. */
+/* Adds addends to sums, if an activation of many instructions follows. */
 static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptrdiff_t n) {
   for (ptrdiff_t k = 0; k < n; ++k, sums += GB_V) {
     *(GB(vec) *)sums = gb_added(GB(load)(sums), r.first + k * r.pixel, e->added);
@@ -270,8 +271,8 @@ static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptr
   }
 }
 
-/* Writes the results of each run of a tile's pixels that lie in one row; with `is_sum`, only adds
- * the addends to it. */
+/* For each run of a tile's pixels that are in the same row: writes the results, or with `is_sum`
+ * only adds the addends to the sums. */
 GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_place at,
                            float *sums, ptrdiff_t number, ptrdiff_t pair, const int is_sum) {
   const ptrdiff_t width = c->out.width, across = c->is_flat ? c->in.row / c->in.pixel : width;
@@ -323,8 +324,8 @@ static const char *gb_tile_pixels(const gb_call *c, gb_narrow_place at, ptrdiff_
                         (at.column * s->stride[1] - s->pads[1]) * c->in.pixel);
 }
 
-/* The weights of a pair of blocks, where those of each channel in are multiplied by the factor of
- * its pixels. */
+/* The weights of a pair of blocks, after those of each input channel are multiplied by the
+ * channel's factor in the pixel in3. */
 static const char *gb_multiply_narrow(const gb_call *c, ptrdiff_t image, const char *weights,
                                       float *to) {
   for (ptrdiff_t b = 0; b < c->in.blocks; ++b)
@@ -343,14 +344,14 @@ static const char *gb_multiply_narrow(const gb_call *c, ptrdiff_t image, const c
   return (const char *)(to - c->in.blocks * 2 * GB_ROWS * GB_V);
 }
 
-/* Scratch floats: multiplied weights, and sums. */
+/* The scratch floats of a thread, for multiplied weights and for sums. */
 ptrdiff_t GB(narrow_floats)(const gb_call *c) {
   const ptrdiff_t multiplied = c->step->in3 >= 0 ? c->in.blocks * 2 * GB_ROWS * GB_V : 0;
   return multiplied + 4 * GB_SUMS_OF_TILE;
 }
 
 /* The configuration of the processor's tiles: 8 tiles of 16 rows of 64 bytes. onnxruntime does not
- * reload its own configuration before its products, so a task restores it at the end. */
+ * load its own configuration again before its products, so a task restores it at the end. */
 typedef struct {
   uint8_t palette, start, reserved[14];
   uint16_t bytes[16];
@@ -362,7 +363,7 @@ static void gb_load_shapes(const gb_tile_shapes *shapes) {
   else __asm__ volatile("tilerelease" :);
 }
 
-/* Configures the tiles and returns their former shapes. */
+/* Configures the tiles, and returns their former shapes. */
 static gb_tile_shapes gb_begin_tiles(void) {
   static const gb_tile_shapes shapes = {
       .palette = 1,
@@ -383,7 +384,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
                   pairs = pairs_of_group * s->group, in_blocks = c->in.blocks / s->group;
   const ptrdiff_t weights = s->kernel[0] * s->kernel[1] * in_blocks * 2 * 1024,
                   tiles = gb_tiles_of_image(c);
-  ptrdiff_t image = -1, block = -1; /* those that the multiplied weights are for */
+  ptrdiff_t image = -1, block = -1; /* those of the multiplied weights */
   float *sums = scratch;
   const char *multiplied = NULL;
   if (c->has_tiles) former = gb_begin_tiles();
@@ -434,7 +435,8 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   if (c->has_tiles) gb_load_shapes(&former);
 }
 
-/* The place of the weight of one channel out and one in, at one element of a kernel. */
+/* The place of the weight for one output channel, one input channel and one element of the kernel.
+ * */
 GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks, ptrdiff_t taps,
                                      ptrdiff_t tap, ptrdiff_t out, ptrdiff_t in) {
   const ptrdiff_t tile =
@@ -442,9 +444,9 @@ GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks
   return (uint16_t *)(void *)to + tile * 512 + in % GB_PAIR / 2 * GB_PAIR + out % GB_V * 2 + in % 2;
 }
 
-/* Packs weights; those of a product are [in, out]. */
+/* Packs weights. Weights of a product are [in, out]. */
 void GB(pack_narrow)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
-  /* channels of a block that the first of two images leaves empty */
+  /* channels that the first of two joined images leaves empty in its last block */
   const ptrdiff_t empty = (GB_PAIR - s->joined % GB_PAIR) % GB_PAIR;
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
                   blocks = (in / s->group + GB_PAIR - 1) / GB_PAIR;
@@ -467,10 +469,11 @@ static ptrdiff_t gb_narrow_weights(const gb_width *width, const gb_step *s, ptrd
   return gb_rounded(in / s->group, pair) * gb_rounded(out, pair) * s->kernel[0] * s->kernel[1] / 2;
 }
 
-/* Divides into parts of some tiles of an image. Tiles continue in the next row if that makes fewer
- * tiles. */
+/* Divides a step into parts of some tiles of an image. Tiles continue in the next row if that gives
+ * fewer tiles. */
 static void gb_divide_narrow(const gb_width *width, gb_call *c) {
-  /* bytes of an image for which weights are read once: both stay in the cache of a core */
+  /* the bytes of an image for which weights are read once, because both stay in the cache of a core
+   * */
   enum { GB_TILES_OF_PART = 8, GB_NARROW_STRIP = 1 << 20 };
   const gb_step *s = c->step;
   const ptrdiff_t rows = width->vector, across = c->in.row / c->in.pixel;

@@ -1,4 +1,4 @@
-"""Convolutions and products of bfloat16 with sums of float32."""
+"""Convolutions and products of bfloat16 with float32 sums."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fusionc.graph_kernel.blocked.step_kind import (
     products_of_sums,
 )
 
-NARROW_BLOCK = 32  # channels of bfloat16 that lie together
-# Measured on one thread with tiles (Sapphire Rapids): products in a second, bytes of weights in a
-# second, and seconds for each number of a result. With vectors alone, products take about four
-# times as long, which is still half the time of float32.
+NARROW_BLOCK = 32  # channels in a block of bfloat16
+# Measured on one thread with matrix tiles (Sapphire Rapids): products in a second, bytes of weights
+# that are read in a second, and seconds for each number of a result. With vectors but no tiles,
+# products take about four times as long, which is still half the time of float32.
 _PRODUCTS = 600e9
 _BYTES = 2
 _STREAMED = 9e9
@@ -36,7 +36,7 @@ def _functions(size: str = "") -> StepFunctions:
 
 @dataclass(frozen=True)
 class NarrowConvolution(StepKind):
-    """The image is of bfloat16; `second` and the result are of bfloat16 or float32."""
+    """The image is bfloat16; `second` and the result are bfloat16 or float32."""
 
     family = "narrow"
     is_of_widest_vectors = True
@@ -64,8 +64,8 @@ class NarrowConvolution(StepKind):
 class NarrowConvStep(NarrowConvolution):
     """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
 
-    # if the image joins two: the channels of the first one (the second one begins a new block);
-    # otherwise 0
+    # If the image was joined from two: the channels of the first one (the second one begins a new
+    # block). Otherwise 0.
     joined: int = 0
     functions = _functions(size="windowed")
 

@@ -1,6 +1,6 @@
-/* Depthwise convolutions of images of bfloat16. A pixel of a block is 16 pairs of channels: the
- * lower halves of all pairs make one vector of floats, the upper halves another. Weights and
- * addends are in the same order. */
+/* Depthwise convolutions of bfloat16 images. A pixel of a block has 16 pairs of channels. The first
+ * channels of all pairs (the lower halves) become one vector of floats, the second channels (the
+ * upper halves) another. Weights and addends are in the same order. */
 #ifdef GB_V
 #if GB_V == 16
 enum { GB_PIXELS_AT_ONCE = 8 };
@@ -10,7 +10,7 @@ GK_INLINE GB(vec) gb_upper_halves(GB(bits) pairs) {
   return (GB(vec))(pairs & (int32_t)0xffff0000);
 }
 
-/* Makes a pixel of two vectors: the lower and the upper halves of pairs. */
+/* Joins two vectors, the lower and the upper halves of pairs, to a pixel. */
 GK_INLINE gb_narrow_pixel gb_joined_pairs(GB(vec) lower, GB(vec) upper) {
   static const uint16_t order[GB_PAIR] __attribute__((aligned(64))) = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -23,8 +23,8 @@ GK_INLINE gb_narrow_pixel gb_joined_pairs(GB(vec) lower, GB(vec) upper) {
   return joined;
 }
 
-/* Sums of eight pixels side by side, by kernels of K columns with stride S; by any kernel if K is
- * 0. */
+/* The sums of eight consecutive pixels, for kernels with K columns and stride S; for any kernel if
+ * K is 0. */
 GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, const float *bias,
                             GB(vec) *to, const int K, const int S) {
   enum { R = GB_PIXELS_AT_ONCE };
@@ -46,7 +46,7 @@ GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, co
         }
       continue;
     }
-    /* each pixel is widened once for all windows that it is in */
+    /* each pixel is converted to float once, for all windows that contain it */
 #pragma GCC unroll 24
     for (int p = 0; p < (R - 1) * S + K; ++p) {
       const GB(bits) both = *(const GB(bits) *)(x + p * GB_V);
@@ -97,7 +97,7 @@ void GB(depthwise_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
   const gb_narrow_end finish = gb_end_of(c, 0);
   const int is_finished = GB(is_finished)(s);
   gb_pairs_function *sum = gb_pairs_of(s);
-  GB(vec) sums[2 * R]; /* the lower halves of pairs of all pixels, then the upper ones */
+  GB(vec) sums[2 * R]; /* the lower halves of pairs for all pixels, then the upper halves */
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
     const float *w = c->weights + at.block * taps * GB_PAIR;
@@ -146,7 +146,7 @@ static ptrdiff_t gb_pair_floats(const gb_width *width, const gb_step *s, ptrdiff
 }
 
 static double gb_pairs_ns(const gb_width *width, const gb_call *c) {
-  enum { GB_WRITTEN = 16 }; /* numbers in a nanosecond */
+  enum { GB_WRITTEN = 16 }; /* numbers written in a nanosecond */
   return gb_products(c) / (gb_speed(width) / 2) + gb_made(c) / GB_WRITTEN;
 }
 #endif

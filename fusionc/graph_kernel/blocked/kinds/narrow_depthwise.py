@@ -1,4 +1,4 @@
-"""Depthwise convolutions of images of bfloat16, whose sums and weights are of float32."""
+"""Depthwise convolutions of bfloat16 images. Their sums and weights are float32."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions
 
 @dataclass(frozen=True)
 class NarrowDepthwiseStep(ConvolutionKind):
-    """A depthwise convolution. The image and the result are of bfloat16."""
+    """A depthwise convolution. The image and the result are bfloat16."""
 
     functions = StepFunctions(
         task="depthwise_narrow",

@@ -1,4 +1,4 @@
-"""Convolutions of bfloat16 of few channels, which are read directly from the tensor."""
+"""Convolutions in bfloat16 of images with few channels, which are read directly from the tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions
 
 @dataclass(frozen=True)
 class NarrowFirstStep(NarrowConvolution):
-    """The image is planar, of float32. Its windows become rows of a matrix of bfloat16."""
+    """The image is planar and float32. Its windows become the rows of a bfloat16 matrix."""
 
     functions = StepFunctions(
         task="convolve_first",

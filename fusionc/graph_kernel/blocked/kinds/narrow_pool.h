@@ -1,4 +1,4 @@
-/* Pools of images of bfloat16. */
+/* Pools of bfloat16 images. */
 #ifdef GB_V
 #if GB_V == 16
 void GB(pool_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
@@ -20,13 +20,13 @@ void GB(pool_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
           lower = GB_MAX(lower, gb_lower_halves(both));
           upper = GB_MAX(upper, gb_upper_halves(both));
         }
-      /* they are numbers of bfloat16 already */
+      /* no rounding: the largest numbers are bfloat16 already */
       *(gb_narrow_pixel *)(y + k * GB_V) = gb_joined_pairs(lower, upper);
     }
   }
 }
 
-/* Units are vectors of channels of the result. */
+/* A unit is a vector of channels of the result. */
 void GB(average_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (; unit < end; ++unit) {
@@ -35,7 +35,7 @@ void GB(average_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
                      block % 2 * (GB_V / 2);
     float *y = c->out.data + image * c->out.image + block * c->out.plane;
     GB(vec) sum = {0};
-    /* a sum for each row, so that rounding errors do not add up along the image */
+    /* each row has its own sum, so that rounding errors do not add up over the whole image */
     for (ptrdiff_t i = 0; i < c->in.height; ++i, x += c->in.row) {
       GB(vec) row = {0};
       for (ptrdiff_t k = 0; k < c->in.width * GB_V; k += GB_V) row += gb_widened(x + k);

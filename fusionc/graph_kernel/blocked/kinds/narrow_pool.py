@@ -1,4 +1,4 @@
-"""Pools of images of bfloat16."""
+"""Pools of bfloat16 images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 
 @dataclass(frozen=True)
 class NarrowMaxPoolStep(StepKind):
-    """The largest element of each window. The result is of bfloat16, too."""
+    """The largest element of each window. The result is bfloat16, too."""
 
     functions = StepFunctions(task="pool_narrow", size="windowed", nanoseconds="pool_ns")
     family = "narrow"
@@ -19,7 +19,7 @@ class NarrowMaxPoolStep(StepKind):
 
 @dataclass(frozen=True)
 class NarrowGlobalAverageStep(StepKind):
-    """The mean of all pixels of each image. The result is of float32."""
+    """The mean of all pixels of each image. The result is float32."""
 
     functions = StepFunctions(task="average_narrow", size="averaged", nanoseconds="average_ns")
     family = "narrow"

@@ -1,8 +1,8 @@
-/* Transposed convolutions of bfloat16 whose windows lie side by side. Each element of the kernel is
- * a 1×1 convolution, and its results lie a window apart. */
+/* Transposed convolutions in bfloat16 whose windows neither overlap nor leave gaps. Each element of
+ * the kernel is a 1×1 convolution that makes one pixel of each window. */
 #ifndef GB_ONE_TAP
 #define GB_ONE_TAP
-/* The convolution of one kernel element. `step` is memory for its step. */
+/* The 1×1 convolution of one kernel element. `step` is memory for its step. */
 static inline __attribute__((unused)) gb_call gb_one_tap(const gb_call *c, gb_step *step) {
   gb_call one = *c;
   *step = *c->step;
@@ -32,7 +32,7 @@ void GB(transposed_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
     }
 }
 
-/* Packs weights [in, out, rows, columns], with those of each kernel element together. */
+/* Packs weights [in, out, rows, columns]. The weights of a kernel element are kept together. */
 void GB(pack_taps)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (in + GB_PAIR - 1) / GB_PAIR,
                   all = blocks * ((out + GB_PAIR - 1) / GB_PAIR) * GB_PAIR * GB_V;

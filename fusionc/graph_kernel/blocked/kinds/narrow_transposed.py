@@ -1,4 +1,4 @@
-"""Transposed convolutions of bfloat16 whose windows lie side by side."""
+"""Transposed convolutions in bfloat16 whose windows neither overlap nor leave gaps."""
 
 from __future__ import annotations
 

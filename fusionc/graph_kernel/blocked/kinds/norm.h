@@ -6,9 +6,9 @@ GK_INLINE float GB(total)(GB(vec) x) {
   return sum;
 }
 
-/* Normalizes R pixels side by side, enough to read whole cache lines. Lanes after the last channel
- * are left out: an activation of zero may not be zero. A root mean square norm takes 0 as the
- * mean. */
+/* Normalizes R consecutive pixels, so many that whole cache lines are read. Lanes after the last
+ * channel do not count in sums: they may not be zero, because an earlier activation may turn zero
+ * into another number. For a root mean square norm, the mean is taken as 0. */
 GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, const int R) {
   const float count = (float)c->in.channels;
   const ptrdiff_t last = c->in.blocks - 1;

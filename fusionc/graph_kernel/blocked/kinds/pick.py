@@ -1,4 +1,4 @@
-"""Gathering of channels that lie apart in an image."""
+"""Gathers channels of an image that are not adjacent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, 
 
 @dataclass(frozen=True)
 class PickStep(StepKind):
-    """Channels of an image, one of each group in turn."""
+    """Picks channels of an image: the first channel of each group, then the second ones, and so
+    on.
+    """
 
-    kept: int = 0  # channels of the result that stay what they are, before those of the image
-    skipped: int = 0  # channels of the image, before those that are picked
+    kept: int = 0  # the first channels of the result, which are not changed
+    skipped: int = 0  # channels of the image before those that are picked
     groups: int = 1
     functions = StepFunctions(task="pick")
     is_copy = True

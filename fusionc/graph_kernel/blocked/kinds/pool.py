@@ -17,7 +17,7 @@ _FUNCTIONS = StepFunctions(task="pool", size="windowed", nanoseconds="pool_ns")
 
 @dataclass(frozen=True)
 class MaxPoolStep(StepKind):
-    """The largest element of each window. With windows of one element it picks pixels by stride."""
+    """The largest element of each window. If windows have one element, it only picks pixels."""
 
     functions = _FUNCTIONS
     keeps_channels = True
@@ -27,7 +27,7 @@ class MaxPoolStep(StepKind):
 class AveragePoolStep(StepKind):
     """The mean of each window."""
 
-    counts_border: bool  # zeros of the border count as elements
+    counts_border: bool  # whether zeros of the border count as elements
     functions = _FUNCTIONS
     keeps_channels = True
 

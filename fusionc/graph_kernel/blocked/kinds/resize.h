@@ -1,4 +1,4 @@
-/* Enlarges images: each pixel becomes a rectangle of equal ones. */
+/* Enlarges images: each pixel becomes a rectangle of equal pixels. */
 #ifdef GB_V
 /* Copies each pixel of the result from its place in the smaller image. */
 void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {

@@ -1,4 +1,4 @@
-"""Enlargement of images: each pixel becomes a rectangle of equal ones."""
+"""Enlarges images: each pixel becomes a rectangle of equal pixels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
 from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
-_COORDINATES = "coordinate_transformation_mode"  # only Resize from opset 11 on has it
-# Ways of computing and rounding coordinates that map pixel i to pixel ⌊i / s⌋ of the smaller image,
-# and the largest factor s for which they do
+_COORDINATES = "coordinate_transformation_mode"  # an attribute of Resize since opset 11
+# Ways to compute and round coordinates that, for a factor s, map pixel i to pixel ⌊i / s⌋ of the
+# smaller image; and the largest s for which they do.
 _ANY = 2**31
 _FITTING = {
     ("asymmetric", "floor"): _ANY,
@@ -36,8 +36,8 @@ class ResizeStep(StepKind):
 
 
 def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Resize or Upsample. Raises UnfitOperator if it mixes pixels, or does not repeat all pixels
-    equally often.
+    """Resize or Upsample. Raises UnfitOperator if the operator mixes pixels, or does not repeat all
+    pixels equally often.
     """
     image = images.image(node.input[0])
     if attribute(node, "mode", "nearest") != "nearest" or attribute(node, "axes") is not None:

@@ -22,14 +22,14 @@ from fusionc.graph_kernel.blocked.step_kind import (
 from fusionc.graph_kernel.blocked.windows import WIDEST_HALO, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 
-# onnxruntime adds overlapping kernels in memory, which takes this factor longer
+# if kernels overlap, onnxruntime adds their results in memory, and takes this many times as long
 _OVERLAPPING = 1.3
 
 
 @dataclass(frozen=True)
 class TransposedStep(ConvolutionKind):
     """A transposed convolution with weights [in, out / group, rows, columns]. Each element of the
-    kernel contributes to one row and column in each stride of the result.
+    kernel contributes to one row and one column in each stride of the result.
     """
 
     functions = StepFunctions(
@@ -88,7 +88,7 @@ def _window(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Kern
 
 
 def _enlarged(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes. Raises UnfitOperator if it has no elements."""
+    """The image that a window makes. Raises UnfitOperator if the image has no elements."""
     top, left, bottom, right = window.pads
     down, across = window.stride
     height = image.height.times(down).plus(window.kernel[0] - down - top - bottom)

@@ -1,29 +1,33 @@
-/* Convolutions of 3×3 by Winograd's F(4×4, 3×3), where tiles of 6×6 give 4×4 pixels with 36
- * products instead of 144, or by F(2×2, 3×3), where tiles of 4×4 give 2×2 with 16 instead of 36:
- * with fewer weights, for small images. With a stride of 2, tiles of 5×5 give 2×2 with 25 instead
- * of 36: in each direction the outer elements of a kernel meet every second pixel, which is F(2,
- * 2), and the middle one meets the others. P is how many points a tile has in each direction.
+/* 3×3 convolutions with Winograd's algorithm. With F(4×4, 3×3), tiles of 6×6 pixels give 4×4
+ * results with 36 products in place of 144. With F(2×2, 3×3), tiles of 4×4 pixels give 2×2 results
+ * with 16 products in place of 36; it has fewer weights, which is better for small images. With a
+ * stride of 2, tiles of 5×5 pixels give 2×2 results with 25 products in place of 36: in each
+ * direction, the outer elements of a kernel are multiplied with every second pixel, which is F(2,
+ * 2), and the middle element with the other pixels. P is the number of points that a tile has in
+ * each direction.
  *
- * A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015. Input and weights are
- * transformed, the products of all channels are summed up, and the sums are transformed back.
- * Intermediate numbers are up to 100 times as large, so the error may be a few units in the last
- * place of the largest result more than that of a direct convolution. A number that is not finite
- * would reach all pixels of a tile, so such tiles are computed again directly. */
+ * A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015. Images and weights
+ * are transformed to points, their products are added up over all channels, and the sums are
+ * transformed back. Intermediate numbers are up to 100 times as large as results, so the error may
+ * exceed that of a direct convolution by a few units in the last place of the largest result. A
+ * number that is not finite would reach all pixels of a tile, so such tiles are computed again
+ * directly. */
 #ifndef GB_WINOGRAD_TILES
 #define GB_WINOGRAD_TILES
-/* Bytes of a core's second-level cache that a task uses: for the points of pixels and products, and
- * for weights with their points, because weights are read until all their points are computed. The
- * processors on which this was measured had 1 MiB or more. */
+/* The bytes of a core's second-level cache that a task uses: first for the points of pixels and
+ * products, then for weights and their points (weights are read again until all their points are
+ * computed). The processors on which this was measured had 1 MiB or more. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
-/* Generated macros describe tiles of P points in each direction: GB_PIXELS_OF(P) is how many pixels
- * they give in each direction, GB_STRIDE_OF(P) the stride of the convolution, GB_KERNEL_OF(P) how
- * many points the weights have in each direction. With P = 5, two points share their weights. */
-#define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P)) /* points of the weights in all */
+/* Generated macros describe tiles with P points in each direction: GB_PIXELS_OF(P) is the number of
+ * results in each direction, GB_STRIDE_OF(P) the stride of the convolution, and GB_KERNEL_OF(P) the
+ * number of points that the weights have in each direction. With P = 5, two points share their
+ * weights. */
+#define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P)) /* all points of the weights */
 
 /* How many tiles a task transforms at once. */
 static inline __attribute__((unused)) ptrdiff_t gb_tiles_at_once(ptrdiff_t vector, ptrdiff_t tile,
                                                                  ptrdiff_t channels, int P) {
-  enum { GB_MOST_TILES = 28 }; /* of 4×4 pixels */
+  enum { GB_MOST_TILES = 28 }; /* tiles with 4×4 results */
   const ptrdiff_t fit = GB_OF_POINTS / (P * P * 4 * (channels + 2 * vector));
   const ptrdiff_t most = GB_MOST_TILES * 16 / (GB_PIXELS_OF(P) * GB_PIXELS_OF(P));
   return fit > most ? most : fit < tile / 2 ? tile / 2 : fit;
@@ -31,13 +35,13 @@ static inline __attribute__((unused)) ptrdiff_t gb_tiles_at_once(ptrdiff_t vecto
 #endif
 
 #ifdef GB_V
-/* Images and weights to the points of Winograd's tiles, and sums at these back to pixels: see
- * blocked_winograd.h.
+/* Transforms images and weights to the points of tiles, and sums at the points back to pixels, as
+ * the head of this file explains.
  *
- * In each direction the first two points need only one outer element of the kernel each. Points at
- * a number and at its negative share most of their sums, so they are neighbours: two rows of
- * weights can be computed almost independently of the others. */
-#define GB_ROWS_OF(P) ((P) == 6 ? 2 : 4) /* rows of points of weights that are made at once */
+ * In each direction, each of the first two points needs only one outer element of the kernel. A
+ * point at a number and the point at its negative share most of their sums, so they are neighbours:
+ * then two rows of weights can be computed almost independently of the other rows. */
+#define GB_ROWS_OF(P) ((P) == 6 ? 2 : 4) /* the rows of points of weights that are made together */
 
 GK_INLINE void GB(to_points)(const int P, const GB(vec) *d, ptrdiff_t step, GB(vec) *to,
                              ptrdiff_t to_step) {
@@ -109,15 +113,15 @@ GK_INLINE void GB(kernel_to_points)(const int P, GB(vec) a, GB(vec) b, GB(vec) c
   }
 }
 
-/* The point of the weights that a point of a tile needs; the end of one maps to the end of the
- * other. */
+/* The point of the weights that a point of a tile needs. For the number of a tile's points, it is
+ * the number of the weights' points. */
 GK_INLINE ptrdiff_t GB(kernel_point)(const int P, ptrdiff_t point) {
   static const int8_t of_five[] = {0, 1, 2, 3, 3, 4};
   return P == 5 ? 4 * of_five[point / 5] + of_five[point % 5] : point;
 }
 
-/* Transforms weights of some blocks in and one or two blocks out to `count` rows of points, which
- * are `step` apart. */
+/* Transforms the weights of some input blocks and one or two output blocks to `count` rows of
+ * points. The distance between points is `step`. */
 GK_INLINE void GB(weights_to_rows)(const int P, const int first, const int count, const float *w,
                                    float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
   const int own = GB_KERNEL_OF(P);
@@ -147,7 +151,7 @@ GK_INLINE void GB(weights_to_points)(const int P, ptrdiff_t first, const float *
   else GB(weights_to_rows)(6, 4, 2, w, to, step, blocks, is_two);
 }
 
-/* Transforms all packed weights, to be kept if many tasks need them. */
+/* Transforms all packed weights. The result is kept if many tasks need it. */
 void GB(transform_weights)(const float *w, float *to, const gb_call *c) {
   const ptrdiff_t in_blocks = c->in.blocks, out_blocks = c->out.blocks;
   const int P = c->step->tile_points;
@@ -165,8 +169,8 @@ void GB(transform_weights)(const float *w, float *to, const gb_call *c) {
   }
 }
 
-/* Transforms one tile of one block to its points, which are `step` apart. Pixels beyond the border
- * of zeros are zero, too. */
+/* Transforms one tile of one block to its points. The distance between points is `step`. Pixels
+ * beyond the border of zeros count as zero, too. */
 GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *image, ptrdiff_t y,
                                   ptrdiff_t x, float *to, ptrdiff_t step) {
   const ptrdiff_t top = y * GB_STRIDE_OF(P) - c->step->pads[0],
@@ -190,13 +194,13 @@ GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *im
     GB(to_points)(P, rows + j, P, points, 1);
     for (int i = 0; i < P; ++i) {
       *(GB(vec) *)(to + (i * P + j) * step) = points[i];
-      /* for the next tiles: a core can have only a few pending writes */
+      /* prefetched for the next tiles, because a core can have only a few pending writes */
       __builtin_prefetch(to + (i * P + j) * step + 2 * GB_V, 1);
     }
   }
 }
 
-/* Computes the pixels of a tile directly, from weights that are not transformed. */
+/* Computes the pixels of a tile again, directly from weights that are not transformed. */
 static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n,
                                                 ptrdiff_t block, ptrdiff_t y, ptrdiff_t x,
                                                 GB(vec) *sums) {
@@ -256,7 +260,7 @@ GK_INLINE void GB(tile_from_points)(const int P, const gb_call *c, const float *
   }
 }
 
-/* Does the rest of `finish`, for all pixels of tiles that lie side by side. */
+/* Does the rest of `finish`, for all pixels of adjacent tiles. */
 static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptrdiff_t count,
                              ptrdiff_t block) {
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M;
@@ -278,7 +282,7 @@ static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptr
   }
 }
 
-/* For how many blocks in a task transforms weights at once. */
+/* The number of input blocks whose weights a task transforms at once. */
 GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int P) {
   const ptrdiff_t points = GB_ROWS_OF(P) * GB_KERNEL_OF(P) + 9,
                   size = points * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float);
@@ -287,8 +291,8 @@ GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int P) {
   return (blocks + times - 1) / times;
 }
 
-/* The distance between points. At whole pages, all points would share the same few sets of a
- * cache. */
+/* The distance between points. It is not a number of whole pages: then all points would share the
+ * same few sets of a cache. */
 GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks + 1) * GB_V; }
 
 /* How many floats of scratch memory a task needs. */
@@ -301,8 +305,8 @@ ptrdiff_t GB(winograd_floats)(const gb_call *c) {
          of_weights;
 }
 
-/* Units are some tiles by some of the blocks of channels out. A unit has at most c->part tiles, and
- * the blocks are divided into c->strip parts. */
+/* Computes units. A unit is some tiles, for some of the blocks of output channels. It has at most
+ * c->part tiles, and the blocks are divided into c->strip parts. */
 GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, ptrdiff_t end,
                                float *scratch) {
   const ptrdiff_t all_points = P * P, kernel_points = GB_KERNEL_POINTS(P), blocks = c->in.blocks,
@@ -329,7 +333,7 @@ GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, pt
     kept->chunk = chunk;
     for (ptrdiff_t pair = pairs * part / c->strip; pair < pairs * (part + 1) / c->strip; ++pair) {
       const int is_two = 2 * pair + 1 < c->out.blocks;
-      /* floats for a channel in, and for a block of these */
+      /* floats of the weights of an input channel, and of a block of input channels */
       const ptrdiff_t row = (1 + is_two) * GB_V, block = GB_V * row;
       for (ptrdiff_t b = 0; b < blocks; b += at_once) {
         const ptrdiff_t n = blocks - b < at_once ? blocks - b : at_once,
@@ -353,7 +357,7 @@ GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, pt
               .x_block = most * GB_V,
               .w = w + (GB(kernel_point)(P, p) - before) * step,
               .ahead = c->derived ? w + GB(kernel_point)(P, p + 1) * step
-                                  /* from memory in each run */
+                                  /* these come from memory in each run */
                                   : raw + 9 * n * block + p * steps * asked,
               .ahead_step = asked,
               .blocks = n,
@@ -388,9 +392,9 @@ void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
 }
 
 #else
-/* A chunk is the tiles that are transformed at once. If there are few chunks, each is divided by
- * blocks into several units. Then other threads can take units from a thread whose core is busy;
- * they transform its tiles once more. */
+/* A chunk is the tiles that are transformed together. If there are few chunks, the blocks of each
+ * chunk are divided among several units. Then other threads can take units from a thread whose core
+ * is busy, although they have to transform the tiles once more. */
 static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   enum { GB_FOR_EACH = 8 }; /* units for each thread */
   const ptrdiff_t pixels = GB_PIXELS_OF(c->step->tile_points),
@@ -408,9 +412,10 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   c->keeps_chunk = 1;
 }
 
-/* Gives step k its transformed weights, which are up to 4 times as large. Weights that a run needs
- * only once are transformed in that run instead, because reading the larger ones takes longer. The
- * same is done if there is no memory for them. */
+/* Gives step k its transformed weights, which are up to 4 times as large as its weights. Weights
+ * that a run needs only once are transformed in each run instead, because reading the larger
+ * transformed weights takes longer. If there is no memory for them, weights are also transformed in
+ * each run. */
 static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t kernel_points = GB_KERNEL_POINTS(c->step->tile_points), v = state->width->vector;
   float *made = state->derived[k];

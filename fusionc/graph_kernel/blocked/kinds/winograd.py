@@ -1,4 +1,4 @@
-"""Convolutions of 3×3 by Winograd's algorithm."""
+"""3×3 convolutions with Winograd's algorithm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepEstimate, StepFunctions
 
-# bytes of weights read from memory in a second: no cache holds the weights of all convolutions
+# bytes of weights that are read from memory in a second; caches are too small for the weights of
+# all convolutions
 _STREAMED = 24e9
 _TRANSFORMED = 2e9  # elements of images that are transformed in a second
 _BEGIN = 2e-6  # seconds that the transforms of even a few tiles take
@@ -20,10 +21,10 @@ _WORTH = 0.9  # the algorithm is used if it takes less than this share of the di
 class WinogradTile:
     """A tile: the pixels that are transformed together."""
 
-    points: int  # in each direction
-    pixels: int  # of the result, in each direction
-    of_kernel: int  # points of its weights, in each direction
-    loss: float  # the time of one product relative to a direct one; sums of few tiles are slower
+    points: int  # the number of its points in each direction
+    pixels: int  # the pixels of the result in each direction
+    of_kernel: int  # the points of its weights in each direction
+    loss: float  # the time of a product, relative to direct ones: sums over few tiles are slower
 
 
 WINOGRAD_TILES = {
@@ -35,8 +36,8 @@ _TILES = [(tile, stride) for stride, tiles in WINOGRAD_TILES.items() for tile in
 
 @dataclass(frozen=True)
 class WinogradStep(ConvolutionKind):
-    """Tiles of pixels are transformed, multiplied point by point, and transformed back. Tiles with
-    results that are not finite are computed again from weights that are not transformed.
+    """Transforms tiles of pixels to points, multiplies point by point, and transforms back. If a
+    result of a tile is not finite, the tile is computed again, directly.
     """
 
     tile_points: int  # points of a tile in each direction
@@ -68,7 +69,7 @@ class WinogradStep(ConvolutionKind):
 
 
 def _by_points(numbers: Mapping[int, int]) -> str:
-    """A C expression for the number that belongs to tiles of P points."""
+    """A C expression for a number that depends on P, the points of a tile."""
     *others, last = numbers.items()
     return f"({''.join(f'(P) == {points} ? {n} : ' for points, n in others)}{last[1]})"
 
@@ -76,8 +77,8 @@ def _by_points(numbers: Mapping[int, int]) -> str:
 def tile_points(
     window: KernelWindow, height: int, width: int, channels_in: int, channels_out: int
 ) -> int:
-    """The points in each direction of the fastest tiles for a result of this height and width; 0 if
-    a direct convolution takes less time, or the window does not fit.
+    """The points in each direction of the tiles that are fastest for a result of this height and
+    width. 0 if a direct convolution takes less time, or if no tile fits the window.
     """
     stride, other = window.stride
     is_plain = (window.kernel, window.dilation, window.group) == ((3, 3), (1, 1), 1)
@@ -91,8 +92,8 @@ def tile_points(
 def winograd_seconds(
     height: int, width: int, channels_in: int, channels_out: int, stride: int
 ) -> tuple[float, int]:
-    """Seconds to compute an image of these sizes with the fastest tiles, and the points of these in
-    each direction.
+    """The seconds to compute an image of these sizes with the fastest tiles, and the points of
+    these tiles in each direction.
     """
     return min(
         (_by_tiles(height, width, channels_in, channels_out, stride, tile), tile.points)

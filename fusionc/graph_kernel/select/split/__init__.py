@@ -1,1 +1,3 @@
-"""Split: join the operators of a cluster, pattern by pattern, if one loop can compute them."""
+"""Split a cluster into regions. Operators that one loop can compute are joined, pattern by
+pattern.
+"""

@@ -1,4 +1,6 @@
-"""Regions: groups of operators of one cluster, at first one for each operator, and their edges."""
+"""Regions: groups of operators of one cluster, and the edges between the groups. At first each
+operator is a region.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from fusionc.shapes.equality import same_shape
 
 @dataclass(eq=False)
 class Region:
-    """Operators that become one kernel; `dominant` is the one of the highest kind.
+    """Operators that become one kernel. `dominant` is the operator of the highest kind.
 
-    `inputs` are the regions that this one reads, each with whether every element is read in place
-    (INJECTIVE) or may be read several times (a broadcast). `rows` are the rows of its reductions.
-    `reason` is why a kernel cannot contain the operator; such a region is never fused.
-    `is_composite` says whether the region deserves its own kernel by MindSpore's rules. `place` is
-    a topological order: higher than that of every region that this one reads.
+    `inputs` maps each region that this one reads to whether every element is read once (True), and
+    not several times (a broadcast). `rows` are the rows of the region's reductions. `reason` says
+    why a kernel cannot contain the operator, or is None; a region with a reason is never fused.
+    `is_composite` says whether the region gets its own kernel by MindSpore's rules. `place` gives a
+    topological order: it is higher than that of every region that this one reads.
     """
 
     nodes: list[Node]
@@ -37,12 +39,12 @@ class Region:
 
     @property
     def is_lone(self) -> bool:
-        """Whether it is one operator."""
+        """Whether the region has only one operator."""
         return len(self.nodes) == 1
 
 
 class Regions:
-    """All regions of a cluster. Two fused regions continue as one of them."""
+    """All regions of a cluster. When two are fused, one of the two objects becomes the result."""
 
     def __init__(self, graph: Graph, why_unsupported: Callable[[Node], str | None]) -> None:
         self._regions: dict[Region, None] = {}
@@ -71,7 +73,9 @@ class Regions:
         return region in self._regions
 
     def fuse(self, a: Region, b: Region) -> Region:
-        """Join two regions and return the result. One reads the other without a detour."""
+        """Join two regions and return the result. One must read the other, without a detour between
+        them (see `has_detour`).
+        """
         maker, user = (a, b) if b in a.users else (b, a)
         place = _make_room(maker, user)
         kept, gone = (a, b) if len(a.nodes) >= len(b.nodes) else (b, a)
@@ -93,8 +97,8 @@ class Regions:
         return kept
 
     def has_detour(self, maker: Region, user: Region) -> bool:
-        """Whether a path leads from one region to the other through a third one: if fused, they
-        would form a cycle.
+        """Whether a path leads from one region to the other through a third one. If so, fusing them
+        would make a cycle.
         """
         if len(maker.users) > len(user.inputs):  # fewer paths to follow backwards
             return maker in _leading_to(user, maker)
@@ -102,19 +106,25 @@ class Regions:
 
 
 def _following(maker: Region, user: Region) -> set[Region]:
-    """The regions that need `maker`, not through `user`, up to the place of `user`."""
+    """The regions with places up to that of `user` that need `maker`, not counting paths through
+    `user`.
+    """
     return _between(maker, user, lambda region: region.users)
 
 
 def _leading_to(user: Region, maker: Region) -> set[Region]:
-    """The regions that `user` needs, not through `maker`, back to the place of `maker`."""
+    """The regions with places down to that of `maker` that `user` needs, not counting paths through
+    `maker`.
+    """
     return _between(user, maker, lambda region: region.inputs)
 
 
 def _between(
     start: Region, end: Region, following: Callable[[Region], Iterable[Region]]
 ) -> set[Region]:
-    """The regions that can be reached from `start`, not through `end`, between their places."""
+    """The regions with places between those of `start` and `end` that can be reached from `start`
+    without passing `end`.
+    """
     low, high = sorted((start.place, end.place))
     found: set[Region] = set()
     stack = [region for region in following(start) if region is not end]
@@ -127,8 +137,8 @@ def _between(
 
 
 def _make_room(maker: Region, user: Region) -> int:
-    """A place for both together: regions that `user` needs move before it, and those that need
-    `maker` after it.
+    """A place for both regions together. Regions that `user` needs are moved before it, and regions
+    that need `maker` after it.
     """
     before = sorted(_leading_to(user, maker), key=_place)
     after = sorted(_following(maker, user), key=_place)
@@ -145,7 +155,9 @@ def _place(region: Region) -> int:
 
 
 def _connect(region: Region, node: Node, makers: list[Region | None]) -> None:
-    """Add the edges to one new operator, and correct its kind if they broadcast."""
+    """Add the edges from `makers` to the region of one operator, and correct its kind if an edge
+    broadcasts.
+    """
     output = node.outputs[0]
     is_scalar_apart = (
         sum(value is not None and not is_scalar_constant(value) for value in node.inputs) <= 1
@@ -170,7 +182,7 @@ def _add_edge(maker: Region, user: Region, is_injective: bool) -> None:
 
 
 def _aligned(shape: Shape | None) -> Shape | None:
-    """A shape without leading 1s, which broadcasting adds."""
+    """A shape without leading 1s, which do not matter for broadcasting."""
     if shape is None:
         return None
     start = next((i for i, dim in enumerate(shape) if dim != 1), len(shape))
@@ -187,7 +199,7 @@ def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
 
 
 def same_size(a: Region, b: Region) -> bool:
-    """Whether the dominant operators are known to give equally many elements."""
+    """Whether the results of the dominant operators are known to have equally many elements."""
     first = _result_shape(a)
     second = _result_shape(b)
     if first is None or second is None:

@@ -1,4 +1,4 @@
-"""Rows: the elements that a reduction or normalization visits before it begins the next row."""
+"""Rows: a reduction or normalization visits all elements of one row before it begins the next."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from fusionc.operators.facts import Trait, names_with
 Row = tuple[int | str, ...]  # the sizes of the last axes
 _ROW_NORMS = names_with(Trait.ROW_NORM)
 _SOFTMAX = names_with(Trait.SOFTMAX)
-_ROWS_OF_SOFTMAX = 13  # before this opset, Softmax takes all axes from the given one on
+_ROWS_OF_SOFTMAX = 13  # before this opset, Softmax reduces its axis and all axes after it
 
 
 def row_of(node: Node) -> Row | None:
-    """The row of an operator; None if it has no row, or one that is not the last axes."""
+    """The row of an operator; None if it has no row, or if the axes of its row are not the last
+    axes.
+    """
     x = node.inputs[0] if node.inputs else None
     if x is None or x.shape is None or node.domain != "":
         return None

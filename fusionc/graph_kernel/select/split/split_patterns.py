@@ -1,7 +1,8 @@
-"""The patterns of split, with MindSpore's limits for a CPU: the neighbours that a region may take.
+"""The split patterns, with MindSpore's limits for a CPU. Each finds neighbours that a region may
+take, that is, be fused with.
 
-Forward patterns take regions that it reads, backward patterns regions that read it. A depth pattern
-joins regions one to one, a width pattern any number of them.
+A forward pattern takes regions that the region reads; a backward pattern takes regions that read
+the region. A depth pattern takes a single neighbour, a width pattern any number of neighbours.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.operator_kinds import OperatorKind
 from fusionc.graph_kernel.select.split.regions import Region, Regions, same_size
 
-_MOST_OF_REDUCE = 20  # operators before a reduction
+_MOST_OF_REDUCE = 20  # operators that a reduction takes
 _MOST_OF_BACKWARD = 20  # operators that are moved into their users
 _MOST_OUTPUTS_OF_MATMUL = 5
 
@@ -22,7 +23,9 @@ Find = Callable[[Region, Regions], list[Region]]
 
 @dataclass(frozen=True)
 class SplitPattern:
-    """`find` gives the neighbours that a region takes; none if the pattern does not match."""
+    """`find` gives the neighbours that a region takes. They are none if the pattern does not
+    match.
+    """
 
     name: str
     find: Find
@@ -33,13 +36,13 @@ def _is_plain(region: Region) -> bool:
 
 
 def _only(regions: Iterable[Region]) -> Region | None:
-    """The only region of these; None if there are none or several."""
+    """The region, if there is exactly one; else None."""
     found = list(regions)
     return found[0] if len(found) == 1 else None
 
 
 def _reshape(region: Region, regions: Regions) -> list[Region]:
-    """The neighbour of the lowest kind; a user, if several are equal."""
+    """The neighbour of the lowest kind. If several have the same kind, a user is preferred."""
     if region.kind != OperatorKind.RESHAPE:
         return []
     users = [
@@ -203,7 +206,7 @@ def _may_join(region: Region, highest: OperatorKind = OperatorKind.OPAQUE) -> bo
     return region.reason is None and region.kind <= highest
 
 
-# In the order in which they run.
+# The patterns, in the order in which they run.
 PATTERNS = (
     SplitPattern("reshape", _reshape),
     SplitPattern("elemwise_broadcast_fwd_depth", _elemwise_fwd_depth),

@@ -1,6 +1,4 @@
-"""Run the patterns of split over the regions of a cluster: each once over all of them, in
-topological order.
-"""
+"""Split a cluster: each split pattern runs once over all regions, in topological order."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ def split(
     most: int,
     graph_id: int = 0,
 ) -> tuple[list[Region], list[PatternCount]]:
-    """The regions of a cluster, and the counts of each pattern.
+    """The regions of a cluster, and one count for each pattern.
 
     `most` is the number of operators that a region may have.
     """
@@ -52,7 +50,9 @@ def split(
 
 
 def _fitting(region: Region, found: Sequence[Region], most: int) -> list[Region]:
-    """The regions that can be taken without too many operators; if not all, the smallest ones."""
+    """The regions that `region` can take without exceeding `most` operators. If it cannot take all,
+    it takes the smallest ones.
+    """
     room = most - len(region.nodes)
     if sum(len(neighbour.nodes) for neighbour in found) <= room:
         return list(found)

@@ -1,9 +1,9 @@
-"""A pattern that MindSpore only has for chips: a reduction and the users of its result are one
-kernel, row by row.
+"""A split pattern that MindSpore has only for special chips: a reduction and the users of its
+result become one kernel, which computes row by row.
 
-The kernels here pass over a row as often as necessary, while it is in the cache, and read moved
-elements in place. So regions are joined if their reductions have the same row, as long as nothing
-is computed more than once.
+The kernels here visit a row as often as necessary while it is in the cache, and read moved elements
+where they are. So regions are joined if their reductions have the same row and nothing has to be
+computed more than once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fusionc.graph_kernel.select.split.rows import row_of
 from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
 from fusionc.model.graph import Edge, Node, Shape
 
-_REPEATING = ("Expand", "Gather")  # operators that read an element again
+_REPEATING = ("Expand", "Gather")  # operators that may read an element several times
 
 
 def _stitch(region: Region, regions: Regions) -> list[Region]:
@@ -44,7 +44,8 @@ def _is_stitched(node: Node, length: int) -> bool:
     if node.op not in MOVES_DATA:
         return kind_of(node.op) == OperatorKind.ELEMWISE
     before, after = (_shape(values[0]) for values in (node.inputs, node.outputs))
-    # onnxruntime computes operators that separate elements better, in blocks
+    # onnxruntime is faster, because it transposes in blocks, where a kernel would read elements
+    # apart
     if node.op == "Transpose":
         kept = max(length, 1)
         perm = node.attr("perm")
@@ -68,7 +69,7 @@ def _fits(value: Edge, result: Edge | None, length: int) -> bool:
 
 
 def _shape(value: Edge | None) -> Shape:
-    """The shape of a value; operators that kernels can contain have known ranks."""
+    """The shape of a value. Its rank is known, because kernels contain no other operators."""
     return (value.shape if value is not None else None) or ()
 
 
