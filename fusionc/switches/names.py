@@ -54,9 +54,8 @@ class PassNames:
 
     def complaint(self, name: str) -> str:
         """The message that `name` is not a pass, with the nearest name if there is one."""
-        names = (
-            [*self._ascend_names, *self._passes] if next(self._searches, None) is not None else []
-        )
+        is_searched = next(self._searches, None) is not None
+        names = [*self._ascend_names, *self._passes] if is_searched else []
         return f"{quote(name)} is not a pass; " + advice(
             name, names, '"fusionc passes" lists the names'
         )
