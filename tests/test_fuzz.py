@@ -21,7 +21,7 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Tape
 from fusionc.verify import verify
 
-RUNS = 96
+RUNS = 48
 CHUNK = 12
 cached_snippets = cache(fuzz.snippets)
 

@@ -116,6 +116,8 @@ def session(
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
+    # threads that wait would take the processor from the other tests
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not is_optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if library:

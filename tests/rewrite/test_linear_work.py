@@ -45,8 +45,8 @@ def test_as_many_nodes_more_cost_as_much_more(
     make: Callable[[int], list[onnx.NodeProto]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scaling, "FUNCTIONS", 10)
-    convert(scaling.made(make, 200))  # what is done once in a process
-    first, second, third = (calls(scaling.made(make, count)) for count in (200, 400, 600))
+    convert(scaling.made(make, 100))  # what is done once in a process
+    first, second, third = (calls(scaling.made(make, count)) for count in (100, 200, 300))
     assert third - second < 1.1 * (second - first)  # 1.67 if it grew with the square
 
 

@@ -21,7 +21,7 @@ from byte_networks import (
 )
 from kernels_run import call_of
 from networks import Found
-from standalone_programs import SANITIZERS, Standalone, widths
+from standalone_programs import Standalone, widths
 
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
@@ -234,16 +234,6 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
 
 
 _WITH_SUMS = ("residual", "clipped", "float bias", "float bias, signed")
-SANITIZED = (
-    "float bias",
-    "first",
-    "many",
-    "apart",
-    "depthwise apart",
-    "depthwise uneven",
-    "pooled",
-    "rows",
-)
 ON_INTEGERS = ("first", "asymmetric", "residual", "without bias", "rows")
 
 
@@ -458,14 +448,3 @@ def test_a_min_of_three_stays() -> None:
 def test_a_bias_for_each_column() -> None:
     graph = typed_model(of_broadcast_bias(130).model(), "").main
     assert len(integer_locations(graph, KernelKind.BLOCKED)) == 1
-
-
-@pytest.mark.usefixtures("needs_a_compiler")
-def test_steps_stay_inside_their_memory(found: dict[str, Found], tmp_path: Path) -> None:
-    some = {name: found[name] for name in SANITIZED}
-    checked = Standalone([one.area for one in some.values()], tmp_path, ["-O0", *SANITIZERS[1:]])
-    for name, one in some.items():
-        for sizes in SIZES[:2]:
-            tensors = one.tensors(feeds_of(NETWORKS[name](), sizes))
-            for width in widths():
-                checked.run(one.area, tensors, width, MASKS[1])

@@ -57,10 +57,12 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone, library
     one = found[name]
     n = network(FORMS[name])
     given = [session(call_of(one), registered) for registered in (library, None)]
-    for sizes in SIZES:
-        for edges in (False, name != "attention"):
+    for turn, sizes in enumerate(SIZES, list(FORMS).index(name)):
+        for edges in (False,) if name == "attention" else (False, True):
             values = values_of(n.model(), n.feeds(sizes, edges=edges), one.images.values())
-            assert "CLEAR" in check_everywhere(one, values, programs, given).kinds, sizes
+            assert "CLEAR" in check_everywhere(one, values, programs, given, turn + edges).kinds, (
+                sizes
+            )
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

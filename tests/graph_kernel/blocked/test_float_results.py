@@ -17,7 +17,7 @@ from areas import session
 from byte_networks import ByteNetwork
 from kernels_run import call_of
 from networks import MICROSOFT, Array, Found
-from standalone_programs import SANITIZERS, Standalone, widths
+from standalone_programs import Standalone, widths
 
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
@@ -254,7 +254,6 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
 }
 # networks in which a byte on the next step moves what follows
 DEEP = ("shared", "shared, not finite", "shortcut")
-SANITIZED = ("points, uneven", "residual", "shortcut", "hard swish", "moved sum", "few channels")
 
 
 @dataclass(frozen=True)
@@ -358,15 +357,3 @@ def test_operators_become_few_steps(name: str) -> None:
     items = Operations(case(name).found.area).items
     kinds = [type(item.kind).__name__ for item in items]
     assert [k for k in kinds if k not in ("LoadStep", "StoreStep")] == STEPS[name]
-
-
-@pytest.mark.usefixtures("needs_a_compiler")
-def test_steps_stay_inside_their_memory(tmp_path: Path) -> None:
-    areas = {name: case(name).found.area for name in SANITIZED}
-    checked = Standalone(list(areas.values()), tmp_path, ["-O0", *SANITIZERS[1:]])
-    for name, area in areas.items():
-        one = case(name)
-        for sizes in SIZES[:2]:
-            tensors = one.found.tensors(feeds_of(one.network, sizes))
-            for width in widths():
-                checked.run(area, tensors, width, MASKS[1])

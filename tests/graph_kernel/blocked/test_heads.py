@@ -140,10 +140,10 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone, library
     assert (saved_by_program(one.area) > 0) == has_attention
     # a Reshape behind it takes no empty tensors
     has_repeated = any(node.op_type == "Expand" for node in n.nodes)
-    for sizes in SIZES:
+    for turn, sizes in enumerate(SIZES, list(FORMS).index(name)):
         if has_repeated and not all(sizes.values()):
             continue
-        check_everywhere(one, n.feeds(sizes), programs, given)
+        check_everywhere(one, n.feeds(sizes), programs, given, turn)
 
 
 def test_nothing_is_moved(found: dict[str, Found]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from interpreter import NARROW, CProgram, Interpreter, programs_in, to_bfloat16
 from kernels_run import call_of
 from networks import MICROSOFT, Array, Found, Network, difference, only_area, wanted
 from onnx import TensorProto, helper, numpy_helper
-from standalone_programs import SANITIZERS, Standalone, instructions
+from standalone_programs import Standalone, instructions
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.kinds.narrow_convolve import NarrowConvStep
@@ -208,7 +207,8 @@ def test_what_steps_compute(name: str, found: dict[str, Found], programs: Standa
     one = found[name]
     program = program_in(one.area)
     assert {"NARROW_CONV", "NARROW_PRODUCT", "NARROW_FIRST"} & set(program.kinds)
-    for sizes in SIZES:
+    start = list(NETWORKS).index(name)
+    for sizes in SIZES[start % 2 :: 2]:  # the other half is that of the next network
         tensors = one.tensors(NETWORKS[name]().feeds(dict(zip("NHW", sizes, strict=True))))
         right = Interpreter(program, tensors).run()
         plain = wanted(one.area, tensors)
@@ -296,18 +296,6 @@ def test_an_area_of_float32_has_one_program(found: dict[str, Found]) -> None:
     one = only_area(deep().model())
     assert not programs_in(source([one.area]), is_narrow=True)
     assert narrow_program_of(one.area) is None
-
-
-@needs_avx512_bf16
-@pytest.mark.usefixtures("needs_a_compiler")
-def test_memory_is_kept(tmp_path: Path) -> None:
-    """Tiles read beyond the last pixel, but not beyond the memory of images."""
-    some = {name: narrowed(NETWORKS[name]()) for name in ("odd", "apart", "deep", "rows")}
-    programs = Standalone([one.area for one in some.values()], tmp_path, ["-O0", *SANITIZERS[1:]])
-    for name, one in some.items():
-        tensors = one.tensors(NETWORKS[name]().feeds({"N": 1, "H": 3, "W": 5}))
-        for without in (TILES, VECTORS):
-            programs.run(one.area, tensors, WIDEST, without)
 
 
 @needs_avx512_bf16

@@ -17,7 +17,6 @@ from areas import session
 from kernels_run import run_kernel
 from networks import Array, Found, Network, areas_of, difference, only_area, program_of_area
 from onnx import TensorProto, helper, numpy_helper
-from standalone_programs import SANITIZERS, Standalone
 
 import fusionc
 from fusionc.graph_kernel.library.build_library import build
@@ -193,21 +192,6 @@ def test_weights_are_as_the_constants(
     problem = difference(right, made)
     assert not problem, problem
     assert made.tobytes() == as_constants.tobytes()
-
-
-def test_odd_numbers_of_halves_are_read_within_their_memory(tmp_path: Path) -> None:
-    some = {}
-    for form in (Form(INT4), Form(UINT4, "tensor", has_zero=True), Form(E4M3FN)):
-        n = Weights(form)
-        x = n.op("Conv", n.input(1, 15, 5, 5), n.dequantized((15, 1, 3, 3)), group=15)
-        n.outputs = [n.op("Relu", n.op("Conv", x, n.dequantized((7, 15, 1, 1))))]
-        some[n] = only_area(n.model())
-    checked = Standalone([one.area for one in some.values()], tmp_path, ["-O0", *SANITIZERS[1:]])
-    for n, one in some.items():
-        feeds = n.feeds()
-        (right,) = session(n.model()).run(None, feeds)
-        problem = difference(right, checked.run(one.area, one.tensors(feeds))[0])
-        assert not problem, problem
 
 
 def test_infinite_and_undefined_numbers_stay() -> None:
