@@ -31,7 +31,7 @@ _MOST_NODES = 20_000
 _APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
 _SUMS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 _DRAWS = range(8)
-_MORE_DRAWS = range(8, 64)
+_MORE_DRAWS = range(8, 40)
 # onnxruntime computes a Sigmoid as 0.5 plus a term, so a result near 0 has an error of the size of
 # the last place of 0.5.
 _NEAR_HALF = "Sigmoid"
