@@ -209,14 +209,14 @@ STRAIGHT_TO_ZERO = {
     "function": "q = Sub (p, one) s = Tanh (q) y = Reciprocal (s)",
     "length": "q = Sub (p, one) s = ReduceL2 <axes = [1]> (q) y = Div (q, s)",
     "step": "q = Sub (p, one) s = Mul (q, k) y = Clip (s, least, one)",
-    "power": "q = Sub (p, one) s = Pow (q, two) y = Reciprocal (s)",
+    "power": "q = Sub (p, one) s = Pow (q, four) y = Reciprocal (s)",
 }
 
 
 def quotients(body: str) -> onnx.ModelProto:
     return parse(
         f"""agraph (float[N,3] x) => (float y) <float c = {{41}}, float one = {{1}}, float k =
-        {{1e10}}, float least = {{-1}}, float two = {{2}}, int64[1] axis = {{1}}, float e = {{1e-6}}>
+        {{1e10}}, float least = {{-1}}, float two = {{2}}, float four = {{4}}, int64[1] axis = {{1}}, float e = {{1e-6}}>
         {{ p = Div (x, c) {body} }}""",
         17,
     )
