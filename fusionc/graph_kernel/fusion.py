@@ -10,6 +10,7 @@ from operator import or_
 
 from fusionc.exactness.decisions_ahead import forget
 from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.image_operators import CONVOLVING, is_product
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import (
@@ -28,6 +29,7 @@ from fusionc.graph_kernel.select.blocked_clusters import (
     blocked_locations,
     integer_locations,
     narrow_products,
+    reason_outside,
 )
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
@@ -40,7 +42,9 @@ from fusionc.graph_kernel.select.packet import packets_of
 from fusionc.graph_kernel.select.plan import Plan, Planner, StageObserver
 from fusionc.graph_kernel.select.replace_by_call import (
     ALGORITHMS,
+    BLOCKED,
     DATA_MOVEMENT,
+    PRODUCTS,
     count_steps,
     moves_data,
     pass_of,
@@ -366,9 +370,13 @@ def _outside(
     graph: Graph, reasons: Mapping[Node, str], expander: Expander, supported: SupportedOperators
 ) -> Iterator[NoArea]:
     """The reason why each remaining operator of a graph is in no area; `reasons` has those that are
-    known already.
+    known already. Convolutions and products have a reason for their own pass, and one for all
+    others.
     """
     for node in (node for node in graph.nodes if node.domain != KERNELS):
+        if node.operator in CONVOLVING and (why := reasons.get(node) or reason_outside(node)):
+            name = PRODUCTS if is_product(node.op) else BLOCKED
+            yield NoArea(name, graph.id, (node.label(),), f"{node.op}: {why}")
         if node in reasons:
             reason = reasons[node]
         elif expander.takes(node) or supported.of_node(node) is None:

@@ -116,4 +116,11 @@ def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
     ]
     if any(count.matched for count in fused.counts):
         reasons.append(f"every {'other ' if reasons else ''}one was refused")
-    return ", ".join(reasons) or "no operators fit together"
+    return ", ".join(reasons) or f"no operators fit together{_why_products_stay(fused)}"
+
+
+def _why_products_stay(fused: Fused) -> str:
+    """The most frequent reason why convolutions and products are in no area, in parentheses."""
+    outside = (one for places in fused.outside for one in places())
+    reasons = Counter(one.reason for one in outside if one.pass_name)
+    return "".join(f" ({reason})" for reason, _ in reasons.most_common(1))

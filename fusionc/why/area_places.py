@@ -34,8 +34,9 @@ def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]
     for refused in fused.refused:
         if refused.pass_name == pass_.name:
             yield _place(refused, is_match=True)
-    for outside in fused.outside if pass_.name in _OF_LOOPS else ():
-        for one in outside():
+    wanted = "" if pass_.name in _OF_LOOPS else pass_.name
+    for one in (one for outside in fused.outside for one in outside()):
+        if one.pass_name == wanted:
             yield _place(one, is_match=False)
 
 

@@ -332,6 +332,19 @@ def test_areas_that_are_made_and_operators_that_are_in_none() -> None:
     ]
 
 
+def test_why_a_product_is_in_no_area() -> None:
+    """onnxruntime multiplies by packed weights, which pays for few rows; here the number is open."""
+    model = parse("""agraph (float[N,M,64] x) => (float[N,M,64] y) <int8[64,64] w, float[64] s> {
+        d = DequantizeLinear <axis = 1> (w, s) [p] p = MatMul (x, d) [y] y = Tanh (p) }""")
+    onnx.save(model, "in.onnx")
+    (answer,) = why("in.onnx", "BlockedMatMulFusionPass", enable_graph_kernel=True).passes
+    (reason,) = answer.reasons
+    told = "it may have few rows, for which onnxruntime multiplies by the packed weights"
+    assert (reason.root, reason.text) == ("p", f"MatMul: {told}")
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert any(f"no operators fit together (MatMul: {told})" in text for text in report.notices)
+
+
 def test_areas_that_are_refused() -> None:
     (commit,) = ask_of_areas("TbeEltwiseFusionPass").fired
     assert commit.nodes == ("a", "b")

@@ -228,15 +228,26 @@ def _weights_of(node: Node) -> list[Edge]:
 
 def _may_be_inside(node: Node) -> bool:
     """Whether an operator could be in a cluster, if its neighbours are not considered."""
+    return reason_outside(node) is None
+
+
+def reason_outside(node: Node) -> str | None:
+    """Why an operator could not be in a cluster, if its neighbours are not considered; None if it
+    could be.
+    """
     is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
     if not is_known or node.bodies or None in node.outputs:
-        return False
+        return "no step computes it"
     if not _has_own_weights(node):
-        return False
-    if is_product(node.op) and (_shares_weights_by_few_rows(node) or _packs_for_few_rows(node)):
-        return False
+        return "its weights are neither constants nor computed from constants"
+    if is_product(node.op) and _shares_weights_by_few_rows(node):
+        return "it may have few rows, and onnxruntime packs its weights once for several products"
+    if is_product(node.op) and _packs_for_few_rows(node):
+        return "it may have few rows, for which onnxruntime multiplies by the packed weights"
     area = _area_of([*_makers([node]), node], KernelKind.BLOCKED)
-    return area is not None and (_is_fit(area, False) or _is_fit(area, True))
+    if area is None:
+        return "the type of one of its values is not known"
+    return _why_unfit(area, False) and _why_unfit(area, True)
 
 
 def _has_own_weights(node: Node) -> bool:
@@ -282,11 +293,15 @@ def _packs_for_few_rows(product: Node) -> bool:
 
 
 def _is_fit(fragment: Area, has_rows: bool) -> bool:
+    return _why_unfit(fragment, has_rows) is None
+
+
+def _why_unfit(fragment: Area, has_rows: bool) -> str | None:
     try:
         Operations(fragment, is_fragment=True, has_rows=has_rows)
-    except UnfitOperator:
-        return False
-    return True
+    except UnfitOperator as reason:
+        return str(reason)
+    return None
 
 
 def _unfit(location: AreaLocation) -> list[Node]:

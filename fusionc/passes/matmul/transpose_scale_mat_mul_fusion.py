@@ -66,6 +66,15 @@ def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
     return new.node("FusedMatMul", [m.a, m.b], domain=MICROSOFT, like=m.product, **attributes)
 
 
+def _is_cast_constant(value: Edge) -> bool:
+    """Whether a value is a constant of another type: weights of 8 bits or less, which kernels
+    unpack and scale while they multiply.
+    """
+    maker = value.producer
+    constant = maker.inputs[0] if maker is not None and maker.is_op("Cast") else None
+    return constant is not None and constant.is_constant
+
+
 def _flip(m: Match, new: Tape, side: str) -> Result:
     if m.product.attr(f"transBatch{side}", 0):
         refuse(_BATCH_IS_TRANSPOSED)
@@ -129,13 +138,14 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB, transBatchA, transBatchB
     refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or that may enlarge
              the scaled value; a float64 factor that float32 cannot represent; integers,
-             which lack a kernel; quantized operands, and products next to a Softmax, because
-             onnxruntime looks for larger structures there; a transposition if the other operand is
-             a vector (the kernel ignores the transposition), if the summed axis may be empty (the
-             kernel does not write the result), or if the left operand has a batch that may be empty
-             and the right one is a single matrix (the kernel fails); with transBatch, different
-             ranks (the kernel fails), and an axis that is not known to have elements (it divides by
-             zero)
+             which lack a kernel; the scale of weights that are cast constants, which onnxruntime
+             computes when it loads the model; quantized operands, and products next to a Softmax,
+             because onnxruntime looks for larger structures there; a transposition if the other
+             operand is a vector (the kernel ignores the transposition), if the summed axis may be
+             empty (the kernel does not write the result), or if the left operand has a batch that
+             may be empty and the right one is a single matrix (the kernel fails); with transBatch,
+             different ranks (the kernel fails), and an axis that is not known to have elements (it
+             divides by zero)
     never    other permutations
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
     source   TorchAir's npu_transpose_batchmatmul; onnxruntime's MatmulTransposeFusion and
@@ -162,6 +172,8 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         factor = float(m.c.require_number("the factor"))
         scaled = next((value for value in m.scale.inputs if value is not m.c), m.c)
+        if _is_cast_constant(scaled):
+            refuse("onnxruntime scales these weights when it loads the model")
         array = array_of(m.c)
         if not broadcasts_into(array.shape, scaled.shape):
             refuse("the factor may enlarge the value that it scales")

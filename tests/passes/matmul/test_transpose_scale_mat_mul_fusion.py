@@ -86,6 +86,12 @@ STAYS = [
         "onnxruntime has a product of the quantized elements",
     ),
     Stays(
+        "weights of fewer bits",
+        "agraph (float[N,3] a) => (float[N,4] y) <int8[3,4] w, float c = {2}> "
+        "{ b = Cast <to = 1> (w) d = Mul (b, c) y = MatMul (a, d) }",
+        "onnxruntime scales these weights when it loads the model",
+    ),
+    Stays(
         "the product is a graph output",
         graph(y="float[N,2,4] y, float[N,2,4] p"),
         "an interior value is a graph output",
