@@ -271,8 +271,8 @@ GK_INLINE float gk_atan_f32(float x, gk_machine m) {
   return copysignf(size > m.one ? 1.57079637f - (y + 4.37113883e-8f) : y, x);
 }
 
-/* asin(t) as t + t^3 P(t^2). If |x| <= 1/2, t is |x|; otherwise t is the root of (1 - |x|) / 2, which
- * is the sine of half of acos |x|. NaN beyond 1. */
+/* asin(t) as t + t^3 P(t^2). If |x| <= 1/2, t is |x|; otherwise t is the root of (1 - |x|) / 2: the
+ * sine of half of acos |x|. NaN beyond 1. */
 GK_INLINE float gk_near_asin_f32(float size, int is_near, int fused) {
   float z = is_near ? size * size : 0.5f - 0.5f * size, t = is_near ? size : sqrtf(z);
   float p = gk_madd(z, 0.038196291f, 0.0264993706f, fused);
