@@ -93,13 +93,13 @@ def needless_lists(flags: Flags, has_kernels: bool) -> list[str]:
     """A notice for each list that names operators without changing anything, with the reason."""
     added = () if flags.enable_cluster_ops_only else flags.enable_cluster_ops
     in_programs = {qualified(op, domain) for domain, op in OPERATORS} if has_kernels else set()
+    possible = {*COMPUTED, *in_programs} if has_kernels else CLUSTER
     notices = []
     if has_kernels:
-        possible = {*COMPUTED, *in_programs}
         listed = dict.fromkeys((*added, *flags.enable_cluster_ops_only))
         notices += _impossible_operators([name for name in listed if name not in possible])
     notices += _basic_operators((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
-    present = [name for name in added if name in CLUSTER or name in in_programs]
+    present = [name for name in added if name in possible and name in CLUSTER | in_programs]
     if present:
         notices.append(f"--enable_cluster_ops: {', '.join(present)} may be in areas anyway")
     return notices

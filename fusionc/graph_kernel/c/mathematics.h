@@ -1,8 +1,8 @@
 /* The functions that expressions of kernels call. They do not branch on values, so that loops over
  * them become vectors.
  *
- * exp, log, tanh, erf and sigmoid of floats are implemented here. Their errors are at most 4 units
- * in the last place; that of erf is less than 1. NaN gives NaN. */
+ * exp, log, tanh, erf, sigmoid, asin, acos and atan of floats are implemented here. Their errors are
+ * at most 4 units in the last place; that of erf is less than 1. NaN gives NaN. */
 #ifndef GK_INLINE
 #include <math.h>
 #include <stdint.h>
@@ -258,6 +258,47 @@ GK_INLINE float gk_cos_f32(float x, gk_machine m) {
 }
 #define gk_sin_f64(x, m) sin(x)
 #define gk_cos_f64(x, m) cos(x)
+
+/* atan(x) = pi / 2 - atan(1 / x) for x > 1; up to 1 it is t + t^3 P(t^2) */
+GK_INLINE float gk_atan_f32(float x, gk_machine m) {
+  float size = fabsf(x), t = size > m.one ? m.one / size : size, z = t * t;
+  float p = gk_madd(z, -0.00242353625f, 0.0136558153f, m.fused);
+  p = gk_madd(p, z, -0.0361157331f, m.fused);
+  p = gk_madd(p, z, 0.0627119963f, m.fused);
+  p = gk_madd(p, z, -0.0866694889f, m.fused);
+  p = gk_madd(p, z, 0.11036394f, m.fused);
+  p = gk_madd(p, z, -0.142789083f, m.fused);
+  p = gk_madd(p, z, 0.199997562f, m.fused);
+  p = gk_madd(p, z, -0.333333319f, m.fused);
+  float y = gk_madd(p * z, t, t, m.fused);
+  return copysignf(size > m.one ? 1.57079637f - (y + 4.37113883e-8f) : y, x);
+}
+
+/* asin(t) as t + t^3 P(t^2). If |x| <= 1/2, t is |x|; otherwise t is the root of (1 - |x|) / 2: the
+ * sine of half of acos |x|. NaN beyond 1. */
+GK_INLINE float gk_near_asin_f32(float size, int is_near, int fused) {
+  float z = is_near ? size * size : 0.5f - 0.5f * size, t = is_near ? size : sqrtf(z);
+  float p = gk_madd(z, 0.038196291f, 0.0264993706f, fused);
+  p = gk_madd(p, z, 0.0450099013f, fused);
+  p = gk_madd(p, z, 0.0749881319f, fused);
+  p = gk_madd(p, z, 0.166666727f, fused);
+  return gk_madd(p * z, t, t, fused);
+}
+
+GK_INLINE float gk_asin_f32(float x, gk_machine m) {
+  float size = fabsf(x);
+  int is_near = size <= 0.5f;
+  float y = gk_near_asin_f32(size, is_near, m.fused);
+  return copysignf(is_near ? y : 1.57079637f - (2.0f * y + 4.37113883e-8f), x);
+}
+
+GK_INLINE float gk_acos_f32(float x, gk_machine m) {
+  float size = fabsf(x);
+  int is_near = size <= 0.5f;
+  float y = gk_near_asin_f32(size, is_near, m.fused);
+  float far = x < 0.0f ? 3.14159274f - (2.0f * y + 8.74227766e-8f) : 2.0f * y;
+  return is_near ? 1.57079637f - (copysignf(y, x) + 4.37113883e-8f) : far;
+}
 
 /* doubles are rare in models: the C library's functions suffice */
 #define gk_exp_f64(x, m) exp(x)

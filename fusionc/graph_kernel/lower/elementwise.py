@@ -57,6 +57,15 @@ Sin             f32            14 gk_sin_$({0}, machine)
 Sin             f64           100 gk_sin_$({0}, machine)
 Cos             f32            14 gk_cos_$({0}, machine)
 Cos             f64           100 gk_cos_$({0}, machine)
+Tan             f32           144 tanf({0})
+Asin            f32             7 gk_asin_f32({0}, machine)
+Acos            f32             8 gk_acos_f32({0}, machine)
+Atan            f32             8 gk_atan_f32({0}, machine)
+Sinh            f32           207 sinhf({0})
+Cosh            f32           107 coshf({0})
+Asinh           f32           255 asinhf({0})
+Acosh           f32           105 acoshf({0})
+Atanh           f32           285 atanhf({0})
 Relu            float           1 {0} < 0 ? 0 : {0}
 Relu            i32,i64,i8      1 gk_max_$({0}, 0)
 PRelu           float,i32,i64   1 {0} < 0 ? {1} * {0} : {0}
@@ -70,6 +79,10 @@ Not             bool            1 !{0}
 And             bool            1 {0} & {1}
 Or              bool            1 {0} | {1}
 Xor             bool            1 {0} ^ {1}
+BitwiseNot      integer         1 ~{0}
+BitwiseAnd      integer         1 {0} & {1}
+BitwiseOr       integer         1 {0} | {1}
+BitwiseXor      integer         1 {0} ^ {1}
 Equal           any             1 {0} == {1}
 Less            number          1 {0} < {1}
 LessOrEqual     number          1 {0} <= {1}

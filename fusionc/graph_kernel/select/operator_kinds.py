@@ -7,6 +7,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from fusionc.graph_kernel.lower.data_movement import DATA_MOVEMENT
+from fusionc.graph_kernel.lower.elementwise import ELEMENTWISE
 from fusionc.graph_kernel.lower.reductions import REDUCTIONS
 from fusionc.model.operators import MICROSOFT
 from fusionc.operators.facts import Trait, names_with
@@ -38,7 +39,6 @@ CLUSTER = _ELEMENTWISE | MOVES_DATA | ROW_BY_ROW
 SOURCE_OF_SIZES = "Shape"
 # ONNX's operator for MindSpore's Square: with the exponent 2 it can be expanded, to x · x.
 SQUARE = "Pow"
-COMPUTED = CLUSTER | {SOURCE_OF_SIZES}
 # Operators that may be replaced by their definitions. The definitions of Softplus and Mish
 # overflow, so they are not among them. Those of LayerNormalization and RMSNormalization compute
 # shapes, and use float32 although runtimes use the type of the input.
@@ -50,6 +50,8 @@ EXPAND = frozenset(_EXPAND.split()) | {
     f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")
 }
 
+# Operators that a kernel may compute, itself or expanded.
+COMPUTED = frozenset(ELEMENTWISE) | MOVES_DATA | ROW_BY_ROW | EXPAND | {SOURCE_OF_SIZES}
 
 _KINDS = (
     dict.fromkeys(_ELEMENTWISE, OperatorKind.ELEMWISE)

@@ -31,6 +31,9 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, flo
     "near_cos": (np.cos, -4194304.0, 4194304.0, 1),
     "sin": (np.sin, -3e38, 3e38, 1),
     "cos": (np.cos, -3e38, 3e38, 1),
+    "asin": (np.arcsin, -1.0, 1.0, 4),
+    "acos": (np.arccos, -1.0, 1.0, 4),
+    "atan": (np.arctan, -3e38, 3e38, 4),
     "log1p": (np.log1p, 0.0, 1e30, 4),
 }
 # Whether this machine multiplies and adds at once is asked of the kernels' own runtime.

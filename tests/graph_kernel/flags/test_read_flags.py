@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from areas import area_of
 
+from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flag_warnings import (
     needless_lists,
     unknown_operators,
@@ -17,8 +19,10 @@ from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT, Flags
 from fusionc.graph_kernel.flags.read_flags import ReadFlags, read_flags
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES
+from fusionc.graph_kernel.select.operator_kinds import COMPUTED, EXPAND
 from fusionc.graph_kernel.select.split.split_patterns import PATTERNS
 from fusionc.graph_kernel.select.split.stitch import STITCH
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes import PASSES
 
 PAGE = Path(__file__).parents[3] / "docs" / "graph_kernel.md"
@@ -246,6 +250,20 @@ def test_an_operator_that_there_is_not_is_a_warning(which: str) -> None:
         f'the flag "--{which}": ONNX has no operator "exp"; did you mean "Exp"?',
         f'the flag "--{which}": ONNX has no operator "Zzz"',
     ]
+
+
+def test_only_what_a_kernel_computes_may_be_in_areas_anyway() -> None:
+    """MindSpore's list has operators that areas without kernels may have."""
+    flags = read("--enable_cluster_ops=ACos,AcoshExt,Asin,AsinhExt,Atan,BitShift,Shrink").flags
+    impossible, anyway = needless_lists(flags, has_kernels=True)
+    assert impossible.startswith("no kernel computes BitShift, so")
+    assert anyway.startswith(
+        "--enable_cluster_ops: Acos, Acosh, Asin, Asinh, Atan, Shrink may be in areas"
+    )
+    unary = names_with(Trait.UNARY) & COMPUTED - EXPAND
+    for op in unary - {"Cast", "BitwiseNot", "Not", "IsInf", "IsNaN"}:
+        area = area_of(f"g (float[N] x) => (float[N] y) {{ a = {op} (x) y = Neg (a) }}")
+        assert reason_against(area) is None, op
 
 
 def test_what_is_added_to_no_use_says_why() -> None:

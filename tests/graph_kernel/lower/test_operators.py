@@ -33,6 +33,8 @@ UNARY = {
     "Sigmoid(x)": 1e-5, "Softplus(x)": 1e-6, "Softsign(x)": 1e-6, "LeakyRelu <alpha = 0.3>(x)": 0, "Elu(x)": 1e-6,
     "Celu <alpha = 2.0>(x)": 1e-6, "Selu(x)": 1e-6, "ThresholdedRelu(x)": 0, "HardSigmoid(x)": 1e-6, "HardSwish(x)": 1e-6,
     "Gelu(x)": 5e-6, 'Gelu <approximate = "tanh">(x)': 1e-5, "Mish(x)": 1e-5, "Sin(x)": 1e-6, "Cos(x)": 1e-6,
+    "Tan(x)": 1e-6, "Asin(x)": 1e-6, "Acos(x)": 1e-6, "Atan(x)": 1e-6, "Sinh(x)": 1e-6, "Cosh(x)": 1e-6, "Asinh(x)": 1e-6,
+    "Acosh(x)": 1e-6, "Atanh(x)": 1e-6,
     "Clip(x)": 0, "IsNaN(x)": 0, "IsInf(x)": 0, "IsInf <detect_negative = 0>(x)": 0, "Sum(x)": 0, "Mean(x)": 0,
 }  # fmt: skip
 BINARY = {
@@ -54,6 +56,7 @@ def _cases() -> dict[str, Case]:
             *_binary(),
             *_conversions(),
             *_of_booleans(),
+            *_of_bits(),
             *_reductions(),
             *_normalizations(),
         ]
@@ -76,7 +79,8 @@ def _case(
 def _unary() -> Iterator[tuple[str, Case]]:
     for call, share in UNARY.items():
         of_integers = call in ("Abs(x)", "Neg(x)", "Sign(x)", "Relu(x)", "Clip(x)")
-        floats = [TensorProto.FLOAT] if call.startswith("Celu") else FLOATS
+        is_single = call.startswith(("Celu", "Tan(", "A", "Sinh", "Cosh")) and call != "Abs(x)"
+        floats = [TensorProto.FLOAT] if is_single else FLOATS
         for dtype in [*floats, *([*INTEGERS, TensorProto.INT8] if of_integers else [])]:
             yield _case(call, dtype, share, "x:T", "bool" if call.startswith("Is") else "T")
 
@@ -102,6 +106,13 @@ def _of_booleans() -> Iterator[tuple[str, Case]]:
     for call in ("And(x, y)", "Or(x, y)", "Xor(x, y)", "Equal(x, y)"):
         yield _case(call, TensorProto.BOOL, 0, "x:T y:T")
     yield _case("Not(x)", TensorProto.BOOL, 0, "x:T")
+
+
+def _of_bits() -> Iterator[tuple[str, Case]]:
+    for dtype in [*INTEGERS, *SMALL]:
+        yield _case("BitwiseNot(x)", dtype, 0, "x:T")
+        for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+            yield _case(f"{op}(x, y)", dtype, 0, "x:T y:T")
 
 
 def _reductions() -> Iterator[tuple[str, Case]]:
