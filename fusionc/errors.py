@@ -125,3 +125,9 @@ class VerificationError(FusioncError):
     """The result does not compute what the original computes; nothing was written. Exit code 3."""
 
     exit_code = 3
+
+
+class UnverifiedError(FusioncError):
+    """Nothing of a result could be verified, and --require_verification is given. Exit code 4."""
+
+    exit_code = 4

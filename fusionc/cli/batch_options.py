@@ -76,8 +76,10 @@ def convert_batch(
     jobs: int | None,
     scheduler: str | None,
     resume: bool,
-) -> None:
-    """Convert the models and show a summary. Raises FusioncError if a model has no result."""
+) -> str:
+    """Convert the models and show a summary. Return which results could not be verified, "" if all
+    were. Raises FusioncError if a model has no result.
+    """
     from fusionc.batch.batch_progress import BatchProgress
     from fusionc.batch.batch_story import convert_many
     from fusionc.batch.find_models import RECORDS, find_models
@@ -110,3 +112,4 @@ def convert_batch(
     fault = summary.fault(summary_file(output / RECORDS))
     if fault is not None:
         raise fault
+    return summary.unverified

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from fusionc.cli.batch_options import (
     unused_batch_options,
 )
 from fusionc.cli.conversion_options import CONVERSION, conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import EXIT_CODES
+from fusionc.cli.exit_codes import EXIT_CODES, end_unverified
 from fusionc.cli.files import FilePath
 from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _START = "FUSIONC start working now, please wait for a moment."
 _SUCCESS = "FUSIONC run success, welcome to the next use."
+_UNVERIFIED = "FUSIONC run finished, but the result is not verified."
 _FAILURE = (
     "FUSIONC run failed, Please check the detail log, "
     "Try 'fusionc convert --help' for more information"
@@ -102,10 +104,13 @@ def command(
     source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)
     arguments = conversion_arguments(ctx, given)
     notes = notices(ctx, [*unused_options(ctx, mode), *unused_batch_options(ctx, is_batch)])
+    unverified = ""
     click.echo(_START)
     try:
         if is_batch:
-            convert_batch(models, arguments, notes, jobs=jobs, scheduler=scheduler, resume=resume)
+            unverified = convert_batch(
+                models, arguments, notes, jobs=jobs, scheduler=scheduler, resume=resume
+            )
         elif mode == "6":
             show_information(source, notes)
         elif mode == "3":
@@ -113,23 +118,31 @@ def command(
         elif mode == "1" and json_file is not None:
             write_json(source, json_file, notes, shapes=dump_mode == "1")
         else:
-            from fusionc.runtime.process import start
-
-            start()  # the child process starts while this process imports modules
-            with hold_signals():
-                from fusionc.api import convert
-            from fusionc.report.progress import Progress
-
-            with Progress() as progress:
-                report = convert(source, **arguments, progress=progress)
+            report = _convert(source, arguments)
             report.notices += notes
             _show(report)
+            unverified = report.unverified
     except Exception as error:
         click.echo(_FAILURE)
         if isinstance(error, FusioncError) and error.log_file is not None:
             click.echo(printable(f"log  {error.log_file}"))
         raise
+    if unverified:
+        click.echo(_UNVERIFIED)
+        end_unverified(ctx, unverified)
     click.echo(_SUCCESS)
+
+
+def _convert(source: Path, arguments: Mapping[str, Any]) -> Report:
+    from fusionc.runtime.process import start
+
+    start()  # the child process starts while this process imports modules
+    with hold_signals():
+        from fusionc.api import convert
+    from fusionc.report.progress import Progress
+
+    with Progress() as progress:
+        return convert(source, **arguments, progress=progress)
 
 
 def _show(report: Report) -> None:

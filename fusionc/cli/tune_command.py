@@ -15,6 +15,7 @@ import click
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import confidence_option
 from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
+from fusionc.cli.exit_codes import end_unverified
 from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.errors import Terminated
@@ -36,6 +37,7 @@ Exit codes:
   1  the tuning failed; a journal keeps the measurements, and the same command continues from it
   2  an option or the switch file is wrong, or a file to read does not exist
   3  the result does not compute what the model computes; nothing was written
+  4  the model is written, but nothing of it could be verified
   130  interrupted; a journal next to the output stays, and the same command continues from it"""
 
 
@@ -115,6 +117,8 @@ def command(
         click.echo(json.dumps(tuned.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
         _show(tuned)
+    if tuned.report.unverified:
+        end_unverified(ctx, tuned.report.unverified)
 
 
 def _show(tuned: Tuned) -> None:

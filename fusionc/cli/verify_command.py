@@ -10,6 +10,7 @@ import click
 
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import log_debug_option
+from fusionc.cli.exit_codes import end_unverified
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import hold_signals
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from fusionc.report.progress import Progress
     from fusionc.verify.result import Verification
 
-_EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
+_EXIT_CODES = {"equal": 0, "different": 3}
 _EPILOG = """\b
 Exit codes:
   0  equal, or equal in part (runs that exceed the budget are left out)
-  1  the comparison is impossible or failed
+  1  the comparison failed
   2  an option is wrong, or a model does not exist
-  3  different"""
+  3  different
+  4  nothing could be compared: onnxruntime cannot run REFERENCE, or its outputs prove nothing"""
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Compare what two models compute.")
@@ -85,7 +87,7 @@ def command(
     with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
         require_loadable(custom_op_library)
         if locate:
-            status = _locate(reference, candidate, input_shape, inputs, progress)
+            status, summary = _locate(reference, candidate, input_shape, inputs, progress)
         else:
             verification = verify(
                 reference,
@@ -101,9 +103,12 @@ def command(
     if not locate:
         _show(verification)
         status = verification.status
+        summary = verification.summary
         if ready is not None:
             click.echo(printable(ready.summary))
             status = status if ready.is_right else "different"
+    if status == "impossible":
+        end_unverified(ctx, summary)
     ctx.exit(_EXIT_CODES[status])
 
 
@@ -113,8 +118,8 @@ def _locate(
     input_shape: dict[str, tuple[int, ...]] | None,
     inputs: Path | None,
     progress: Progress,
-) -> str:
-    """Show the first intermediate value that differs, and return the status."""
+) -> tuple[str, str]:
+    """Show the first intermediate value that differs. Return the status and a summary."""
     from fusionc.verify.locate import locate
 
     located = locate(
@@ -123,8 +128,8 @@ def _locate(
     for line in str(located).splitlines():
         click.echo(printable(line))
     if located.name:
-        return "different"
-    return "equal" if located.shared else "impossible"
+        return "different", str(located)
+    return "equal" if located.shared else "impossible", str(located)
 
 
 def _check_ready(

@@ -268,6 +268,13 @@ class Options:
         "differ, name the rewrite, and do what --on_mismatch says.",
         default=False,
     )
+    require_verification: bool = option(
+        kinds.FLAG,
+        OptionGroup.VERDICT,
+        "Write nothing if nothing of the result can be verified, for example because onnxruntime "
+        "lacks an operator of the model. The exit code is 4 with and without this option.",
+        default=False,
+    )
     dump_graph: Path | None = option(
         kinds.FILE,
         OptionGroup.RECORDS,

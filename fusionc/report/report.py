@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from fusionc.verify.budget import Budget
     from fusionc.verify.output_errors import OutputErrors
 
+# how `Report.verification` begins if nothing could be verified
+NOT_VERIFIED = "not verified: "
+
 
 @dataclass
 class PassTotal:
@@ -69,6 +72,14 @@ class Report:
             *(f"notice        {notice}" for notice in self.notices),
         ]
         return "\n".join(lines)
+
+    @property
+    def unverified(self) -> str:
+        """Why nothing of the result could be verified. "" if something was verified, and if the
+        verification was skipped.
+        """
+        text = self.verification or ""
+        return text.removeprefix(NOT_VERIFIED) if text.startswith(NOT_VERIFIED) else ""
 
     @property
     def effected(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fusionc.batch.batch_progress import BatchProgress
-from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
+from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, UNVERIFIED, Outcome
 from fusionc.batch.summary import Summary
 
 SUMMARY = Path("out/fusionc_records/summary.json")
@@ -101,6 +101,28 @@ def test_one_exit_code(run: Any, batch: FakeBatch, state: str, exit_code: int) -
     assert result.exit_code == exit_code
     assert " E13005: it is damaged\n" in result.stdout
     assert f"E19999: 2 of 4 models were not converted\n  where: {SUMMARY}\n" in result.stderr
+
+
+def test_results_that_are_not_verified_are_named_last(run: Any, batch: FakeBatch) -> None:
+    batch.outcomes.append(
+        Outcome("c.onnx", "models/c.onnx", UNVERIFIED, verification="not verified: no kernel")
+    )
+    result = convert(run)
+    assert (result.exit_code, result.stderr) == (4, "NOT VERIFIED: 1 of 3 models: c.onnx\n")
+    assert "models   3: 1 converted, 1 unverified, 1 kept\n" in result.stdout
+    assert "run success" not in result.stdout and "run failed" not in result.stdout
+
+
+@pytest.mark.parametrize(("others", "exit_code"), [([], 4), ([FAILED], 1), ([DIFFERENT], 3)])
+def test_results_that_had_to_be_verified_are_missing(
+    run: Any, batch: FakeBatch, others: list[str], exit_code: int
+) -> None:
+    batch.outcomes += [
+        Outcome("c.onnx", "models/c.onnx", state, error="E19999: nothing could be verified")
+        for state in (UNVERIFIED, *others)
+    ]
+    result = convert(run, "--require_verification")
+    assert result.exit_code == exit_code and "models were not converted" in result.stderr
 
 
 def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None:

@@ -39,7 +39,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--timeout=1.5",
         "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html",
         "--on_mismatch=rollback", "--check_rewrites",
-        "--ready", "--verify_budget=0.5", "--precision_mode_v2=mixed_bfloat16",
+        "--require_verification", "--ready", "--verify_budget=0.5", "--precision_mode_v2=mixed_bfloat16",
         "--precision_error=1e-2", "--keep_dtype=keep.txt",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -65,6 +65,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "verify": False,
         "on_mismatch": "rollback",
         "check_rewrites": True,
+        "require_verification": True,
         "export_compile_stat": 2,
         "log": "warning",
         "target": "onnx",
@@ -109,6 +110,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "verify": True,
         "on_mismatch": "fail",
         "check_rewrites": False,
+        "require_verification": False,
         "export_compile_stat": 1,
         "log": None,
         "target": "onnxruntime-cpu",

@@ -55,13 +55,14 @@ def test_shapes(run: Any, answer: SimpleNamespace) -> None:
     assert options["elements"] == 2 * 10**9
 
 
-@pytest.mark.parametrize(("status", "exit_code"), [("different", 3), ("impossible", 1)])
+@pytest.mark.parametrize(("status", "exit_code"), [("different", 3), ("impossible", 4)])
 def test_not_equal(run: Any, answer: SimpleNamespace, status: str, exit_code: int) -> None:
     answer.status = status
     answer.summary = "not equal"
     answer.differences = ["y: off by 1", "z: NaN"]
     result = run("verify", "a.onnx", "b.onnx")
     assert (result.exit_code, result.stdout) == (exit_code, "not equal\n  y: off by 1\n  z: NaN\n")
+    assert result.stderr == ("NOT VERIFIED: not equal\n" if status == "impossible" else "")
 
 
 def test_errors(run: Any, answer: SimpleNamespace) -> None:
@@ -74,7 +75,7 @@ def test_errors(run: Any, answer: SimpleNamespace) -> None:
     assert "Traceback" in run("verify", "a.onnx", "b.onnx", "--log", "debug").stderr
 
 
-@pytest.mark.parametrize(("shared", "name", "exit_code"), [(2, "", 0), (2, "h", 3), (0, "", 1)])
+@pytest.mark.parametrize(("shared", "name", "exit_code"), [(2, "", 0), (2, "h", 3), (0, "", 4)])
 def test_locate_says_in_its_exit_code_what_came_of_it(
     run: Any, stand_in: Callable[..., None], shared: int, name: str, exit_code: int
 ) -> None:
