@@ -49,7 +49,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
         raise click.BadParameter(f"{value!r} is not supported: only 5 (ONNX) is.")
 
 
-@click.command(cls=AtcCommand, epilog=EXIT_CODES)
+@click.command(cls=AtcCommand, epilog=EXIT_CODES, positional=("--model", "--output"))
 @click.option(
     "--model",
     "models",

@@ -102,7 +102,8 @@ def click_option(
         **changes,
     }
     assert option.flag is not None
-    return click.option(option.flag, option.name, **details)
+    flags = filter(None, (option.flag, option.short))
+    return click.option(*flags, option.name, **details)
 
 
 def alias_options(name: str) -> list[Callable[[Decorated], Decorated]]:

@@ -50,7 +50,10 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 
 
 @click.command(
-    cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here."
+    cls=AtcCommand,
+    epilog=_EPILOG,
+    positional=("--model", "--output"),
+    short_help="Find by measurement what makes a model fast here.",
 )
 @click_option("source", "The ONNX model to tune.", required=True, is_eager=True)
 @click_option("destination")

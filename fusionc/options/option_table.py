@@ -40,6 +40,7 @@ class Options:
         "The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
         "folder.",
         name="output",
+        short="-o",
         writes=True,
         is_required=True,
     )

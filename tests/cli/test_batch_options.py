@@ -151,7 +151,7 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
         ),
         (
             ["--model", "a.onnx", "b.onnx", "--output=out"],
-            "write --model before each, or a pattern in quotes",
+            "write --model before each model, or a pattern in quotes",
         ),
         (["--model=models", "--output=out", "--jobs=0"], "Invalid value for '--jobs'"),
     ],

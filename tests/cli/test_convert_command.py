@@ -251,7 +251,10 @@ def test_interrupted(run: Any, fake_convert: Any) -> None:
         (["--model=a", "--free_dim=x:0="], '"x:0=" is not of the form'),
         (["--model=a", "--free_dim=;"], '";" names no input'),
         (["--model=a", "word"], "unexpected extra argument"),
-        (["--output=b.onnx", "a.onnx"], "unexpected extra argument (a.onnx); write --model a.onnx"),
+        (["a", "b", "c", "d"], "unexpected extra argument (c d); write --model before each"),
+        (["--model=a", "b"], "unexpected extra argument (b); write --model before each model"),
+        (["a", "b", "-o", "c"], "b and --output both name the output"),
+        (["a", "-o"], "Option '--output' requires an argument"),
     ],
 )
 def test_usage_errors(run: Any, fake_convert: Any, words: list[str], reason: str) -> None:

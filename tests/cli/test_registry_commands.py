@@ -221,18 +221,12 @@ def test_a_misspelt_command_names_the_nearest(run: Any, written: str, meant: str
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["in.onnx"], "No such command 'in.onnx'; write: fusionc convert --model in.onnx"),
-        (
-            ["simplify", "in.onnx", "o.onnx"],
-            "'simplify'; write: fusionc convert --model in.onnx --output o.onnx",
-        ),
-        (["slim", "--output=o.onnx", "in.onnx"], "'slim'; write: fusionc convert --model in.onnx"),
-        (["inspect", "in.onnx"], "Missing option '--model'; write --model in.onnx"),
-        (
-            ["why", "--expected", "o.onnx", "in.onnx", "Gelu"],
-            "Missing option '--model'; write --model in.onnx",
-        ),
+        (["simplify", "in.onnx", "o.onnx"], "'simplify'; write: fusionc in.onnx o.onnx"),
+        (["slim", "--output=o.onnx", "in.onnx"], "'slim'; write: fusionc in.onnx"),
         (["why", "--expected", "o.onnx"], "Missing option '--model'."),
+        (["inspect", "in.onnx", "o.onnx"], "Got unexpected extra argument (o.onnx)."),
+        (["tune", "a.onnx", "b.onnx", "c.onnx"], "Got unexpected extra argument (c.onnx)."),
+        (["bisect", "--model=a.onnx", "b.onnx"], "Got unexpected extra argument (b.onnx)."),
     ],
 )
 def test_a_model_without_its_option(run: Any, words: list[str], hint: str) -> None:
