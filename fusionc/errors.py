@@ -96,6 +96,11 @@ class FusioncError(Exception):
         self.details = tuple(details)
         self.log_file: object = None  # the path of the log, which has more details
 
+    def as_json(self) -> dict[str, object]:
+        """The error as plain data."""
+        names = ("code", "what", "details", "where", "hint")
+        return {name: getattr(self, name) for name in names}
+
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:SHOWN])]
         if len(self.details) > SHOWN:

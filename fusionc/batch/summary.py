@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from fusionc.batch.outcome import DIFFERENT, STATES, UNVERIFIED, Outcome
 from fusionc.disk.places import cannot_be_written
@@ -36,6 +36,15 @@ class Summary:
     outcomes: Sequence[Outcome]
     notices: list[str]
     seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary as plain data."""
+        return {
+            "seconds": self.seconds,
+            "counts": self.counts(),
+            "notices": list(self.notices),
+            "models": list(map(asdict, self.outcomes)),
+        }
 
     def counts(self) -> dict[str, int]:
         """The number of models in each state. States without models are left out."""
@@ -76,13 +85,7 @@ def summary_file(records: Path) -> Path:
 
 def write_summary(summary: Summary, records: Path) -> None:
     """Write the summary as JSON. Raises FusioncError."""
-    content = {
-        "fusionc": __version__,
-        "seconds": summary.seconds,
-        "counts": summary.counts(),
-        "notices": list(summary.notices),
-        "models": list(map(asdict, summary.outcomes)),
-    }
+    content = {"fusionc": __version__, **summary.as_json()}
     try:
         replace_text(summary_file(records), json.dumps(content, indent=2) + "\n")
     except OSError as error:

@@ -9,6 +9,7 @@ import importlib
 import io
 import os
 import sys
+from typing import NoReturn
 
 import click
 
@@ -54,6 +55,8 @@ class _LazyGroup(click.Group):
         `convert`.
         """
         name = args[0].replace("-", "_")
+        if name == "help":
+            return super().resolve_command(ctx, [*(args[1:2] or self._own_help(ctx)), "--help"])
         if name in COMMANDS or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         if _is_path(args[0]):
@@ -64,6 +67,10 @@ class _LazyGroup(click.Group):
         if models := _models(args):
             ctx.fail(f"{what}; write: fusionc {' '.join(models[:2])}")
         ctx.fail(f"{what}.")
+
+    def _own_help(self, ctx: click.Context) -> NoReturn:
+        click.echo(ctx.get_help())
+        ctx.exit()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = list(args)
@@ -123,6 +130,7 @@ def _version(distribution: str) -> str:
 )
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     is_eager=True,
     expose_value=False,

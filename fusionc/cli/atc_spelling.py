@@ -141,9 +141,7 @@ def respell(args: Sequence[str], options: Sequence[click.Option]) -> CommandLine
     they begin with a dash.
     """
     declared = {
-        _key(name): (max(option.opts, key=len), option)
-        for option in options
-        for name in option.opts
+        _key(name): (_long_name(option), option) for option in options for name in option.opts
     }
     line = CommandLine([], [])
     rest = list(reversed(args))
@@ -162,6 +160,10 @@ def respell(args: Sequence[str], options: Sequence[click.Option]) -> CommandLine
             word = "=".join([spelling, *_value_after(option, spelling, rest)])
         line.options.append(word)
     return line
+
+
+def _long_name(option: click.Option) -> str:
+    return next((name for name in option.opts if name.startswith("--")), option.opts[0])
 
 
 def _key(name: str) -> str:

@@ -23,7 +23,7 @@ Exit codes:
      unless --require_verification is given
   130  interrupted by Ctrl-C; 143 by SIGTERM"""
 
-_EXIT_UNVERIFIED = 4
+EXIT_UNVERIFIED = 4
 _EXIT_INTERRUPTED = 130  # the exit code that a shell reports after Ctrl-C
 _TRACEBACKS_KEY = "fusionc.tracebacks"  # the key in `ctx.meta`
 
@@ -56,7 +56,7 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
 def end_unverified(ctx: click.Context, why: str) -> NoReturn:
     """End a command whose result could not be verified, with the reason as the last line."""
     click.secho(printable(f"NOT VERIFIED: {why}"), err=True, fg="red", bold=True)
-    ctx.exit(_EXIT_UNVERIFIED)
+    ctx.exit(EXIT_UNVERIFIED)
 
 
 def _explain(error: FusioncError | MemoryError | OSError, command: str) -> FusioncError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import confidence_option
+from fusionc.cli.common_options import confidence_option, is_quiet, quiet_option
 from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
 from fusionc.cli.exit_codes import end_unverified
 from fusionc.cli.signals import hold_signals
@@ -69,6 +69,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 )
 @confidence_option("The confidence that every delivered change makes the model faster.")
 @click.option("--json", "as_json", is_flag=True, help="All results as JSON on stdout.")
+@quiet_option
 @conversion_options(*SEARCH)
 @click.pass_context
 def command(
@@ -103,7 +104,7 @@ def command(
     from fusionc.report.progress import Progress
 
     try:
-        with Progress() as progress:
+        with Progress(is_quiet=is_quiet(ctx)) as progress:
             tuned = tune(
                 model,
                 budget=budget,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,14 @@ def test_results_that_had_to_be_verified_are_missing(
     ]
     result = convert(run, "--require_verification")
     assert result.exit_code == exit_code and "models were not converted" in result.stderr
+
+
+def test_a_report_for_scripts(run: Any, batch: FakeBatch) -> None:
+    batch.outcomes.append(Outcome("c.onnx", "models/c.onnx", FAILED, error="E13005: damaged"))
+    assert convert(run, "--report_json=r.json", "-q").output.startswith("E19999: 1 of 3 models")
+    report = json.loads(Path("r.json").read_text())
+    assert report["exit_code"] == 1 and report["error"]["what"].startswith("1 of 3 models")
+    assert [one["state"] for one in report["models"]] == ["converted", "kept", "failed"]
 
 
 def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None:

@@ -191,6 +191,17 @@ def test_help_documents_the_exit_codes(run: Any) -> None:
         assert "Exit codes:" in text and "\n    3  " in text
 
 
+def test_help_is_a_command_too(run: Any) -> None:
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "convert").stdout == run("convert", "--help").stdout
+    assert run("help", "switch_file").stdout == run("switch_file", "--help").stdout
+    assert run("help", "convrt").exit_code == 2 and "did you mean" in run("help", "convrt").stderr
+
+
+def test_a_short_option_shows_the_versions(run: Any) -> None:
+    assert run("-V").stdout == run("--version").stdout != ""
+
+
 def test_an_unknown_command(run: Any) -> None:
     result = run("optimise")
     assert (
