@@ -56,7 +56,7 @@ class _LazyGroup(click.Group):
         """
         name = args[0].replace("-", "_")
         if name == "help":
-            return super().resolve_command(ctx, [*(args[1:2] or self._own_help(ctx)), "--help"])
+            return self.resolve_command(ctx, [*(args[1:2] or self._own_help(ctx)), "--help"])
         if name in COMMANDS or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         if _is_path(args[0]):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from fusionc.cli.atc_options import IGNORED, REFUSED
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, choice_text, similar
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
@@ -17,6 +17,7 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "t", "true", "y", "yes"), True),
     **dict.fromkeys(("0", "f", "false", "n", "no"), False),
 }
+_MAX_SUGGESTIONS = 3
 _IGNORED_KEY = "fusionc.without_effect"  # the key of the ignored options in `ctx.meta`
 
 
@@ -51,9 +52,9 @@ class AtcCommand(click.Command):
             placed = self._place(ctx, line, named)
             return super().parse_args(ctx, [*placed, *line.options, "--", *rest])
         except click.NoSuchOption as error:
-            if hint := _hint_for_flag(key_of(error.option_name), options):
-                raise click.UsageError(hint, ctx) from error
-            raise
+            name = key_of(error.option_name)
+            what = _hint_for_flag(name, options) or _unknown_text(name, options)
+            raise click.NoSuchOption(error.option_name, what, ctx=ctx) from error
 
     def _words_of_options(self, words: Sequence[str]) -> list[str]:
         """The words that are values of positional options."""
@@ -97,6 +98,14 @@ def _hint_for_flag(name: str, options: Sequence[click.Option]) -> str:
     if not takes_flags or name not in (*EFFECTIVE, *WITHOUT_EFFECT):
         return ""
     return f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
+
+
+def _unknown_text(name: str, options: Sequence[click.Option]) -> str:
+    """The message that an option does not exist, with the most similar options."""
+    names = {key_of(_long_name(option)): _long_name(option) for option in options}
+    near = [names[one] for one in similar(name, names)[:_MAX_SUGGESTIONS]]
+    hint = f"; did you mean {choice_text(near)}?" if near else "."
+    return f"No such option '--{name}'{hint}"
 
 
 def is_model(word: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fusionc.errors import SHOWN, advice, quote
+from fusionc.errors import SHOWN, nearest, quote
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -48,9 +48,7 @@ class PassNames:
 
     def complaint(self, name: str) -> str:
         """The message that `name` is not a pass, with the nearest name if there is one."""
-        names = (
-            [*self._ascend_names, *self._passes] if next(self._searches, None) is not None else []
-        )
-        return f"{quote(name)} is not a pass; " + advice(
-            name, names, '"fusionc passes" lists the names'
-        )
+        is_shown = next(self._searches, None) is not None
+        near = nearest(name, self._passes, self._ascend_names) if is_shown else None
+        hint = f"did you mean {quote(near)}?" if near else '"fusionc passes" lists the names'
+        return f"{quote(name)} is not a pass; {hint}"

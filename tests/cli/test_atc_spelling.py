@@ -265,3 +265,20 @@ def test_unfinished_lines_are_completed(line: str, expected: str) -> None:
     }
     shown = CliRunner().invoke(main, [], prog_name="fusionc", env=words)
     assert shown.stdout.splitlines()[0].startswith(expected), shown.output
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("convert a --out b", "No such option '--out'; did you mean --output, --out_nodes or"),
+        ("convert a --OUTPUT b", "No such option '--OUTPUT'; did you mean --output, "),
+        ("convert a --fusion-swich-file b", "did you mean --fusion_switch_file?"),
+        ("convert a --opset 3", "did you mean --target_opset?"),
+        ("verify a b --shape x:1", "did you mean --input_shape?"),
+        ("bench a --thread 2", "did you mean --threads?"),
+        ("convert a --zzz", "No such option '--zzz'."),
+    ],
+)
+def test_the_nearest_option_is_named_first(run: Any, line: str, hint: str) -> None:
+    result = run(*line.split())
+    assert result.exit_code == 2 and hint in " ".join(result.stderr.split())

@@ -93,10 +93,10 @@ def test_a_pass_without_patterns(run: Any) -> None:
 
 
 def test_an_unknown_pass_names_the_nearest(run: Any) -> None:
-    result = run("passes", "ZlastFusionpas")
+    result = run("passes", "ZlastFusonpass")
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr.startswith(
-        'E10001: "ZlastFusionpas" is not a pass; did you mean "ZLastFusionPass"?\n'
+        'E10001: "ZlastFusonpass" is not a pass; did you mean "ZLastFusionPass"?\n'
     )
 
 
@@ -105,6 +105,34 @@ def test_the_passes_that_look_for_an_operator(run: Any) -> None:
         "pass             kind         default  patterns  what it does",
         "ZLastFusionPass  GraphFusion  must     one       Runs first, whatever its name.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("zlastfusionpass", ["ZLastFusionPass"]),
+        ("Z_LAST", ["ZLastFusionPass"]),
+        ("last", ["ZLastFusionPass"]),
+        ("fusion", ["ZLastFusionPass", "ASecondFusionPass"]),
+        ("both", ["ZLastFusionPass", "ASecondFusionPass"]),
+    ],
+)
+def test_a_part_of_a_name_finds_passes(run: Any, name: str, expected: list[str]) -> None:
+    answer = json.loads(run("passes", name, "--json").stdout)
+    assert [p["name"] for p in answer] == expected
+    shown = run("passes", name)
+    assert shown.exit_code == 0 and all(p in shown.stdout for p in expected)
+
+
+def test_json_of_passes(run: Any) -> None:
+    first, second = json.loads(run("passes", "--json").stdout)
+    assert first["name"] == "ZLastFusionPass" and first["patterns"] == ["one", "two"]
+    assert first["aliases"] == ["z_last", "both"] and "before" in first["documentation"]
+    assert (second["kind"], second["default"]) == ("UBFusion", "off")
+    listed = json.loads(run("passes", "--operator", "Slice", "--json").stdout)
+    assert [p["name"] for p in listed] == ["ZLastFusionPass"]
+    assert json.loads(run("passes", "--operator", "Hardmax", "--json").stdout) == []
+    assert run("passes", "nothing", "--json").exit_code == 2
 
 
 def test_an_operator_that_no_pass_looks_for(run: Any) -> None:
