@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fusionc.api import convert
     from fusionc.custom.builder import op
     from fusionc.custom.replacement import register_replacement
-    from fusionc.errors import FusioncError, UsageError, VerificationError
+    from fusionc.errors import FusioncError, UnverifiedError, UsageError, VerificationError
     from fusionc.graph_kernel.library.register import register_kernels
     from fusionc.in_memory.onnxsim_call import simplify
     from fusionc.in_memory.onnxslim_call import slim
@@ -32,6 +32,7 @@ __all__ = [
     "Report",
     "Tape",
     "UBFusionPass",
+    "UnverifiedError",
     "UsageError",
     "VerificationError",
     "convert",
@@ -48,6 +49,7 @@ __all__ = [
 _MODULES = {
     "convert": "fusionc.api",
     "FusioncError": "fusionc.errors",
+    "UnverifiedError": "fusionc.errors",
     "UsageError": "fusionc.errors",
     "VerificationError": "fusionc.errors",
     "Match": "fusionc.rewrite",

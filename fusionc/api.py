@@ -39,6 +39,7 @@ def convert(
     verify: bool = True,
     on_mismatch: str = "fail",
     check_rewrites: bool = False,
+    require_verification: bool = False,
     verify_shape: Mapping[str, tuple[int, ...]] | None = None,
     inputs: str | os.PathLike[str] | None = None,
     custom_op_library: Sequence[str | os.PathLike[str]] = (),
@@ -70,6 +71,9 @@ def convert(
     Raises VerificationError, and writes nothing, if the result does not compute what the model
     computes; the error names the rewrite at fault. Raises UsageError for wrong arguments, wrong
     switches and missing files. Raises FusioncError for every other failure.
+
+    If nothing of the result could be verified, the result is written, and `unverified` of the
+    report says why. With `require_verification` UnverifiedError is raised instead.
     """
     options = options_of(
         model=model,
@@ -87,6 +91,7 @@ def convert(
         verify=verify,
         on_mismatch=on_mismatch,
         check_rewrites=check_rewrites,
+        require_verification=require_verification,
         verify_shape=verify_shape,
         inputs=inputs,
         custom_op_library=custom_op_library,

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
+_SHORTEST_PART = 3  # characters that a name and a longer one must share
+_CLEARLY = 0.1  # a difference between similarities
 _LONGEST_QUOTE = 120  # characters
 # An error shows at most this many details. A file with more mistakes is probably the wrong file.
 SHOWN = 20
@@ -101,13 +103,34 @@ def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
     return f"did you mean {quote(near)}?" if near else otherwise
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most similar to `name`, ignoring case; None if no candidate is similar. Of
-    candidates that differ only in case, the last one is returned.
+def nearest(name: str, candidates: Iterable[str], others: Iterable[str] = ()) -> str | None:
+    """The candidate most similar to `name`, as `similar` finds it; None if none is similar. One of
+    the `others` is returned only if it is clearly more similar than the candidates.
+    """
+    near = next(iter(similar(name, candidates)), None)
+    other = next(iter(similar(name, others)), None)
+    if near is None or other is None:
+        return near or other
+    return other if _similarity(name, other) > _similarity(name, near) + _CLEARLY else near
+
+
+def similar(name: str, candidates: Iterable[str]) -> list[str]:
+    """The candidates that are similar to `name`, ignoring case, the most similar first. If there
+    are candidates that contain `name`, these are returned: first those that begin with it, and the
+    shorter before the longer. Of candidates that differ only in case, the last one is returned.
     """
     folded = {candidate.casefold(): candidate for candidate in candidates}
-    matches = difflib.get_close_matches(name.casefold(), sorted(folded), n=1) if folded else []
-    return folded[matches[0]] if matches else None
+    wanted = name.casefold()
+    matches = [one for one in folded if wanted in one and len(wanted) >= _SHORTEST_PART]
+    matches = sorted(matches, key=lambda one: (not one.startswith(wanted), len(one), one))
+    return [folded[one] for one in matches or difflib.get_close_matches(wanted, sorted(folded))]
+
+
+def _similarity(name: str, other: str) -> float:
+    """From 0, for nothing in common, to 1, for the same or a part. Case is ignored."""
+    wanted = name.casefold()
+    found = other.casefold()
+    return 1.0 if wanted in found else difflib.SequenceMatcher(None, wanted, found).ratio()
 
 
 class Typos:
@@ -212,6 +235,11 @@ class FusioncError(Exception):
         self.details = tuple(details)
         self.log_file: object = None  # the path of the log, which has more details
 
+    def as_json(self) -> dict[str, object]:
+        """The error as plain data."""
+        names = ("code", "what", "details", "where", "hint")
+        return {name: getattr(self, name) for name in names}
+
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:SHOWN])]
         if len(self.details) > SHOWN:
@@ -241,3 +269,9 @@ class VerificationError(FusioncError):
     """The result does not compute what the original computes; nothing was written. Exit code 3."""
 
     exit_code = 3
+
+
+class UnverifiedError(FusioncError):
+    """Nothing of a result could be verified, and --require_verification is given. Exit code 4."""
+
+    exit_code = 4

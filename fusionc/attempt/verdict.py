@@ -16,6 +16,7 @@ from fusionc.disk.onnx_checker import require_as_valid
 from fusionc.errors import UsageError, VerificationError
 from fusionc.model.operators import KERNELS
 from fusionc.protos import inputs_to_feed
+from fusionc.report.report import NOT_VERIFIED
 from fusionc.requested.target_opset import LostKernel
 from fusionc.rewrite.log import PatternCount
 from fusionc.runtime.optimizers import LEVELS
@@ -194,7 +195,7 @@ def _summary(verification: Verification, finite: Sequence[str], *, with_kernels:
     """
     summary = verification.summary
     if verification.status == "impossible":
-        summary = f"not verified: {summary}"
+        summary = f"{NOT_VERIFIED}{summary}"
     if with_kernels:
         part = IN_PART if verification.is_in_part else ""
         summary = f"{part}with generated kernels and without: {summary.removeprefix(IN_PART)}"

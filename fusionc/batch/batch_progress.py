@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 class BatchProgress:
     """The progress bar, a context manager. Call it with each outcome. The bar disappears when the
-    context ends.
+    context ends. `is_quiet` means that it never appears.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, is_quiet: bool = False) -> None:
+        self._is_shown = not is_quiet and sys.stderr.isatty()
         self.done = self._wrong = 0
         self.total = total
         self._bar: RichProgress | None = None
@@ -28,7 +29,7 @@ class BatchProgress:
             self._bar.update(self._bar.task_ids[0], completed=self.done, wrong=self._text())
 
     def __enter__(self) -> BatchProgress:
-        if sys.stderr.isatty():
+        if self._is_shown:
             from rich.console import Console
             from rich.progress import (
                 BarColumn,

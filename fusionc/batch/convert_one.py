@@ -18,12 +18,21 @@ from fusionc import api
 from fusionc.attempt.conversion_plan import plan_of
 from fusionc.attempt.running import running
 from fusionc.batch.conversion_task import ConversionTask
-from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
+from fusionc.batch.outcome import (
+    CONVERTED,
+    DIFFERENT,
+    FAILED,
+    KEPT,
+    UNVERIFIED,
+    Outcome,
+)
 from fusionc.batch.record import clear_records, ingredients_of, read_record, write_record
-from fusionc.errors import FusioncError, VerificationError, said
+from fusionc.errors import FusioncError, UnverifiedError, VerificationError, said
 from fusionc.options import options_of
 from fusionc.report import Report
 from fusionc.requested.target_opset import NewerAlready
+
+_STATES_OF_ERRORS = {VerificationError: DIFFERENT, UnverifiedError: UNVERIFIED}
 
 
 def check(arguments: Mapping[str, Any]) -> list[str]:
@@ -47,9 +56,13 @@ def convert_one(task: ConversionTask) -> dict[str, Any]:
             return asdict(known.outcome)
         if task.keeps_results:
             kept = replace(
-                known.outcome, model=str(task.source), output=str(task.destination), state=KEPT
+                known.outcome,
+                model=str(task.source),
+                output=str(task.destination),
+                state=UNVERIFIED if known.outcome.state == UNVERIFIED else KEPT,
+                seconds=perf_counter() - started,
             )
-            return asdict(replace(kept, seconds=perf_counter() - started))
+            return asdict(kept)
     try:
         clear_records(task)
         outcome = _outcome(task)
@@ -73,7 +86,7 @@ def _outcome(task: ConversionTask) -> Outcome:
             folder.mkdir(parents=True, exist_ok=True)
         report = _convert(task, arguments)
     except FusioncError as error:
-        state = DIFFERENT if isinstance(error, VerificationError) else FAILED
+        state = _STATES_OF_ERRORS.get(type(error), FAILED)
         log = error.log_file
         return Outcome(
             task.name,
@@ -119,7 +132,7 @@ def _success(task: ConversionTask, report: Report) -> Outcome:
     return Outcome(
         task.name,
         str(task.source),
-        CONVERTED,
+        UNVERIFIED if report.unverified else CONVERTED,
         output=str(task.destination),
         log=None if report.log_file is None else str(report.log_file),
         nodes=(report.nodes_before, report.nodes_after),

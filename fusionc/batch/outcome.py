@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 CONVERTED = "converted"
+UNVERIFIED = "unverified"  # nothing of the result could be verified
 KEPT = "kept"  # --resume kept the result of an earlier run
 DIFFERENT = "different"  # the result would differ from the model, and was not written
 FAILED = "failed"
 CRASHED = "crashed"  # the converting process ended
-STATES = (CONVERTED, KEPT, DIFFERENT, FAILED, CRASHED)
+STATES = (CONVERTED, UNVERIFIED, KEPT, DIFFERENT, FAILED, CRASHED)
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,10 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """Whether the model has a result."""
-        return self.state in (CONVERTED, KEPT)
+        """Whether the model has a result. An unverified result is not written if
+        --require_verification is given.
+        """
+        return self.state in (CONVERTED, KEPT) or (self.state == UNVERIFIED and not self.error)
 
 
 def outcome_of(content: Mapping[str, Any]) -> Outcome:

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from fusionc.batch.outcome import DIFFERENT, STATES, Outcome
+from fusionc.batch.outcome import DIFFERENT, STATES, UNVERIFIED, Outcome
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
-from fusionc.errors import FusioncError, VerificationError
+from fusionc.errors import FusioncError, UnverifiedError, VerificationError
 from fusionc.report.table import show_facts, show_table
 from fusionc.version import __version__
 
@@ -26,6 +26,8 @@ _HEADERS = (
     "verification, or what is wrong",
 )
 
+_MAX_NAMES = 3  # the number of models that a message names
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -34,6 +36,15 @@ class Summary:
     outcomes: Sequence[Outcome]
     notices: list[str]
     seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary as plain data."""
+        return {
+            "seconds": self.seconds,
+            "counts": self.counts(),
+            "notices": list(self.notices),
+            "models": list(map(asdict, self.outcomes)),
+        }
 
     def counts(self) -> dict[str, int]:
         """The number of models in each state. States without models are left out."""
@@ -45,17 +56,26 @@ class Summary:
         wrong = [outcome for outcome in self.outcomes if not outcome.is_right]
         if not wrong:
             return None
-        kind = (
-            VerificationError
-            if any(outcome.state == DIFFERENT for outcome in wrong)
-            else FusioncError
-        )
+        states = {outcome.state for outcome in wrong}
+        kind = FusioncError
+        if DIFFERENT in states:
+            kind = VerificationError
+        elif states == {UNVERIFIED}:
+            kind = UnverifiedError
         what = f"{len(wrong)} of {len(self.outcomes)} models were not converted"
         hint = (
             "the table gives the reasons; earlier results of these models were not changed; the "
             "same command with --resume converts only these models"
         )
         return kind(what, where=str(file), hint=hint)
+
+    @property
+    def unverified(self) -> str:
+        """Which written results could not be verified. "" if all were, or were not to be."""
+        names = [o.name for o in self.outcomes if o.state == UNVERIFIED and o.is_right]
+        more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
+        named = f"{', '.join(names[:_MAX_NAMES])}{more}"
+        return f"{len(names)} of {len(self.outcomes)} models: {named}" if names else ""
 
 
 def summary_file(records: Path) -> Path:
@@ -65,13 +85,7 @@ def summary_file(records: Path) -> Path:
 
 def write_summary(summary: Summary, records: Path) -> None:
     """Write the summary as JSON. Raises FusioncError."""
-    content = {
-        "fusionc": __version__,
-        "seconds": summary.seconds,
-        "counts": summary.counts(),
-        "notices": list(summary.notices),
-        "models": list(map(asdict, summary.outcomes)),
-    }
+    content = {"fusionc": __version__, **summary.as_json()}
     try:
         replace_text(summary_file(records), json.dumps(content, indent=2) + "\n")
     except OSError as error:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
+from typing import NoReturn
 
 import click
 
@@ -49,17 +51,26 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that these words call. A path instead of the name of a command calls
+        `convert`.
+        """
         name = args[0].replace("-", "_")
-        near = None if name in COMMANDS else nearest(name, COMMANDS)
-        if near and not ctx.resilient_parsing:
-            ctx.fail(f"No such command '{args[0]}'; did you mean {near}?")
-        models = [] if name in COMMANDS else _models(args)
-        if models and not ctx.resilient_parsing:
-            output = f" --output {models[1]}" if models[1:] else ""
-            ctx.fail(
-                f"No such command '{args[0]}'; write: fusionc convert --model {models[0]}{output}"
-            )
-        return super().resolve_command(ctx, args)
+        if name == "help":
+            return self.resolve_command(ctx, [*(args[1:2] or self._own_help(ctx)), "--help"])
+        if name in COMMANDS or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        if _is_path(args[0]):
+            return "convert", self.get_command(ctx, "convert"), args
+        what = f"No such command '{args[0]}'"
+        if near := nearest(name, COMMANDS):
+            ctx.fail(f"{what}; did you mean {near}?")
+        if models := _models(args):
+            ctx.fail(f"{what}; write: fusionc {' '.join(models[:2])}")
+        ctx.fail(f"{what}.")
+
+    def _own_help(self, ctx: click.Context) -> NoReturn:
+        click.echo(ctx.get_help())
+        ctx.exit()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = list(args)
@@ -77,6 +88,10 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         with raise_on_signals(), exit_on_failure(ctx):
             return super().invoke(ctx)
+
+
+def _is_path(word: str) -> bool:
+    return bool(_models([word])) or word == "-" or os.sep in word or os.path.exists(word)
 
 
 def _models(args: list[str]) -> list[str]:
@@ -115,6 +130,7 @@ def _version(distribution: str) -> str:
 )
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     is_eager=True,
     expose_value=False,

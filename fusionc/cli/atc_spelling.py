@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice, pairwise
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from fusionc.cli.atc_options import IGNORED, REFUSED
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, choice_text, similar
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
@@ -18,28 +17,77 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "t", "true", "y", "yes"), True),
     **dict.fromkeys(("0", "f", "false", "n", "no"), False),
 }
+_MAX_SUGGESTIONS = 3
 _IGNORED_KEY = "fusionc.without_effect"  # the key of the ignored options in `ctx.meta`
 
 
 class AtcCommand(click.Command):
-    """A command that accepts ATC's spelling of options: `-model`, `--fusion-switch-file`."""
+    """A command that accepts ATC's spelling of options: `-model`, `--fusion-switch-file`.
+
+    The values of the options in `positional` may also stand on the command line without the
+    options, in this order: `in.onnx out.onnx` for --model and --output. If the command has click
+    arguments, too, only words with the file name of a model count.
+    """
+
+    def __init__(self, *args: Any, positional: Sequence[str] = (), **details: Any) -> None:
+        super().__init__(*args, **details)
+        self.positional = positional
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The words after the command in its usage line."""
+        names = [f"[{option.lstrip('-').upper()}]" for option in self.positional]
+        return [*super().collect_usage_pieces(ctx), *names]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Respell each option as it is declared, and then parse as click does."""
+        if ctx.resilient_parsing:  # an unfinished line, which the shell wants to complete
+            return super().parse_args(ctx, args)
         options = [
             parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)
         ]
+        line = respell(args, options)
+        named = self._words_of_options(line.words)
+        rest = [word for word in line.words if word not in named]
         try:
-            return super().parse_args(ctx, respell(args, options))
+            placed = self._place(ctx, line, named)
+            return super().parse_args(ctx, [*placed, *line.options, "--", *rest])
         except click.NoSuchOption as error:
-            if hint := _hint_for_flag(key_of(error.option_name), options):
-                raise click.UsageError(hint, ctx) from error
-            raise
-        except click.UsageError as error:
-            if hint := _hint_for_model(ctx, error, args):
-                what = error.format_message().rstrip(".")
-                raise click.UsageError(f"{what}; {hint}", ctx) from error
-            raise
+            name = key_of(error.option_name)
+            what = _hint_for_flag(name, options) or _unknown_text(name, options)
+            raise click.NoSuchOption(error.option_name, what, ctx=ctx) from error
+
+    def _words_of_options(self, words: Sequence[str]) -> list[str]:
+        """The words that are values of positional options."""
+        if not self.positional:
+            return []
+        has_arguments = any(isinstance(p, click.Argument) for p in self.params)
+        return [word for word in words if is_model(word) or not has_arguments]
+
+    def _place(self, ctx: click.Context, line: CommandLine, words: Sequence[str]) -> list[str]:
+        """Each of the words with its option. Raises click.UsageError if there are too many."""
+        free = [] if line.has(self.positional[:1]) else self.positional
+        if surplus := words[len(free) :]:
+            raise click.UsageError(self._surplus_text(surplus), ctx)
+        if line.has(free[1 : len(words)]):
+            raise click.UsageError(f"{words[1]} and {free[1]} both name the output.", ctx)
+        return [f"{option}={word}" for option, word in zip(free, words, strict=False)]
+
+    def _surplus_text(self, surplus: Sequence[str]) -> str:
+        what = f"Got unexpected extra argument ({' '.join(surplus)})"
+        takes_many = any(p.opts[0] in self.positional and p.multiple for p in self.params)
+        many = "write --model before each model, or a pattern in quotes" if takes_many else ""
+        return f"{what}; {many}." if many else f"{what}."
+
+
+class CommandLine(NamedTuple):
+    """The words of a command line."""
+
+    options: list[str]  # options as they are declared, each with its value
+    words: list[str]  # the other words
+
+    def has(self, names: Sequence[str]) -> bool:
+        """Whether one of these options is given."""
+        return not {one.partition("=")[0] for one in self.options}.isdisjoint(names)
 
 
 def _hint_for_flag(name: str, options: Sequence[click.Option]) -> str:
@@ -52,28 +100,12 @@ def _hint_for_flag(name: str, options: Sequence[click.Option]) -> str:
     return f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
 
 
-def _hint_for_model(ctx: click.Context, error: click.UsageError, args: Sequence[str]) -> str:
-    """Advice on how to name a model that stands on the command line without --model. "" if the
-    error is neither a missing --model nor a surplus argument.
-    """
-    model = _lone_model(args)
-    if model is None:
-        return ""
-    if isinstance(error, click.MissingParameter):
-        lacks_model = error.param is not None and error.param.name == "model"
-        return f"write --model {model}" if lacks_model else ""
-    if "unexpected extra" not in error.message:
-        return ""
-    if ctx.params.get("models"):
-        return "write --model before each, or a pattern in quotes"
-    option_value = ctx.params.get("models", ctx.params.get("model", ""))
-    return f"write --model {model}" if option_value in (None, ()) else ""
-
-
-def _lone_model(args: Sequence[str]) -> str | None:
-    """The first model that is not the value of an option."""
-    values = {arg for option, arg in pairwise(args) if option.startswith("-") and "=" not in option}
-    return next((arg for arg in args if is_model(arg) and arg not in values), None)
+def _unknown_text(name: str, options: Sequence[click.Option]) -> str:
+    """The message that an option does not exist, with the most similar options."""
+    names = {key_of(_long_name(option)): _long_name(option) for option in options}
+    near = [names[one] for one in similar(name, names)[:_MAX_SUGGESTIONS]]
+    hint = f"; did you mean {choice_text(near)}?" if near else "."
+    return f"No such option '--{name}'{hint}"
 
 
 def is_model(word: str) -> bool:
@@ -113,32 +145,54 @@ def notices(ctx: click.Context, idle: Sequence[str] = ()) -> list[str]:
     return [f"accepted, no effect: {', '.join(names)}"] if names else []
 
 
-def respell(args: list[str], options: Sequence[click.Option]) -> list[str]:
-    """`args` with each option spelled as it is declared. Values stay unchanged, even if they begin
-    with a dash.
+def respell(args: Sequence[str], options: Sequence[click.Option]) -> CommandLine:
+    """A command line with each option spelled as it is declared. Values stay unchanged, even if
+    they begin with a dash.
     """
     declared = {
-        key_of(name): (name, option) for option in options for name in option.opts if len(name) > 2
+        _key(name): (_long_name(option), option) for option in options for name in option.opts
     }
-    result: list[str] = []
-    rest = iter(args)
-    for arg in rest:
-        name, equals, value = arg.partition("=")
+    line = CommandLine([], [])
+    rest = list(reversed(args))
+    while rest:
+        arg = rest.pop()
         if arg == "--":
-            result += [arg, *rest]
-        elif len(name) < 3 or not name.startswith("-"):
-            result.append(arg)
-        else:
-            spelling, option = declared.get(key_of(name), (f"--{name.lstrip('-')}", None))
-            result.append(spelling + equals + value)
-            if option is not None and not equals and _needs_value(option):
-                result += islice(rest, 1)
-    return result
+            line.words.extend(reversed(rest))
+            break
+        if not arg.startswith("-") or arg == "-":
+            line.words.append(arg)
+            continue
+        name, equals, value = arg.partition("=")
+        spelling, option = declared.get(_key(name), (_unknown(name), None))
+        word = f"{spelling}{equals}{value}"
+        if option is not None and not equals:
+            word = "=".join([spelling, *_value_after(option, spelling, rest)])
+        line.options.append(word)
+    return line
 
 
-def _needs_value(option: click.Option) -> bool:
-    can_stand_alone = isinstance(option.flag_value, str)
-    return not option.is_flag and not can_stand_alone
+def _long_name(option: click.Option) -> str:
+    return next((name for name in option.opts if name.startswith("--")), option.opts[0])
+
+
+def _key(name: str) -> str:
+    """The name of an option in one form for all spellings. Short forms such as -o have only one."""
+    return key_of(name) if len(name) > 2 else name
+
+
+def _unknown(name: str) -> str:
+    return f"--{name.lstrip('-')}" if len(name) > 2 else name
+
+
+def _value_after(option: click.Option, spelling: str, rest: list[str]) -> list[str]:
+    """Take the value of an option from the end of `rest`. Empty if the option has no value."""
+    if isinstance(option.flag_value, str):  # the option may also stand alone
+        has_value = bool(rest) and rest[-1].lower() in _BOOLEANS
+    else:
+        has_value = not option.is_flag
+    if has_value and not rest:
+        raise click.BadOptionUsage(spelling, f"Option {spelling!r} requires an argument.")
+    return [rest.pop()] if has_value else []
 
 
 def key_of(name: str) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from fusionc.cli.common_options import is_quiet
 from fusionc.errors import Terminated, UsageError
+
+if TYPE_CHECKING:
+    from fusionc.batch.summary import Summary
+    from fusionc.cli.report_json import ReportFile
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 _OPTIONS = (
@@ -69,15 +74,19 @@ def unused_batch_options(ctx: click.Context, is_batch: bool) -> list[str]:
 
 
 def convert_batch(
+    ctx: click.Context,
     models: Sequence[Path],
     given: Mapping[str, Any],
     notes: Sequence[str],
+    file: ReportFile,
     *,
     jobs: int | None,
     scheduler: str | None,
     resume: bool,
-) -> None:
-    """Convert the models and show a summary. Raises FusioncError if a model has no result."""
+) -> Summary:
+    """Convert the models, show a summary, and return it. `file` gets the summary, too. Raises
+    FusioncError if a model has no result.
+    """
     from fusionc.batch.batch_progress import BatchProgress
     from fusionc.batch.batch_story import convert_many
     from fusionc.batch.find_models import RECORDS, find_models
@@ -92,7 +101,7 @@ def convert_batch(
         raise UsageError(what, where=where, hint=hint, code="E10001")
     sources = find_models(models, output, arguments.get("dump_graph"))
     try:
-        with BatchProgress(len(sources)) as progress:
+        with BatchProgress(len(sources), is_quiet=is_quiet(ctx)) as progress:
             summary = convert_many(
                 sources,
                 output,
@@ -106,7 +115,9 @@ def convert_batch(
     except (KeyboardInterrupt, Terminated):
         click.echo(f"fusionc: {progress.said}; the same command with --resume continues", err=True)
         raise
+    file.describe(summary)
     show_summary(summary, output / RECORDS, sys.stdout)
     fault = summary.fault(summary_file(output / RECORDS))
     if fault is not None:
         raise fault
+    return summary

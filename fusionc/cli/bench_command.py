@@ -43,6 +43,8 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 )
 @click.option(
     "--input_shape",
+    "--verify_shape",
+    "input_shape",
     metavar='"x:1,3,224,224"',
     callback=parse_run_shape,
     help="Sizes to run the models with.",

@@ -28,7 +28,10 @@ Exit codes:
 
 
 @click.command(
-    cls=AtcCommand, epilog=_EPILOG, short_help="Find the rewrites that make a result wrong."
+    cls=AtcCommand,
+    epilog=_EPILOG,
+    positional=("--model", "--output"),
+    short_help="Find the rewrites that make a result wrong.",
 )
 @click_option("source", "The ONNX model whose conversion is wrong.", required=True, is_eager=True)
 @click.option(

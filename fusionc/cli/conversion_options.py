@@ -21,6 +21,16 @@ _JIT_LEVEL = click.option(
     show_default=True,
     help="O1 is MindSpore's word for --enable_graph_kernel.",
 )
+_SINGLE_SWITCHES = tuple(
+    click.option(
+        f"--{word}",
+        multiple=True,
+        metavar="PASS",
+        help=f"Switch {value} this pass, as --optimization_switch PASS:{value} does. May be given "
+        "several times.",
+    )
+    for word, value in (("enable", "on"), ("disable", "off"))
+)
 # the options of `tune` and `bisect`, which convert many times; `convert` has these, too
 SEARCH = (
     OptionGroup.PASSES,
@@ -50,6 +60,8 @@ def _options(groups: tuple[OptionGroup, ...]) -> Iterator[_Decorator[Any]]:
             yield from alias_options(name)
             if name == "graph_kernel_flags":
                 yield _JIT_LEVEL
+            if name == "optimization_switch":
+                yield from _SINGLE_SWITCHES
 
 
 def conversion_arguments(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,6 +69,13 @@ def conversion_arguments(ctx: click.Context, given: Mapping[str, Any]) -> dict[s
     alias are merged into the option that it stands for.
     """
     arguments = dict(given)
+    switches = [
+        arguments["optimization_switch"],
+        *(f"{name}:on" for name in arguments.pop("enable")),
+        *(f"{name}:off" for name in arguments.pop("disable")),
+    ]
+    if len(switches) > 1:
+        arguments["optimization_switch"] = ";".join(filter(None, switches))
     for option in OPTIONS.values():
         for alias in option.aliases:
             values = arguments[option.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +24,23 @@ from fusionc.cli.batch_options import (
     convert_batch,
     unused_batch_options,
 )
+from fusionc.cli.common_options import is_quiet, quiet_option
 from fusionc.cli.conversion_options import CONVERSION, conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import EXIT_CODES
+from fusionc.cli.exit_codes import EXIT_CODES, end_unverified
 from fusionc.cli.files import FilePath
+from fusionc.cli.report_json import report_file, report_json_option
 from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.errors import FusioncError, printable
 from fusionc.options import OPTIONS
 
 if TYPE_CHECKING:
+    from fusionc.batch.summary import Summary
     from fusionc.report import Report
 
 _START = "FUSIONC start working now, please wait for a moment."
 _SUCCESS = "FUSIONC run success, welcome to the next use."
+_UNVERIFIED = "FUSIONC run finished, but the result is not verified."
 _FAILURE = (
     "FUSIONC run failed, Please check the detail log, "
     "Try 'fusionc convert --help' for more information"
@@ -47,7 +52,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
         raise click.BadParameter(f"{value!r} is not supported: only 5 (ONNX) is.")
 
 
-@click.command(cls=AtcCommand, epilog=EXIT_CODES)
+@click.command(cls=AtcCommand, epilog=EXIT_CODES, positional=("--model", "--output"))
 @click.option(
     "--model",
     "models",
@@ -64,8 +69,10 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "the same subfolders as the models, and the subfolder fusionc_records gets the logs and "
     "summary.json.",
 )
+@quiet_option
 @batch_options
 @conversion_options(*CONVERSION)
+@report_json_option
 @mode_options
 @click.option(
     "--framework",
@@ -90,6 +97,7 @@ def command(
     jobs: int | None,
     resume: bool,
     scheduler: str | None,
+    report_json: Path | None,
     **given: Any,
 ) -> None:
     """Optimize an ONNX model, verify the result and write it.
@@ -102,34 +110,59 @@ def command(
     source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)
     arguments = conversion_arguments(ctx, given)
     notes = notices(ctx, [*unused_options(ctx, mode), *unused_batch_options(ctx, is_batch)])
-    click.echo(_START)
-    try:
-        if is_batch:
-            convert_batch(models, arguments, notes, jobs=jobs, scheduler=scheduler, resume=resume)
-        elif mode == "6":
+    is_conversion = mode == "0"
+    done: Report | Summary | None = None
+
+    def mode_of_atc() -> None:
+        if mode == "6":
             show_information(source, notes)
         elif mode == "3":
             check(source, check_report, given["target"], notes)
-        elif mode == "1" and json_file is not None:
+        elif json_file is not None:
             write_json(source, json_file, notes, shapes=dump_mode == "1")
-        else:
-            from fusionc.runtime.process import start
 
-            start()  # the child process starts while this process imports modules
-            with hold_signals():
-                from fusionc.api import convert
-            from fusionc.report.progress import Progress
-
-            with Progress() as progress:
-                report = convert(source, **arguments, progress=progress)
-            report.notices += notes
-            _show(report)
+    click.echo(_START)
+    try:
+        with report_file(report_json if is_conversion else None, models) as file:
+            if is_batch:
+                done = convert_batch(
+                    ctx,
+                    models,
+                    arguments,
+                    notes,
+                    file,
+                    jobs=jobs,
+                    scheduler=scheduler,
+                    resume=resume,
+                )
+            elif is_conversion:
+                done = _convert(ctx, source, arguments)
+                done.notices += notes
+                file.describe(done)
+                _show(done)
+            else:
+                mode_of_atc()
     except Exception as error:
         click.echo(_FAILURE)
         if isinstance(error, FusioncError) and error.log_file is not None:
             click.echo(printable(f"log  {error.log_file}"))
         raise
+    if done is not None and done.unverified:
+        click.echo(_UNVERIFIED)
+        end_unverified(ctx, done.unverified)
     click.echo(_SUCCESS)
+
+
+def _convert(ctx: click.Context, source: Path, arguments: Mapping[str, Any]) -> Report:
+    from fusionc.runtime.process import start
+
+    start()  # the child process starts while this process imports modules
+    with hold_signals():
+        from fusionc.api import convert
+    from fusionc.report.progress import Progress
+
+    with Progress(is_quiet=is_quiet(ctx)) as progress:
+        return convert(source, **arguments, progress=progress)
 
 
 def _show(report: Report) -> None:

@@ -6,6 +6,7 @@ import errno
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import click
 
@@ -18,8 +19,11 @@ Exit codes:
   1  the command failed
   2  an option or the switch file is wrong, or a file to read or a folder to write to is missing
   3  the result does not compute what the model computes; nothing was written
+  4  nothing of the result could be verified, and --no-verify is not given; the result is written,
+     unless --require_verification is given
   130  interrupted by Ctrl-C; 143 by SIGTERM"""
 
+EXIT_UNVERIFIED = 4
 _EXIT_INTERRUPTED = 130  # the exit code that a shell reports after Ctrl-C
 _TRACEBACKS_KEY = "fusionc.tracebacks"  # the key in `ctx.meta`
 
@@ -47,6 +51,12 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
         _show(ctx, _explain(error, _command(ctx)))
     except BaseException as error:
         _end(ctx, error)
+
+
+def end_unverified(ctx: click.Context, why: str) -> NoReturn:
+    """End a command whose result could not be verified, with the reason as the last line."""
+    click.secho(printable(f"NOT VERIFIED: {why}"), err=True, fg="red", bold=True)
+    ctx.exit(EXIT_UNVERIFIED)
 
 
 def _explain(error: FusioncError | MemoryError | OSError, command: str) -> FusioncError:

@@ -16,16 +16,23 @@ from fusionc.errors import FusioncError, UsageError
 
 class FilePath(click.Path):
     """A click type for the path of a file or folder. An empty path is an error, because Path("") is
-    the current folder.
+    the current folder. "-" is an error, because a model may need more than one file.
     """
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text of an option as a Path. Raises click.BadParameter if it is empty."""
+        """The text of an option as a Path. Raises click.BadParameter if it is empty or "-"."""
         if value == "":
             self.fail("it is empty; give a path, or leave the option out.", param, ctx)
+        if value == "-":
+            self.fail(
+                "- is the standard input or output, and a model may be several files; give the "
+                "path of a file (./- for a file of this name).",
+                param,
+                ctx,
+            )
         return super().convert(value, param, ctx)
 
 

@@ -26,7 +26,10 @@ Exit codes:
 
 
 @click.command(
-    cls=AtcCommand, epilog=_EPILOG, short_help="Show what in a model costs time or memory."
+    cls=AtcCommand,
+    epilog=_EPILOG,
+    positional=("--model",),
+    short_help="Show what in a model costs time or memory.",
 )
 @click.option("--model", required=True, type=FilePath(), help="The model (.onnx).")
 @click.option(

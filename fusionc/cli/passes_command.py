@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
     metavar="OPERATOR",
     help="List only the passes that have a pattern with this operator.",
 )
+@click.option("--json", "as_json", is_flag=True, help="The listed passes as JSON on stdout.")
 @click_option("custom_passes")
 @log_debug_option
-def command(name: str | None, operator: str | None, custom_passes: tuple[Path, ...]) -> None:
+def command(
+    name: str | None, operator: str | None, as_json: bool, custom_passes: tuple[Path, ...]
+) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
-    NAME may also be an alias of one or more passes. A switch file cannot switch off a pass whose
+    NAME may also be an alias of one or more passes, or a part of names: all passes with this part
+    in a name are then listed. A switch file cannot switch off a pass whose
     default is "must". OPERATOR is an operator of ONNX, such as Slice, or an operator with its
     domain, such as com.microsoft.Gelu. With --operator, passes that have no pattern, such as
     ConstantFoldingPass, are not listed.
@@ -46,18 +51,38 @@ def command(name: str | None, operator: str | None, custom_passes: tuple[Path, .
                 hint="give one of them",
                 code="E10001",
             )
-        _show_patterns(operator, passes)
+        _show_patterns(operator, passes, as_json)
     elif name is None:
-        _show_list(passes)
+        _show_list(passes, as_json)
     else:
-        _show_pass(name, passes)
+        _show_named(name, passes, as_json)
 
 
-def _show_patterns(operator: str, passes: Sequence[Pass]) -> None:
+def _show_json(passes: Sequence[Pass]) -> None:
+    content = [
+        {
+            "name": p.name,
+            "kind": p.kind,
+            "default": p.default,
+            "numerics": p.numerics,
+            "summary": p.summary,
+            "aliases": list(p.aliases),
+            "patterns": [pattern.name for pattern in p.patterns],
+            "documentation": p.documentation,
+        }
+        for p in passes
+    ]
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def _show_patterns(operator: str, passes: Sequence[Pass], as_json: bool) -> None:
     from fusionc.passes.by_operator import is_operator, operator_names, patterns_with
     from fusionc.report.table import show_table
 
     listed = patterns_with(operator, passes)
+    if as_json and (listed or is_operator(operator, passes)):
+        _show_json([p for p, _ in listed])
+        return
     if listed:
         rows = [
             [p.name, p.kind, p.default, ", ".join(one.name for one in patterns), p.summary]
@@ -75,12 +100,21 @@ def _show_patterns(operator: str, passes: Sequence[Pass]) -> None:
     click.echo(f"No pass has {printable(operator)} in a pattern.")
 
 
-def _show_list(passes: Sequence[Pass]) -> None:
+def _show_rows(passes: Sequence[Pass]) -> None:
     from fusionc.report.table import show_table
-    from fusionc.switches import PassNames
 
     rows = [[p.name, p.kind, p.default, p.numerics, p.summary] for p in passes]
     show_table(["pass", "kind", "default", "numerics", "what it does"], rows, sys.stdout)
+
+
+def _show_list(passes: Sequence[Pass], as_json: bool) -> None:
+    from fusionc.report.table import show_table
+    from fusionc.switches import PassNames
+
+    if as_json:
+        _show_json(passes)
+        return
+    _show_rows(passes)
     aliases = [
         [name, ", ".join(p.name for p in named)] for name, named in PassNames(passes).aliases()
     ]
@@ -89,26 +123,48 @@ def _show_list(passes: Sequence[Pass]) -> None:
         show_table(["other name", "stands for"], aliases, sys.stdout)
 
 
-def _show_pass(name: str, passes: Sequence[Pass]) -> None:
-    from fusionc.report.table import show_facts, show_text
+def _show_named(name: str, passes: Sequence[Pass], as_json: bool) -> None:
+    """Show the passes of this name. Without such a pass, list those that have it in a name."""
     from fusionc.switches import PassNames
 
     names = PassNames(passes)
     named = names.find(name)
-    if not named:
-        if names.is_ascend_only(name):
-            click.echo(
-                f"{printable(name)} is a pass for Ascend chips: switch files may name it, and it "
-                "has no effect in fusionc."
-            )
-            return
+    is_ascend_only = not named and names.is_ascend_only(name)
+    listed = named or ([] if is_ascend_only else _search(name, passes))
+    if as_json and (listed or is_ascend_only):
+        _show_json(listed)
+    elif is_ascend_only:
+        click.echo(
+            f"{printable(name)} is a pass for Ascend chips: switch files may name it, and it "
+            "has no effect in fusionc."
+        )
+    elif named or len(listed) == 1:
+        _show_passes(name, listed)
+    elif listed:
+        _show_rows(listed)
+    else:
         hint = '"fusionc passes" without a name lists all of them'
         raise UsageError(
             names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001"
         )
-    if len(named) > 1:
-        click.echo(f"{name} stands for {len(named)} passes: {', '.join(p.name for p in named)}\n")
-    for number, p in enumerate(named):
+
+
+def _search(part: str, passes: Sequence[Pass]) -> list[Pass]:
+    """The passes with a name or an alias that is `part` or, if there are none, contains it. Case is
+    ignored.
+    """
+    wanted = part.casefold()
+    names = {p: [name.casefold() for name in (p.name, *p.aliases)] for p in passes}
+    same = [p for p, own in names.items() if wanted in own]
+    return same or [p for p, own in names.items() if any(wanted in name for name in own)]
+
+
+def _show_passes(name: str, passes: Sequence[Pass]) -> None:
+    from fusionc.report.table import show_facts, show_text
+
+    if len(passes) > 1:
+        click.echo(f"{name} stands for {len(passes)} passes: {', '.join(p.name for p in passes)}\n")
+    for number, p in enumerate(passes):
         click.echo(f"\n{p.name}" if number else p.name)
         show_facts(list(_facts(p)), sys.stdout)
         click.echo()

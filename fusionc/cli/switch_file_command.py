@@ -29,6 +29,7 @@ _MEANINGS = "\b\nPresets:\n" + "\n".join(
 )
 @click.option(
     "--output",
+    "-o",
     type=FilePath(),
     metavar="FILE",
     help="Write the switch file to FILE; do not show it.",

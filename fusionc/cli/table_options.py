@@ -23,7 +23,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., object])
 _Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
 
-def _number_of(kind: Kind, form: str) -> _Callback:
+def number_of(kind: Kind, form: str) -> _Callback:
     """A click callback that turns the text into a number. The number is an error if the kind does
     not accept it; the message is then "TEXT is not `form`".
     """
@@ -68,8 +68,8 @@ _DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
     kinds.FLAG: {"is_flag": True},
     kinds.NEGATED_FLAG: {"is_flag": True, "callback": _negate},
     kinds.OPSET: {"type": click.IntRange(min=1)},
-    kinds.SECONDS: {"callback": _number_of(kinds.SECONDS, "a number of seconds from 0 to 1e9")},
-    kinds.SHARE: {"callback": _number_of(kinds.SHARE, "a number above 0 and at most 1")},
+    kinds.SECONDS: {"callback": number_of(kinds.SECONDS, "a number of seconds from 0 to 1e9")},
+    kinds.SHARE: {"callback": number_of(kinds.SHARE, "a number above 0 and at most 1")},
     kinds.AMOUNT: {"type": click.FloatRange(min=0)},
     kinds.SIZES: {"callback": parse_sizes},
     kinds.SHAPES: {"callback": parse_run_shape},
@@ -102,7 +102,8 @@ def click_option(
         **changes,
     }
     assert option.flag is not None
-    return click.option(option.flag, option.name, **details)
+    flags = filter(None, (option.flag, option.short))
+    return click.option(*flags, option.name, **details)
 
 
 def alias_options(name: str) -> list[Callable[[Decorated], Decorated]]:

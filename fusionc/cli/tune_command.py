@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import confidence_option
+from fusionc.cli.common_options import confidence_option, is_quiet, quiet_option
 from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
+from fusionc.cli.exit_codes import end_unverified
 from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.errors import Terminated
@@ -36,6 +37,7 @@ Exit codes:
   1  the tuning failed; a journal keeps the measurements, and the same command continues from it
   2  an option or the switch file is wrong, or a file to read does not exist
   3  the result does not compute what the model computes; nothing was written
+  4  the model is written, but nothing of it could be verified
   130  interrupted; a journal next to the output stays, and the same command continues from it"""
 
 
@@ -48,7 +50,10 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 
 
 @click.command(
-    cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here."
+    cls=AtcCommand,
+    epilog=_EPILOG,
+    positional=("--model", "--output"),
+    short_help="Find by measurement what makes a model fast here.",
 )
 @click_option("source", "The ONNX model to tune.", required=True, is_eager=True)
 @click_option("destination")
@@ -64,6 +69,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 )
 @confidence_option("The confidence that every delivered change makes the model faster.")
 @click.option("--json", "as_json", is_flag=True, help="All results as JSON on stdout.")
+@quiet_option
 @conversion_options(*SEARCH)
 @click.pass_context
 def command(
@@ -98,7 +104,7 @@ def command(
     from fusionc.report.progress import Progress
 
     try:
-        with Progress() as progress:
+        with Progress(is_quiet=is_quiet(ctx)) as progress:
             tuned = tune(
                 model,
                 budget=budget,
@@ -115,6 +121,8 @@ def command(
         click.echo(json.dumps(tuned.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
         _show(tuned)
+    if tuned.report.unverified:
+        end_unverified(ctx, tuned.report.unverified)
 
 
 def _show(tuned: Tuned) -> None:

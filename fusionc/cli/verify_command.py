@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import log_debug_option
+from fusionc.cli.common_options import is_quiet, log_debug_option, quiet_option
+from fusionc.cli.exit_codes import end_unverified
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import hold_signals
-from fusionc.cli.table_options import click_option
+from fusionc.cli.table_options import click_option, number_of
 from fusionc.errors import printable
+from fusionc.options import option_kinds as kinds
 
 if TYPE_CHECKING:
     from fusionc.ready_form.check_ready import ReadyCheck
     from fusionc.report.progress import Progress
     from fusionc.verify.result import Verification
 
-_EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
+_EXIT_CODES = {"equal": 0, "different": 3}
+_BOUND = "a number from 0 to 1e9"
 _EPILOG = """\b
 Exit codes:
   0  equal, or equal in part (runs that exceed the budget are left out)
-  1  the comparison is impossible or failed
+  1  the comparison failed
   2  an option is wrong, or a model does not exist
-  3  different"""
+  3  different
+  4  nothing could be compared: onnxruntime cannot run REFERENCE, or its outputs prove nothing"""
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Compare what two models compute.")
@@ -35,6 +42,8 @@ Exit codes:
 @click.argument("candidate", type=FilePath(), is_eager=True)
 @click.option(
     "--input_shape",
+    "--verify_shape",
+    "input_shape",
     metavar='"x:1,3,224,224"',
     callback=parse_run_shape,
     help="Sizes to run the models with.",
@@ -42,6 +51,20 @@ Exit codes:
 @click_option("inputs")
 @click_option("custom_op_library")
 @click_option("runtime_level")
+@click.option(
+    "--rtol",
+    metavar="NUMBER",
+    callback=number_of(kinds.AMOUNT, _BOUND),
+    help="Compare floating-point outputs with |a - b| <= ATOL + RTOL * |b|, where b is an element "
+    "of REFERENCE. Each of --rtol and --atol is 0 if only the other is given. Then only this "
+    "condition decides, and rounding excuses nothing; on inputs with zeros, large numbers, NaN and "
+    "infinities the default is enough, too. Default: tolerances by type, and elements that "
+    "rounding decides are excused.",
+)
+@click.option(
+    "--atol", metavar="NUMBER", callback=number_of(kinds.AMOUNT, _BOUND), help="See --rtol."
+)
+@click.option("--json", "as_json", is_flag=True, help="All results as JSON on stdout.")
 @click.option(
     "--locate",
     is_flag=True,
@@ -51,6 +74,7 @@ Exit codes:
 )
 @click_option("verify_budget")
 @click_option("timeout")
+@quiet_option
 @log_debug_option
 @click.pass_context
 def command(
@@ -61,6 +85,9 @@ def command(
     inputs: Path | None,
     custom_op_library: tuple[Path, ...],
     runtime_level: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
+    as_json: bool,
     locate: bool,
     verify_budget: float | None,
     timeout: float | None,
@@ -72,6 +99,9 @@ def command(
     that graph kernel fusion combined run as ONNX functions here; their generated kernels run only
     in the verification of a conversion.
     """
+    has_bounds = rtol is not None or atol is not None
+    if locate and has_bounds:
+        raise click.UsageError("--locate does not compare with --rtol and --atol.", ctx)
     from fusionc.runtime.process import start, step_limit
 
     start()  # the child process starts while this process imports modules
@@ -81,11 +111,16 @@ def command(
     with hold_signals():
         from fusionc.verify import verify
         from fusionc.verify.budget import elements_of
+        from fusionc.verify.compare import Bounds
 
-    with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
+    with (
+        Progress(is_quiet=is_quiet(ctx)) as progress,
+        step_limit(timeout),
+        custom_operators(custom_op_library),
+    ):
         require_loadable(custom_op_library)
         if locate:
-            status = _locate(reference, candidate, input_shape, inputs, progress)
+            answer = _locate(reference, candidate, input_shape, inputs, progress)
         else:
             verification = verify(
                 reference,
@@ -95,16 +130,43 @@ def command(
                 levels=runtime_level,
                 progress=progress,
                 elements=elements_of(verify_budget),
+                bounds=Bounds(atol or 0.0, rtol or 0.0) if has_bounds else None,
             )
             is_equal = verification.status == "equal"
             ready = _check_ready(candidate, input_shape, inputs) if is_equal else None
-    if not locate:
+            answer = _answer(verification, ready)
+    if as_json:
+        text = json.dumps(answer.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        click.echo(text)
+    else:
+        answer.show()
+    if answer.status == "impossible":
+        end_unverified(ctx, answer.summary)
+    ctx.exit(_EXIT_CODES[answer.status])
+
+
+class _Answer(NamedTuple):
+    """The result of a comparison, and the two forms in which it is printed."""
+
+    status: str
+    summary: str
+    show: Callable[[], None]
+    as_json: Callable[[], dict[str, Any]]
+
+
+def _answer(verification: Verification, ready: ReadyCheck | None) -> _Answer:
+    status = verification.status if ready is None or ready.is_right else "different"
+
+    def show() -> None:
         _show(verification)
-        status = verification.status
         if ready is not None:
             click.echo(printable(ready.summary))
-            status = status if ready.is_right else "different"
-    ctx.exit(_EXIT_CODES[status])
+
+    def as_json() -> dict[str, Any]:
+        of_ready = None if ready is None else asdict(ready)
+        return {**verification.as_json(), "status": status, "ready": of_ready}
+
+    return _Answer(status, verification.summary, show, as_json)
 
 
 def _locate(
@@ -113,18 +175,19 @@ def _locate(
     input_shape: dict[str, tuple[int, ...]] | None,
     inputs: Path | None,
     progress: Progress,
-) -> str:
-    """Show the first intermediate value that differs, and return the status."""
+) -> _Answer:
+    """Find the first intermediate value that differs."""
     from fusionc.verify.locate import locate
 
     located = locate(
         reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress
     )
-    for line in str(located).splitlines():
-        click.echo(printable(line))
-    if located.name:
-        return "different"
-    return "equal" if located.shared else "impossible"
+
+    def show() -> None:
+        for line in str(located).splitlines():
+            click.echo(printable(line))
+
+    return _Answer(located.status, str(located), show, located.as_json)
 
 
 def _check_ready(

@@ -40,7 +40,12 @@ Exit codes:
   2  an option or the switch file is wrong, or a pass, node or file does not exist"""
 
 
-@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
+@click.command(
+    cls=AtcCommand,
+    epilog=_EPILOG,
+    positional=("--model",),
+    short_help="Say why a pass does not fire.",
+)
 @click.argument("pass_name", metavar="[PASS]", required=False)
 @click_option("source", "The ONNX model.", required=True, is_eager=True)
 @click.option("--node", metavar="NAME", help="Only places that this node of the model is part of.")

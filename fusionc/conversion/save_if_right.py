@@ -14,7 +14,7 @@ from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.attempt.loadable import DEPLOYED, fault_of_result
 from fusionc.disk.publish import Companion, Library, Saved
 from fusionc.disk.save import save
-from fusionc.errors import VerificationError
+from fusionc.errors import UnverifiedError, VerificationError
 from fusionc.graph_kernel.library.location import published
 from fusionc.ready_form.session_file import (
     is_session_file,
@@ -170,7 +170,17 @@ def _verdict(
             from fusionc.bisect.blame import blame  # few conversions need the search
 
             blame(model, done, verdict, reference, left_out)
+    if plan.options.require_verification and report.unverified:
+        raise _unverified_error(report)
     return verdict
+
+
+def _unverified_error(report: Report) -> UnverifiedError:
+    return UnverifiedError(
+        f"nothing of the result could be verified: {report.unverified}",
+        where=str(report.model),
+        hint="nothing was written; without --require_verification the result is written",
+    )
 
 
 def _loss_error(plan: ConversionPlan, verdict: Verdict) -> VerificationError:

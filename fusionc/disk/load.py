@@ -10,7 +10,7 @@ import onnx
 from fusionc import protos
 from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.mapped_weights import read_mapped
-from fusionc.disk.paths import require_path
+from fusionc.disk.paths import require_path, stream_at
 from fusionc.disk.validate import validate
 from fusionc.errors import FusioncError, UsageError
 
@@ -59,9 +59,12 @@ def _read(path: Path, *, maps: bool) -> onnx.ModelProto:
 
 def _file_error(path: Path) -> UsageError:
     problem = "is not a file" if path.exists() else "does not exist"
+    hint = "give the path of an .onnx file"
     if path.is_dir():
         problem = "is a folder"
-    hint = "give the path of an .onnx file"
+    elif stream := stream_at(path):
+        problem = f"is a {stream}, and a model may be several files"
+        hint = "save the model to a file first, and give the path of that file"
     return UsageError(f"the model {problem}", where=str(path), hint=hint, code="E10410")
 
 

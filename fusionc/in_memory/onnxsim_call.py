@@ -25,7 +25,6 @@ from fusionc.in_memory.peer_names import (
 )
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.protos import inputs_to_feed
-from fusionc.report import Report
 from fusionc.requested.target_opset import latest_opset, newest_opset
 
 _OWN_CHECK = (
@@ -171,17 +170,13 @@ def simplify(
         except VerificationError as error:
             warnings.warn(str(error), stacklevel=3)
             return _load_whole(model), False
-    return result, not check_n or _is_verified(report)
+    return result, not check_n or not report.unverified
 
 
 def _require_cpu(providers: Sequence[Any] | None) -> None:
     if providers is not None and list(providers) != ["CPUExecutionProvider"]:
         what = "simplify folds constants on the CPU only"
         raise UsageError(what, hint="leave providers out", code="E10001")
-
-
-def _is_verified(report: Report) -> bool:
-    return report.verification is not None and not report.verification.startswith("not verified")
 
 
 def _load_whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:

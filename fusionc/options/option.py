@@ -34,6 +34,7 @@ class Option:
     group: OptionGroup
     help: str  # the help text of the command
     name: str = ""  # the argument's name; by default the field's name
+    short: str = ""  # the short form of the flag, such as "-o"
     flag: str | None = ""  # the flag on a command line, by default --NAME; None if there is none
     default: Any = None  # the default of the field
     is_required: bool = False  # whether the field has no default

@@ -40,6 +40,7 @@ class Options:
         "The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
         "folder.",
         name="output",
+        short="-o",
         writes=True,
         is_required=True,
     )
@@ -266,6 +267,13 @@ class Options:
         OptionGroup.VERDICT,
         "Before each rewrite, run the original nodes and their replacement side by side. If they "
         "differ, name the rewrite, and do what --on_mismatch says.",
+        default=False,
+    )
+    require_verification: bool = option(
+        kinds.FLAG,
+        OptionGroup.VERDICT,
+        "Write nothing if nothing of the result can be verified, for example because onnxruntime "
+        "lacks an operator of the model. The exit code is 4 with and without this option.",
         default=False,
     )
     dump_graph: Path | None = option(

@@ -33,6 +33,10 @@ def options_of(model: Any, output: Any = None, **others: Any) -> Options:
     require_path(source, "model")
     chosen = None if output is None else _to_typed(OPTIONS["destination"], output)
     options = Options(source=source, destination=output_path(source, chosen), **values)
+    if options.require_verification and not options.verify:
+        what = "require_verification is given, and the verification is off"
+        hint = "leave out one of the two"
+        raise UsageError(what, where="the options", hint=hint, code="E10001")
     _require_places(options)
     return options
 

@@ -18,10 +18,11 @@ _DELAY = 2.0  # seconds
 
 class Progress:
     """A context manager that shows the status line. Call it with a few words about the current
-    step. When the context is left, the line disappears.
+    step. When the context is left, the line disappears. `is_quiet` means that it never appears.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self._is_shown = not is_quiet and sys.stderr.isatty()
         self._message = ""
         self._status: Status | None = None
         self._timer: threading.Timer | None = None
@@ -34,7 +35,7 @@ class Progress:
                 self._status.update(_text(message))
 
     def __enter__(self) -> Progress:
-        if sys.stderr.isatty():
+        if self._is_shown:
             self._timer = threading.Timer(_DELAY, self._start)
             self._timer.daemon = True
             self._timer.start()

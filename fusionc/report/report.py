@@ -5,14 +5,17 @@ In it, an area (a group of operators with one generated kernel) counts as one no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fusionc.rewrite.log import PatternCount
     from fusionc.verify.budget import Budget
     from fusionc.verify.output_errors import OutputErrors
+
+# how `Report.verification` begins if nothing could be verified
+NOT_VERIFIED = "not verified: "
 
 
 @dataclass
@@ -29,6 +32,10 @@ class PassTotal:
     def matched(self) -> int:
         """How often a pattern matched, including refused matches."""
         return self.effected + sum(self.refused.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The counts as plain data."""
+        return {"matched": self.matched, **asdict(self)}
 
 
 @dataclass
@@ -69,6 +76,40 @@ class Report:
             *(f"notice        {notice}" for notice in self.notices),
         ]
         return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain data."""
+        files = {
+            "model": self.model,
+            "output": self.output,
+            "kernels": self.kernels,
+            "ready": self.ready,
+            "report": self.page,
+            "log": self.log_file,
+        }
+        return {
+            **{name: None if file is None else str(file) for name, file in files.items()},
+            "nodes": [self.nodes_before, self.nodes_after],
+            "operators": [self.operators_before, self.operators_after],
+            "bytes": [self.bytes_before, self.bytes_after],
+            "passes": [total.as_json() for total in self.passes() if total.matched],
+            "verification": self.verification,
+            "unverified": self.unverified or None,
+            "outputs": [one.as_json() for one in self.outputs],
+            "left_out": self.left_out,
+            "in_float32": self.in_float32,
+            "notices": self.notices,
+            "seconds": self.seconds,
+            "stages": self.stages,
+        }
+
+    @property
+    def unverified(self) -> str:
+        """Why nothing of the result could be verified. "" if something was verified, and if the
+        verification was skipped.
+        """
+        text = self.verification or ""
+        return text.removeprefix(NOT_VERIFIED) if text.startswith(NOT_VERIFIED) else ""
 
     @property
     def effected(self) -> int:

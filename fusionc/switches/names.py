@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fusionc.errors import SHOWN, Typos, advice, quote
+from fusionc.errors import SHOWN, Typos, nearest, quote
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -54,8 +54,7 @@ class PassNames:
 
     def complaint(self, name: str) -> str:
         """The message that `name` is not a pass, with the nearest name if there is one."""
-        is_searched = next(self._searches, None) is not None
-        names = [*self._ascend_names, *self._passes] if is_searched else []
-        return f"{quote(name)} is not a pass; " + advice(
-            name, names, '"fusionc passes" lists the names'
-        )
+        is_shown = next(self._searches, None) is not None
+        near = nearest(name, self._passes, self._ascend_names) if is_shown else None
+        hint = f"did you mean {quote(near)}?" if near else '"fusionc passes" lists the names'
+        return f"{quote(name)} is not a pass; {hint}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,18 @@ _FEW = 4  # columns of one kind need at least this many elements to be judged
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
 
+class Bounds(NamedTuple):
+    """A condition that the user sets: `|a - b| <= absolute + relative * |b|`, where b is the
+    reference.
+    """
+
+    absolute: float
+    relative: float
+
+    def __str__(self) -> str:
+        return f"compared with atol {self.absolute:g} and rtol {self.relative:g}"
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """Why two values are not the same."""
@@ -81,6 +93,7 @@ class Yardstick:
     # type
     precision: str = ""
     joints: tuple[Joint, ...] = ()
+    bounds: Bounds | None = None  # replaces the tolerance of the type
 
     def kind(self, name: str) -> str:
         """The type whose tolerance applies to elements of this type."""
@@ -200,10 +213,13 @@ def unequal(
         return np.asarray(reference != candidate)
     a = as_float64(candidate)
     b = as_float64(reference)
-    tolerance = tolerance_of(yardstick.kind(name), yardstick.numerics)
-    error, slack = _error_and_slack(a, b, tolerance)
-    excess = error - slack
-    wrong = excess > _limit(excess, b, name, yardstick.scale(b, name), tolerance)
+    if yardstick.bounds is None:
+        tolerance = tolerance_of(yardstick.kind(name), yardstick.numerics)
+        error, slack = _error_and_slack(a, b, tolerance.relative)
+        excess = error - slack
+        wrong = excess > _limit(excess, b, name, yardstick.scale(b, name), tolerance)
+    else:
+        wrong = _out_of_bounds(a, b, yardstick.bounds)[0]
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
@@ -321,10 +337,12 @@ def _compare_floats(
                 f"{moved.size}), "
                 f"first at {list(place)}: {a[place]:.6g} instead of {b[place]:.6g}"
             )
+    if yardstick.bounds is not None:
+        return _compare_to_bounds(a, b, yardstick.bounds)
     kind = yardstick.kind(name)
     tolerance = tolerance_of(kind, yardstick.numerics)
     scale = yardstick.scale(b, name)
-    error, slack = _error_and_slack(a, b, tolerance)
+    error, slack = _error_and_slack(a, b, tolerance.relative)
     excess = error - slack
     limit = _limit(excess, b, name, scale, tolerance)
     wrong = excess > limit
@@ -345,12 +363,32 @@ def _compare_floats(
 
 
 def _error_and_slack(
-    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance
+    a: NDArray[Any], b: NDArray[Any], relative: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """The error |a - b|, 0 if b is not finite, and the part that the relative tolerance allows."""
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
-    return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))
+    return error, relative * np.abs(np.where(finite, b, 0.0))
+
+
+def _out_of_bounds(
+    a: NDArray[Any], b: NDArray[Any], bounds: Bounds
+) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Whether each element is out of the user's bounds, and its error."""
+    error, slack = _error_and_slack(a, b, bounds.relative)
+    return np.asarray(error > bounds.absolute + slack), error
+
+
+def _compare_to_bounds(a: NDArray[Any], b: NDArray[Any], bounds: Bounds) -> Mismatch | None:
+    wrong, error = _out_of_bounds(a, b, bounds)
+    if not wrong.any():
+        return None
+    place = _first(error == error[wrong].max())
+    return Mismatch(
+        f"{int(wrong.sum())} of {wrong.size} elements are out of bounds, worst at {list(place)}: "
+        f"{a[place]:.6g} instead of {b[place]:.6g}, which is off by {error[place]:.2g}",
+        float(error[place]),
+    )
 
 
 def _limit(

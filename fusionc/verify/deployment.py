@@ -127,7 +127,8 @@ class Deployment:
             for name, error in errors.items()
             if "" not in theirs and error > ABOUT * theirs.get(name, 0.0)
         }
-        if own and self._is_rounding(sample, own, reference):
+        is_bounded = self.judge.bounds_of(sample) is not None
+        if own and not is_bounded and self._is_rounding(sample, own, reference):
             return {} if theirs else None
         return own
 

@@ -20,6 +20,7 @@ import onnx
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import (
+    Bounds,
     Mismatch,
     Numerics,
     Yardstick,
@@ -67,7 +68,8 @@ class Judge:
     """Judges one sample after the other, and counts the results in its `tally`.
 
     `is_for_finite` says that the candidate may give other results for NaN and infinities, as some
-    passes declare.
+    passes declare. On ordinary samples only the `bounds` decide, if there are any, and rounding
+    excuses nothing. On samples with extreme values, the tolerances of the types are enough, too.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class Judge:
         grids: GridSteps | None = None,
         *,
         is_for_finite: bool = False,
+        bounds: Bounds | None = None,
     ) -> None:
+        self._bounds = bounds
         self._reference = reference
         self._numerics = numerics
         self._is_for_finite = is_for_finite
@@ -126,6 +130,8 @@ class Judge:
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
         if not mismatches:
             return self._same(sample, {}, {})
+        if self.bounds_of(sample) is not None:
+            return self._bounded(sample, candidate)
         if self._quantizes and self._are_steps(sample, candidate):
             return self._same(sample, {}, {})
         if not sample.edge and self._is_rounding(sample, candidate, mismatches):
@@ -139,6 +145,26 @@ class Judge:
             self.tally.left_out += 1
             return "unstable", differences
         return outcome, differences
+
+    def bounds_of(self, sample: Sample) -> Bounds | None:
+        """The bounds that replace the tolerances on this sample."""
+        return None if sample.edge else self._bounds
+
+    def notes(self) -> list[str]:
+        """What a summary says about the bounds."""
+        return [] if self._bounds is None else [str(self._bounds)]
+
+    def _bounded(self, sample: Sample, candidate: Sequence[Any]) -> Judgement:
+        """The judgement by the user's bounds. Elements that change in a second run of the reference
+        are not judged.
+        """
+        yardsticks = [self._yardstick(sample, name) for name in self.names]
+        unsteady = self._again.reaches(sample.feeds, sample.outputs, yardsticks)
+        steady = held_fast(sample.outputs, candidate, unsteady)
+        mismatches = self.mismatches(sample, sample.outputs, steady)
+        if mismatches:
+            return "different", _differences(sample, mismatches)
+        return self._same(sample, {}, {}, unsteady)
 
     def _is_overflow(self, sample: Sample, candidate: Sequence[Any]) -> bool:
         """Whether overflow explains all differences: large or small finite inputs that the
@@ -361,10 +387,17 @@ class Judge:
     ) -> dict[str, Mismatch]:
         """The outputs in which two runs of a sample differ, for whatever reason."""
         compared = {
-            name: compare(one, other, self._yardstick(sample, name))
+            name: self._compared(one, other, self._yardstick(sample, name))
             for name, one, other in zip(self.names, ours, theirs, strict=True)
         }
         return {name: mismatch for name, mismatch in compared.items() if mismatch}
+
+    def _compared(self, ours: Any, theirs: Any, yardstick: Yardstick) -> Mismatch | None:
+        mismatch = compare(ours, theirs, yardstick)
+        if mismatch and self._bounds is not None and yardstick.bounds is None:
+            within = replace(yardstick, bounds=self._bounds)  # of a sample with extreme values
+            return mismatch if compare(ours, theirs, within) else None
+        return mismatch
 
     def _yardstick(self, sample: Sample, name: str) -> Yardstick:
         """The precision with which an output is compared. With extreme values and at ties the
@@ -373,7 +406,8 @@ class Judge:
         has_scale = sample.edge or _drawn_floats(sample) == "ties"
         least = self._scales.get(name, 0.0) if has_scale else 0.0
         joints = self._joints.get(name, ())
-        return Yardstick(self._numerics, least, self._precisions.get(name, ""), joints)
+        precision = self._precisions.get(name, "")
+        return Yardstick(self._numerics, least, precision, joints, self.bounds_of(sample))
 
     def _is_rounding(
         self, sample: Sample, candidate: Sequence[Any], mismatches: Mapping[str, Mismatch]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +50,17 @@ class Located:
     skipped: tuple[str, ...] = ()  # values that are too large for memory
     excused: int = 0  # values that rounding of the inputs changes as much in the reference
     is_inner: bool = False  # whether the outputs are equal nevertheless
+
+    @property
+    def status(self) -> str:
+        """The result in the words of a verification."""
+        if self.name:
+            return "different"
+        return "equal" if self.shared else "impossible"
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain data."""
+        return {"status": self.status, "summary": str(self), **asdict(self)}
 
     def __str__(self) -> str:
         more = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,14 @@ class OutputErrors:
     max_rel: float
     cosine: float
     worst: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The errors as plain data. Numbers that are not finite are None."""
+        plain = asdict(self)
+        return {
+            name: None if isinstance(value, float) and not isfinite(value) else value
+            for name, value in plain.items()
+        }
 
 
 _TINY = 1e-3  # compared to the largest element

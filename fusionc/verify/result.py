@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from fusionc.runtime.optimizers import DISABLED
 from fusionc.verify.budget import Budget
@@ -88,6 +88,19 @@ class Verification:
     is_refused: bool = False  # whether the reference fails for other reasons than memory and time
     unchecked_levels: tuple[str, ...] = ()  # levels at which a sample was left out or did not run
     budget: Budget | None = None  # the cost of runs and judgements; None if there were none
+
+    def as_json(self) -> dict[str, Any]:
+        """The outcome as plain data. Numbers that are not finite are None."""
+        return {
+            "status": self.status,
+            "in_part": self.is_in_part,
+            "runs": self.runs,
+            "summary": self.summary,
+            "differences": [asdict(one) for one in self.differences],
+            "outputs": [one.as_json() for one in self.outputs],
+            "optimizer_faults": [asdict(one) for one in self.optimizer_faults],
+            "unchecked_levels": list(self.unchecked_levels),
+        }
 
     @property
     def is_in_part(self) -> bool:

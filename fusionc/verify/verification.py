@@ -16,7 +16,7 @@ from fusionc.disk.load import load
 from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
-from fusionc.verify.compare import Numerics
+from fusionc.verify.compare import Bounds, Numerics
 from fusionc.verify.deployment import Deployment
 from fusionc.verify.equal_so_far import equal_so_far
 from fusionc.verify.grid_steps import KernelTwins, grid_steps_of
@@ -51,6 +51,7 @@ def verify(
     elements: int | None = None,
     level: str = "disabled",
     twins: KernelTwins | None = None,
+    bounds: Bounds | None = None,
 ) -> Verification:
     """Whether the model file `candidate` computes what `reference` computes.
 
@@ -66,7 +67,8 @@ def verify(
     and seeds. `level` is the level of the optimizers in all these runs, usually "disabled". If
     kernels compute groups that onnxruntime computes in integers, the level is higher, because only
     the optimizers find these groups. `twins` of the kernels show their inner integers: these are
-    compared with those of the candidate without kernels, which must be known to be right.
+    compared with those of the candidate without kernels, which must be known to be right. `bounds`
+    replace the tolerances.
 
     If all outputs are equal, the candidate also runs at the other `levels` of onnxruntime's
     optimizers, without the optimizers in `optimizers_off`. A difference at such a level is the
@@ -102,7 +104,9 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
     grids = grid_steps_of(reference, theirs, twins)
-    judge = Judge(reference, ours.runner, numerics, grids, is_for_finite=not nonfinite)
+    judge = Judge(
+        reference, ours.runner, numerics, grids, is_for_finite=not nonfinite, bounds=bounds
+    )
     is_strict = kernels is None and numerics != "approximate"
     runs = SampleRuns(
         candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict
@@ -190,7 +194,7 @@ def _deployed(
     """
     rows = list(runs.table.rows())
     faults = list[OptimizerFault]()
-    notes = runs.notes()
+    notes = [*runs.notes(), *runs.judge.notes()]
     unchecked = list[str]()
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
         deployment = Deployment(level, ours, theirs, runs.judge, runs.progress, off)

@@ -77,6 +77,16 @@ def test_the_same_is_kept(task: ConversionTask) -> None:
     assert content(task.output) == made
 
 
+def test_an_unverified_result_stays_one(task: ConversionTask) -> None:
+    """Otherwise a second run with --resume would call it verified."""
+    onnx.save(parse("g (float[2] x) => (float[2] y) { y = mine.Unknown (x) }"), task.source)
+    arguments = {**task.arguments, "verify": True}
+    assert state(task, arguments=arguments) == "unverified"
+    assert state(task, arguments=arguments) == "unverified"
+    refused = convert_one(replace(task, arguments={**arguments, "require_verification": True}))
+    assert (refused["state"], refused["output"]) == ("unverified", None)
+
+
 def test_a_run_makes_nothing_twice(task: ConversionTask) -> None:
     """Where a cluster loses a worker with its answer, it asks for the same again."""
     assert convert_one(task) == {**convert_one(replace(task, keeps_results=False))}

@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from fusionc.cli import main
+from fusionc.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -166,3 +170,115 @@ def test_an_option_without_its_command_names_the_command(run: Any, word: str) ->
 
 def test_an_option_of_nobody_is_no_option(run: Any) -> None:
     assert "No such option" in run("--modle=in.onnx").stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "convert in.onnx out.onnx",
+        "convert in.onnx -o out.onnx",
+        "convert in.onnx -o=out.onnx",
+        "convert -o out.onnx in.onnx",
+        "convert --output=out.onnx in.onnx",
+        "convert --model in.onnx -o out.onnx",
+        "convert in.onnx -output out.onnx",
+        "convert -- in.onnx out.onnx",
+        "convert --enable_graph_kernel in.onnx out.onnx",
+        "convert --no-verify in.onnx --oo_level O1 out.onnx",
+        "in.onnx out.onnx",
+        "in.onnx -o out.onnx",
+        "in.onnx --output out.onnx",
+    ],
+)
+def test_models_need_no_option(run: Any, fake_convert: Any, line: str) -> None:
+    result = run(*line.split())
+    assert result.exit_code == 0, result.output
+    (call,) = fake_convert.calls
+    assert (call["model"], call["output"]) == (Path("in.onnx"), Path("out.onnx"))
+    assert call["verify"] is ("--no-verify" not in line)
+
+
+def test_one_model_without_option(run: Any, fake_convert: Any) -> None:
+    for words in (["in.onnx"], ["convert", "in.onnx"], ["./in"]):
+        assert run(*words).exit_code == 0
+    assert [call["output"] for call in fake_convert.calls] == [None, None, None]
+    assert fake_convert.calls[-1]["model"] == Path("in")
+
+
+def test_a_file_that_exists_is_converted_and_is_not_a_misspelt_command(
+    run: Any, fake_convert: Any, tmp_path: Path
+) -> None:
+    Path("convrt").touch()
+    assert run("convrt").exit_code == 0 and fake_convert.calls[0]["model"] == Path("convrt")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("why", "why Gelu in.onnx"),
+        ("why", "why in.onnx Gelu"),
+        ("why", "why Gelu --model in.onnx"),
+        ("tune", "tune in.onnx out.onnx"),
+        ("bisect", "bisect in.onnx"),
+    ],
+)
+def test_other_commands_take_models_without_option(
+    run: Any, stand_in: Any, name: str, line: str
+) -> None:
+    calls = []
+
+    def remember(*words: Any, **options: Any) -> None:
+        calls.append((*map(str, words), str(options.get("output"))))
+        raise UsageError("enough")
+
+    stand_in("fusionc.api", **{name: remember, "convert_up_to": remember})
+    assert "enough" in run(*line.split()).stderr
+    expected = {"why": ("in.onnx", "Gelu", "None"), "tune": ("in.onnx", "out.onnx")}
+    assert calls == [expected.get(name, ("in.onnx", "None"))]
+
+
+def test_an_optional_value_is_not_the_model(run: Any, fake_convert: Any) -> None:
+    assert run("convert", "--enable_graph_kernel", "false", "in.onnx").exit_code == 0
+    assert run("convert", "--enable_graph_kernel", "in.onnx").exit_code == 0
+    assert [call["enable_graph_kernel"] for call in fake_convert.calls] == [False, True]
+
+
+def test_help_shows_where_models_stand(run: Any) -> None:
+    assert "Usage: fusionc convert [OPTIONS] [MODEL] [OUTPUT]" in run("convert", "--help").stdout
+    assert "-o, --output FILE" in run("convert", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("fusionc conv", "plain,convert"),
+        ("fusionc convert --outp", "plain,--output"),
+        ("fusionc convert in.onnx --output ", "file,"),
+        ("fusionc convert a b c --outp", "plain,--output"),
+    ],
+)
+def test_unfinished_lines_are_completed(line: str, expected: str) -> None:
+    words = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+        "_FUSIONC_COMPLETE": "bash_complete",
+    }
+    shown = CliRunner().invoke(main, [], prog_name="fusionc", env=words)
+    assert shown.stdout.splitlines()[0].startswith(expected), shown.output
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("convert a --out b", "No such option '--out'; did you mean --output, --out_nodes or"),
+        ("convert a --OUTPUT b", "No such option '--OUTPUT'; did you mean --output, "),
+        ("convert a --fusion-swich-file b", "did you mean --fusion_switch_file?"),
+        ("convert a --opset 3", "did you mean --target_opset?"),
+        ("verify a b --shape x:1", "did you mean --input_shape?"),
+        ("bench a --thread 2", "did you mean --threads?"),
+        ("convert a --zzz", "No such option '--zzz'."),
+    ],
+)
+def test_the_nearest_option_is_named_first(run: Any, line: str, hint: str) -> None:
+    result = run(*line.split())
+    assert result.exit_code == 2 and hint in " ".join(result.stderr.split())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fusionc.batch.batch_progress import BatchProgress
-from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
+from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, UNVERIFIED, Outcome
 from fusionc.batch.summary import Summary
 
 SUMMARY = Path("out/fusionc_records/summary.json")
@@ -103,6 +104,36 @@ def test_one_exit_code(run: Any, batch: FakeBatch, state: str, exit_code: int) -
     assert f"E19999: 2 of 4 models were not converted\n  where: {SUMMARY}\n" in result.stderr
 
 
+def test_results_that_are_not_verified_are_named_last(run: Any, batch: FakeBatch) -> None:
+    batch.outcomes.append(
+        Outcome("c.onnx", "models/c.onnx", UNVERIFIED, verification="not verified: no kernel")
+    )
+    result = convert(run)
+    assert (result.exit_code, result.stderr) == (4, "NOT VERIFIED: 1 of 3 models: c.onnx\n")
+    assert "models   3: 1 converted, 1 unverified, 1 kept\n" in result.stdout
+    assert "run success" not in result.stdout and "run failed" not in result.stdout
+
+
+@pytest.mark.parametrize(("others", "exit_code"), [([], 4), ([FAILED], 1), ([DIFFERENT], 3)])
+def test_results_that_had_to_be_verified_are_missing(
+    run: Any, batch: FakeBatch, others: list[str], exit_code: int
+) -> None:
+    batch.outcomes += [
+        Outcome("c.onnx", "models/c.onnx", state, error="E19999: nothing could be verified")
+        for state in (UNVERIFIED, *others)
+    ]
+    result = convert(run, "--require_verification")
+    assert result.exit_code == exit_code and "models were not converted" in result.stderr
+
+
+def test_a_report_for_scripts(run: Any, batch: FakeBatch) -> None:
+    batch.outcomes.append(Outcome("c.onnx", "models/c.onnx", FAILED, error="E13005: damaged"))
+    assert convert(run, "--report_json=r.json", "-q").output.startswith("E19999: 1 of 3 models")
+    report = json.loads(Path("r.json").read_text())
+    assert report["exit_code"] == 1 and report["error"]["what"].startswith("1 of 3 models")
+    assert [one["state"] for one in report["models"]] == ["converted", "kept", "failed"]
+
+
 def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None:
     batch.error = KeyboardInterrupt()
     result = convert(run)
@@ -129,7 +160,7 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
         ),
         (
             ["--model", "a.onnx", "b.onnx", "--output=out"],
-            "write --model before each, or a pattern in quotes",
+            "write --model before each model, or a pattern in quotes",
         ),
         (["--model=models", "--output=out", "--jobs=0"], "Invalid value for '--jobs'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 
 from fusionc.cli import main
 from fusionc.errors import FusioncError, UsageError, VerificationError
+from fusionc.report.progress import Progress
+
+SAMPLES = Path(__file__).parents[2] / "sample_models"
 
 START = "FUSIONC start working now, please wait for a moment."
 SUCCESS = "FUSIONC run success, welcome to the next use."
@@ -39,7 +43,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--timeout=1.5",
         "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html",
         "--on_mismatch=rollback", "--check_rewrites",
-        "--ready", "--verify_budget=0.5", "--precision_mode_v2=mixed_bfloat16",
+        "--require_verification", "--ready", "--verify_budget=0.5", "--precision_mode_v2=mixed_bfloat16",
         "--precision_error=1e-2", "--keep_dtype=keep.txt",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -65,6 +69,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "verify": False,
         "on_mismatch": "rollback",
         "check_rewrites": True,
+        "require_verification": True,
         "export_compile_stat": 2,
         "log": "warning",
         "target": "onnx",
@@ -109,6 +114,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "verify": True,
         "on_mismatch": "fail",
         "check_rewrites": False,
+        "require_verification": False,
         "export_compile_stat": 1,
         "log": None,
         "target": "onnxruntime-cpu",
@@ -249,7 +255,10 @@ def test_interrupted(run: Any, fake_convert: Any) -> None:
         (["--model=a", "--free_dim=x:0="], '"x:0=" is not of the form'),
         (["--model=a", "--free_dim=;"], '";" names no input'),
         (["--model=a", "word"], "unexpected extra argument"),
-        (["--output=b.onnx", "a.onnx"], "unexpected extra argument (a.onnx); write --model a.onnx"),
+        (["a", "b", "c", "d"], "unexpected extra argument (c d); write --model before each"),
+        (["--model=a", "b"], "unexpected extra argument (b); write --model before each model"),
+        (["a", "b", "-o", "c"], "b and --output both name the output"),
+        (["a", "-o"], "Option '--output' requires an argument"),
     ],
 )
 def test_usage_errors(run: Any, fake_convert: Any, words: list[str], reason: str) -> None:
@@ -296,3 +305,108 @@ def test_a_flag_of_graph_kernels_given_as_an_option(run: Any, fake_convert: Any,
 def test_help_says_where_the_flags_of_graph_kernels_are(run: Any) -> None:
     text = " ".join(run("convert", "--help").stdout.split())
     assert "--disable_cluster_ops=Exp,Log keeps these operators out of kernels" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "switches"),
+    [
+        (["--disable", "P"], "P:off"),
+        (["--enable=P", "--disable=Q", "--disable=R"], "P:on;Q:off;R:off"),
+        (["--optimization_switch=A:on", "--disable=Q"], "A:on;Q:off"),
+        ([], None),
+    ],
+)
+@pytest.mark.parametrize("command", ["convert", "tune", "bisect"])
+def test_single_switches(
+    run: Any, stand_in: Any, command: str, words: list[str], switches: str | None
+) -> None:
+    calls = []
+
+    def remember(*_: Any, **options: Any) -> None:
+        calls.append(options["optimization_switch"])
+        raise UsageError("enough")
+
+    stand_in("fusionc.api", convert_up_to=remember, **{command: remember})
+    run(command, "in.onnx", *words)
+    assert calls == [switches]
+
+
+def test_a_pass_is_switched_once(run: Any) -> None:
+    sample = str(SAMPLES / "conv_bn.onnx")
+    result = run("convert", sample, "--enable=EinsumPass", "--disable=EinsumPass")
+    assert result.exit_code == 2 and '"EinsumPass" is given twice' in result.stderr
+    result = run("convert", sample, "--disable=EinsumPas")
+    assert result.exit_code == 2 and 'did you mean "EinsumPass"?' in result.stderr
+
+
+def test_quiet(run: Any, fake_convert: Any) -> None:
+    for word in ("-q", "--quiet"):
+        result = run("convert", "in.onnx", word)
+        assert (result.exit_code, result.output) == (0, "")
+    fake_convert.report.verification = "not verified: no kernel"
+    result = run("convert", "in.onnx", "-q")
+    assert (result.exit_code, result.output) == (4, "NOT VERIFIED: no kernel\n")
+    fake_convert.error = UsageError("wrong")
+    result = run("convert", "in.onnx", "-q")
+    assert (result.exit_code, result.stdout) == (2, "") and "wrong" in result.stderr
+
+
+def test_no_status_line_if_quiet(
+    run: Any, fake_convert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a terminal, too."""
+    asked = []
+    monkeypatch.setattr(Progress, "__init__", lambda _, is_quiet=False: asked.append(is_quiet))
+    monkeypatch.setattr(Progress, "__enter__", lambda progress: progress)
+    monkeypatch.setattr(Progress, "__exit__", lambda *_: None)
+    run("convert", "in.onnx", "-q")
+    run("convert", "in.onnx")
+    assert asked == [True, False]
+
+
+def test_a_report_for_scripts(run: Any, fake_convert: Any) -> None:
+    assert run("convert", "in.onnx", "--report_json", "r.json").exit_code == 0
+    report = json.loads(Path("r.json").read_text())
+    assert (report["exit_code"], report["model"], report["unverified"]) == (0, "in.onnx", None)
+    assert report["passes"][0]["name"] == "ConvBatchnormFusionPass"
+    assert report["passes"][0]["effected"] == 2 and report["notices"] == ["from the conversion"]
+    fake_convert.report.verification = "not verified: no kernel"
+    assert run("convert", "in.onnx", "--report_json=r.json").exit_code == 4
+    report = json.loads(Path("r.json").read_text())
+    assert (report["exit_code"], report["unverified"]) == (4, "no kernel")
+    fake_convert.error = VerificationError("differs", where="/out", hint="look", code="E13004")
+    assert run("convert", "in.onnx", "--report_json=r.json").exit_code == 3
+    report = json.loads(Path("r.json").read_text())
+    assert report["exit_code"] == 3 and report["error"] == {
+        "code": "E13004",
+        "what": "differs",
+        "details": [],
+        "where": "/out",
+        "hint": "look",
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("in.onnx", "names the model itself"),
+        ("no/r.json", "the folder"),
+        ("-", "- is the standard"),
+    ],
+)
+def test_a_report_that_cannot_be_written_ends_the_command_before_any_work(
+    run: Any, fake_convert: Any, file: str, problem: str
+) -> None:
+    result = run("convert", "in.onnx", "--report_json", file)
+    assert result.exit_code == 2 and problem in " ".join(result.stderr.split())
+    assert fake_convert.calls == []
+
+
+@pytest.mark.parametrize(
+    "words", [["-", "out"], ["in.onnx", "-"], ["--model", "-"], ["in.onnx", "--output=-"]]
+)
+def test_streams_are_refused(run: Any, fake_convert: Any, words: list[str]) -> None:
+    result = run("convert", *words)
+    assert result.exit_code == 2 and fake_convert.calls == []
+    assert "- is the standard input or output" in " ".join(result.stderr.split())
+    assert "./-" in result.stderr and not list(Path().iterdir())

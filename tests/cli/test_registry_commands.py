@@ -93,10 +93,10 @@ def test_a_pass_without_patterns(run: Any) -> None:
 
 
 def test_an_unknown_pass_names_the_nearest(run: Any) -> None:
-    result = run("passes", "ZlastFusionpas")
+    result = run("passes", "ZlastFusonpass")
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr.startswith(
-        'E10001: "ZlastFusionpas" is not a pass; did you mean "ZLastFusionPass"?\n'
+        'E10001: "ZlastFusonpass" is not a pass; did you mean "ZLastFusionPass"?\n'
     )
 
 
@@ -105,6 +105,34 @@ def test_the_passes_that_look_for_an_operator(run: Any) -> None:
         "pass             kind         default  patterns  what it does",
         "ZLastFusionPass  GraphFusion  must     one       Runs first, whatever its name.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("zlastfusionpass", ["ZLastFusionPass"]),
+        ("Z_LAST", ["ZLastFusionPass"]),
+        ("last", ["ZLastFusionPass"]),
+        ("fusion", ["ZLastFusionPass", "ASecondFusionPass"]),
+        ("both", ["ZLastFusionPass", "ASecondFusionPass"]),
+    ],
+)
+def test_a_part_of_a_name_finds_passes(run: Any, name: str, expected: list[str]) -> None:
+    answer = json.loads(run("passes", name, "--json").stdout)
+    assert [p["name"] for p in answer] == expected
+    shown = run("passes", name)
+    assert shown.exit_code == 0 and all(p in shown.stdout for p in expected)
+
+
+def test_json_of_passes(run: Any) -> None:
+    first, second = json.loads(run("passes", "--json").stdout)
+    assert first["name"] == "ZLastFusionPass" and first["patterns"] == ["one", "two"]
+    assert first["aliases"] == ["z_last", "both"] and "before" in first["documentation"]
+    assert (second["kind"], second["default"]) == ("UBFusion", "off")
+    listed = json.loads(run("passes", "--operator", "Slice", "--json").stdout)
+    assert [p["name"] for p in listed] == ["ZLastFusionPass"]
+    assert json.loads(run("passes", "--operator", "Hardmax", "--json").stdout) == []
+    assert run("passes", "nothing", "--json").exit_code == 2
 
 
 def test_an_operator_that_no_pass_looks_for(run: Any) -> None:
@@ -191,6 +219,17 @@ def test_help_documents_the_exit_codes(run: Any) -> None:
         assert "Exit codes:" in text and "\n    3  " in text
 
 
+def test_help_is_a_command_too(run: Any) -> None:
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "convert").stdout == run("convert", "--help").stdout
+    assert run("help", "switch_file").stdout == run("switch_file", "--help").stdout
+    assert run("help", "convrt").exit_code == 2 and "did you mean" in run("help", "convrt").stderr
+
+
+def test_a_short_option_shows_the_versions(run: Any) -> None:
+    assert run("-V").stdout == run("--version").stdout != ""
+
+
 def test_an_unknown_command(run: Any) -> None:
     result = run("optimise")
     assert (
@@ -221,18 +260,12 @@ def test_a_misspelt_command_names_the_nearest(run: Any, written: str, meant: str
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["in.onnx"], "No such command 'in.onnx'; write: fusionc convert --model in.onnx"),
-        (
-            ["simplify", "in.onnx", "o.onnx"],
-            "'simplify'; write: fusionc convert --model in.onnx --output o.onnx",
-        ),
-        (["slim", "--output=o.onnx", "in.onnx"], "'slim'; write: fusionc convert --model in.onnx"),
-        (["inspect", "in.onnx"], "Missing option '--model'; write --model in.onnx"),
-        (
-            ["why", "--expected", "o.onnx", "in.onnx", "Gelu"],
-            "Missing option '--model'; write --model in.onnx",
-        ),
+        (["simplify", "in.onnx", "o.onnx"], "'simplify'; write: fusionc in.onnx o.onnx"),
+        (["slim", "--output=o.onnx", "in.onnx"], "'slim'; write: fusionc in.onnx"),
         (["why", "--expected", "o.onnx"], "Missing option '--model'."),
+        (["inspect", "in.onnx", "o.onnx"], "Got unexpected extra argument (o.onnx)."),
+        (["tune", "a.onnx", "b.onnx", "c.onnx"], "Got unexpected extra argument (c.onnx)."),
+        (["bisect", "--model=a.onnx", "b.onnx"], "Got unexpected extra argument (b.onnx)."),
     ],
 )
 def test_a_model_without_its_option(run: Any, words: list[str], hint: str) -> None:

@@ -266,3 +266,42 @@ def test_the_default_result_can_be_quantized_by_onnxruntime(in_a_folder_of_its_o
     assert [node.op_type for node in onnx.load("quantized.onnx").graph.node].count(
         "MatMulInteger"
     ) == 2
+
+
+def unknown_operator() -> str:
+    """The path of a model that onnxruntime cannot run."""
+    onnx.save(parse("g (float[2] x) => (float[2] y) { y = mine.Unknown (x) }"), "unknown.onnx")
+    return "unknown.onnx"
+
+
+def test_a_result_that_nothing_verifies_has_an_exit_code_of_its_own() -> None:
+    source = unknown_operator()
+    command = [sys.executable, "-m", "fusionc"]
+    done = run_command(*command, "convert", "--model", source)
+    assert done.returncode == 4 and Path("unknown_fusionc.onnx").exists()
+    assert done.stderr.startswith("NOT VERIFIED: onnxruntime cannot load unknown.onnx: ")
+    assert done.stderr.count("\n") == 1 and "run success" not in done.stdout
+    again = run_command(*command, "convert", "--model", source, "--no-verify")
+    assert (again.returncode, again.stderr) == (0, "")
+    compared = run_command(*command, "verify", source, "unknown_fusionc.onnx")
+    assert compared.returncode == 4 and compared.stderr.startswith("NOT VERIFIED: onnxruntime")
+
+
+def test_a_result_that_must_be_verified_is_not_written_without() -> None:
+    source = unknown_operator()
+    assert fusionc.convert(source, output="written.onnx").unverified
+    with pytest.raises(fusionc.UnverifiedError, match="nothing of the result could be verified"):
+        fusionc.convert(source, output="out.onnx", require_verification=True)
+    assert not Path("out.onnx").exists() and not list(Path().glob(".*"))
+    with pytest.raises(fusionc.UsageError, match="the verification is off"):
+        fusionc.convert(source, require_verification=True, verify=False)
+
+
+def test_a_result_that_is_verified_in_part_is_verified() -> None:
+    report = fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", verify_budget=1e-9)
+    assert report.verification is not None and report.verification.startswith("verified in part")
+    assert report.unverified == ""
+
+
+def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=False)

@@ -145,3 +145,10 @@ def test_a_pipe_among_the_files_of_a_tuning(ending: str) -> None:
     os.mkfifo("out.tune.jsonl")
     with pytest.raises(fusionc.FusioncError, match="would replace a file"):
         TuningJournal(Path("out.tune.jsonl"), "me")
+
+
+def test_a_model_in_a_pipe_is_refused() -> None:
+    os.mkfifo("pipe.onnx")
+    result = CliRunner().invoke(main, ["pipe.onnx"])
+    assert result.exit_code == 2 and "the model is a pipe" in result.stderr
+    assert "save the model to a file first" in result.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hostile_case import Case, model
+from hostile_case import UNVERIFIED, Case, model
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 NOT_UTF8 = b"\xff\xfe\x80Z"
@@ -21,6 +21,9 @@ def _renamed(change: Callable[[ModelProto, str], object], name: bytes) -> Callab
         return proto.SerializeToString().replace(stand_in.encode(), name)
 
     return model(to_bytes)
+
+
+UNKNOWN_NAMES = ("operator", "domain", "attribute")  # with any name onnxruntime refuses the model
 
 
 # By place of a name: the function that puts a name there.
@@ -149,7 +152,12 @@ CASES = [
         for place in TEXTS
     ),
     *(
-        Case(f"{place} with control characters", model(lambda m, c=change: c(m, ESCAPE)), (), 0)
+        Case(
+            f"{place} with control characters",
+            model(lambda m, c=change: c(m, ESCAPE)),
+            (),
+            UNVERIFIED if place in UNKNOWN_NAMES else 0,
+        )
         for place, change in PLACES.items()
     ),
 ]

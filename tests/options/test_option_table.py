@@ -16,7 +16,10 @@ from fusionc.options.command_words import words_of
 
 # arguments that are not called as the field that holds them
 ARGUMENTS = {"source": "model", "destination": "output"}
-OF_COMMAND = {"mode", "om", "json_file", "dump_mode", "check_report", "jobs", "resume", "scheduler"}
+OF_COMMAND = {
+    *("mode", "om", "json_file", "dump_mode", "check_report", "jobs", "resume", "scheduler"),
+    *("enable", "disable", "report_json"),
+}
 
 
 def signature() -> dict[str, inspect.Parameter]:

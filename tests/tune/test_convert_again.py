@@ -82,6 +82,7 @@ ASKED = {
     ],
     "switches": ["--optimization_switch", "IdentityPass:on;EinsumPass:off"],
     "precision": [
+        "--require_verification",
         "--precision_mode_v2",
         "mixed_bfloat16",
         "--precision_error",

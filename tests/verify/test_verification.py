@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from fusionc.errors import FusioncError, UsageError
 from fusionc.passes import PASSES
 from fusionc.verify import Verification, verify
-from fusionc.verify.compare import compare
+from fusionc.verify.compare import Bounds, compare
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_models").glob("*.onnx"))
 GRAPH = """agraph (float[N,4] x) => (float[a,b] y) <float[4,3] W, float[3] c> {{
@@ -41,6 +41,26 @@ def test_an_output_scaled_by_1_01_is_rejected(tmp_path: Path, kind: str) -> None
     assert judge(tmp_path, scaled(kind, "1"), scaled(kind, "1")).status == "equal"
     found = judge(tmp_path, scaled(kind, "1"), scaled(kind, "1.01"))
     assert found.status == "different" and "y" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("factor", "bounds", "status"),
+    [
+        ("1.01", Bounds(0.0, 0.02), "equal"),
+        ("1.01", Bounds(0.0, 0.009), "different"),
+        ("1.00001", Bounds(0.0, 1e-6), "different"),
+        ("1.00001", Bounds(1e-3, 0.0), "equal"),  # large numbers are off by more
+        ("1.00001", None, "equal"),
+        ("1", Bounds(0.0, 0.0), "equal"),
+    ],
+)
+def test_bounds_replace_the_tolerance(
+    tmp_path: Path, factor: str, bounds: Bounds | None, status: str
+) -> None:
+    found = judge(tmp_path, scaled("float", "1"), scaled("float", factor), bounds=bounds)
+    assert found.status == status, found.summary
+    if bounds is not None and status == "equal":
+        assert f"atol {bounds.absolute:g} and rtol {bounds.relative:g}" in found.summary
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)

@@ -18,7 +18,7 @@ from fusionc.report.page.drawing import svg
 from fusionc.report.page.measured_times import MeasuredTimes
 from fusionc.report.page.rewrites import Alike
 from fusionc.report.page.sketch import VALUE, Sketch
-from fusionc.report.report import PassTotal, Report
+from fusionc.report.report import NOT_VERIFIED, PassTotal, Report
 from fusionc.report.table import OUTPUT_HEADERS, output_rows, size_text
 from fusionc.rewrite.definition import Pass
 from fusionc.version import __version__
@@ -62,7 +62,7 @@ def page_text(
         script=script,
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
         cards=list(_cards(report, times)),
-        is_judged=not (report.verification or "").startswith(("not verified", "verified in part")),
+        is_judged=not (report.verification or "").startswith((NOT_VERIFIED, "verified in part")),
         output_columns=[_Column(name.lstrip(">"), name.startswith(">")) for name in OUTPUT_HEADERS],
         output_rows=output_rows(report.outputs),
         passes=_pass_rows(report, known, groups),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fusionc.errors import UsageError
 from fusionc.verify.interface import Port
 
-_SIZES = "--verify_shape (of fusionc verify: --input_shape)"
+_SIZES = "--verify_shape"
 
 
 def fixed_ports(
