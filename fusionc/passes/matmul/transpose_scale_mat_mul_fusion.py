@@ -25,7 +25,7 @@ from fusionc.shapes.equality import broadcasts_into
 a = var("a")
 b = var("b")
 c = const("c")
-_MAX_EXPONENT = 40  # largest absolute exponent of alpha, as a power of two
+_MAX_EXPONENT = 40  # alpha must be between 2 to the powers −40 and 40
 _BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
 
 
