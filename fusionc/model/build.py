@@ -1,5 +1,5 @@
-"""From protos to the graph in memory: one Graph for each scope. Names become edges by ONNX's rules
-of scope.
+"""Build the graph in memory from protos, with one Graph for each scope. Names are resolved to edges
+by ONNX's scope rules.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Model-local functions, and inlining their calls. onnx's own inliner ignores the default values of
-a function's attributes, and skips functions that import other opset versions.
+"""Model-local functions, and how to inline their calls. onnx's own inliner is not used, because it
+ignores the default values of a function's attributes, and skips functions that import other opset
+versions.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ class ChangedDefault:
     since: int
     attribute: str
     before: int | float | str
-    # element types of the first two inputs for which it matters; all types if empty
+    # the element types of the first two inputs for which the change matters; all types if empty
     of: tuple[int, ...] = ()
 
 
-# The axis of Softmax, LogSoftmax and Hardmax changed, too, but so did its meaning: target_opset
-# rewrites these nodes.
+# The default axis of Softmax, LogSoftmax and Hardmax changed, too. They are not in this table,
+# because the meaning of the axis also changed: target_opset rewrites these nodes.
 CHANGED_DEFAULTS = (
     # From opset 21 on, GroupNormalization computes in float32. By the definition of opset 18, only
     # types smaller than float32 do.

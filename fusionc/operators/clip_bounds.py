@@ -1,4 +1,4 @@
-"""The bounds of a Clip, and whether a quantization after it saturates at them anyway."""
+"""The bounds of a Clip, and whether they have no effect before a quantization, which saturates."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fusionc.operators.disputed_shapes import NodeLike
 
 
 def clip_bounds(clip: NodeLike, largest: float) -> list[float | None]:
-    """The lower and the upper bound, which are attributes before opset 11 and inputs since then;
-    None for a bound that is not one known number. An omitted bound is `-largest` or `largest`.
+    """The lower and the upper bound. They are attributes before opset 11, and inputs since then. A
+    bound is None if it is not one known number. An omitted bound is `-largest` or `largest`.
     """
     if clip.graph.opset < 11:
         return [float(clip.attr("min", -largest)), float(clip.attr("max", largest))]
@@ -30,8 +30,8 @@ def clips_nothing(
     integers: tuple[int, int],
     slack: float = 0.0,
 ) -> bool:
-    """Whether bounds change none of the numbers that a quantization represents: those of the
-    integers from `least` to `most`, with this step and zero point. Bounds may be tighter by
+    """Whether bounds change none of the numbers that a quantization with this step and zero point
+    can represent. `integers` are its smallest and largest integer. The bounds may be tighter by
     `slack`.
     """
     first, last = (float(np.float32(step) * np.float32(integer - zero)) for integer in integers)

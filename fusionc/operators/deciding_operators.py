@@ -34,14 +34,14 @@ MOVES = names_with(Trait.MOVES)
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES)
 ARITHMETIC = STRAIGHT | names_with(Trait.ARITHMETIC)
 CONTINUOUS = ARITHMETIC | names_with(Trait.CONTINUOUS)
-# operators of other domains than the standard one, with their domains
+# continuous operators of other domains than the standard one, with their domains
 CONTINUOUS_ELSEWHERE = frozenset(
     operator
     for operator in operators_with(Trait.CONTINUOUS, Trait.MOVES)
     if operator[0] in (MICROSOFT, TRADITIONAL)
 )
 KEEPS_ZEROS = MOVES | names_with(Trait.KEEPS_ZERO)
-# Operators that map 0 to 0, also those whose zeros have no sign. A sum does so if all terms are 0.
+# Operators that map 0 to 0, whatever the sign of the result. A sum is 0 if all terms are 0.
 KEEPS_TINY = KEEPS_ZEROS | SUMS | {"Abs", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
 
 _FLOATS = frozenset(
@@ -50,5 +50,5 @@ _FLOATS = frozenset(
 
 
 def is_real(elem_type: int) -> bool:
-    """Whether operations round elements of this type. An unknown type counts as one."""
+    """Whether operations round elements of this type. For an unknown type, assume that they do."""
     return elem_type in _FLOATS or elem_type == TensorProto.UNDEFINED

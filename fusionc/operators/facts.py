@@ -69,7 +69,8 @@ class Trait(StrEnum):
     # the sign of a zero in these inputs determines the result, as between ∞ and −∞; for Pow,
     # only with negative exponents
     ZERO_DECIDES = "zero-decides"
-    # an angle after a quotient: if the numerator is 0, the last bit decides between π and −π
+    # computes an angle, perhaps of a quotient. If the numerator is 0, its last bit decides between
+    # π and −π.
     TURNS = "turns"
     SUMS = "sums"  # if operands nearly cancel, their rounding errors remain
     ADDS_ELEMENTS = "adds-elements"  # like SUMS, for elements of the first input

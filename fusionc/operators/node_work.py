@@ -15,7 +15,8 @@ from fusionc.operators.facts import Trait, names_with
 Dims = Sequence[int]
 _PRODUCTS_PER_UNIT = 32  # multiplications of a product in one unit
 _WEIGHTS_PER_UNIT = 2  # weights that are read in one unit
-# The beginning or end of a name identifies the kind of an operator, also of onnxruntime's own.
+# The beginning or end of its name identifies the kind of an operator, even for onnxruntime's own
+# operators.
 _RECURRENT = tuple(names_with(Trait.RECURRENT))
 _WINDOW_POOLS = tuple(names_with(Trait.WINDOW_POOL))
 _READS_ALL = ("Reduce", "Arg", "Global", "TopK", "CumSum", "NonZero", "Unique", "Multinomial")
@@ -49,7 +50,9 @@ def _weights(op: str, inputs: Sequence[Dims | None]) -> Dims | None:
 def _products(
     op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], output_elements: int
 ) -> int:
-    """The multiplications of a product; for a pool or a tree, as many as take the same time."""
+    """How many multiplications a product takes; for a pool or a tree, how many take the same
+    time.
+    """
     data = inputs[0] if inputs else None
     weights = _weights(op, inputs)
     if op.startswith("TreeEnsemble"):
@@ -95,6 +98,6 @@ def _weighted_products(
         return prod(data[:-1]) * (
             prod(weights) + 4 * prod(weights[:-1]) * int(attributes.get("hidden_size", 0))
         )
-    if op == "Einsum" or "Attention" in op:  # exact for an Einsum of two matrices
+    if op == "Einsum" or "Attention" in op:  # this is exact for an Einsum of two matrices
         return 2 * isqrt(prod(data) * prod(weights) * output_elements)
     return 0

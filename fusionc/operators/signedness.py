@@ -80,10 +80,10 @@ KERNELS: dict[tuple[str, str], IntegerKernel] = {
     (MICROSOFT, "QLinearSoftmax"): _ONE_OPERAND,
     (MICROSOFT, "QLinearWhere"): IntegerKernel((Operand(1, 3), Operand(4, 6)), 8, alike=2),
 }
-# Operators whose integers change with the signedness, because the zero points take part in float32
-# sums, and the position of the input with the zero point of the result. Of 4 million elements, 11
-# differed for products and 19 for sums. More differed for averages, which often lie halfway between
-# two integers.
+# Operators whose results change with the signedness, because the zero points take part in float32
+# sums; and for each the position of the input with the zero point of the result. Of 4 million
+# elements, 11 differed for products and 19 for sums. For averages more differed, because averages
+# often are halfway between two integers.
 KEPT: dict[tuple[str, str], int] = {
     (MICROSOFT, "QLinearAdd"): 7,
     (MICROSOFT, "QLinearMul"): 7,

@@ -229,7 +229,7 @@ def _joined(parts: Sequence[Sequence[T] | None]) -> list[T] | None:
 
 
 def _slice(node: Node) -> Dims | None:
-    # before opset 10 a Slice has no such inputs: all operands are None
+    # before opset 10, a Slice has attributes in place of these inputs, so all operands are None
     dims = _dims(node.inputs[0])
     operands = [*node.inputs[1:], *[None] * 4][:4]
     starts, ends, axes, steps = map(elements, operands)

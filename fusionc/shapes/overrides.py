@@ -14,7 +14,7 @@ from fusionc.operators.disputed_shapes import RULES, numbers
 from fusionc.shapes.onnx_inference import graphs_called
 
 _ANY: Shape = ("any",) * 8
-_FAR = 1 << 31  # larger steps overflow
+_FAR = 1 << 31  # larger steps of a Slice overflow
 
 
 def trusted(node: Node, shape: Shape | None) -> Shape | None:

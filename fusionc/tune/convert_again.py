@@ -29,7 +29,7 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
     its session settings, which the command does not include.
     """
     again = delivered.options(options, companion_file(options.destination, "again.onnx"))
-    # kernels are off unless they are asked for, directly or by flags
+    # a conversion makes no kernels unless the option or the flags ask for them
     asks_for_kernels = delivered.kernels or again.graph_kernel_flags is not None
     again = replace(
         again,

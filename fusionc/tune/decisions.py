@@ -25,7 +25,7 @@ LOOKS = (3, 5, 8, 12, 16)  # a test may be decided after these numbers of rounds
 MOST_TESTS = 6
 _MIN_SHARE = 0.2  # a member is tested if it saves at least this share of the saving of its group
 _PROMISING_RATIO = 0.9  # an undecided change with a smaller ratio is measured in the last run
-# a group is tested as a whole unless its best members save at least this share of its saving
+# A group is tested as a whole, unless its best members save at least this share of its saving.
 _EXPLAINED_SHARE = 0.5
 
 

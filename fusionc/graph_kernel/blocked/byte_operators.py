@@ -152,7 +152,7 @@ def byte_operation(
             return _max_pool(images, node, node.input[0], node.output[0])
         return _clipped(images, node)
     if node.op_type not in _CORES and node.op_type not in _ACTIVATIONS:
-        raise UnfitOperator("no step computes it of bytes")
+        raise UnfitOperator("no step computes it on bytes")
     return _of_numbers(images, node)
 
 
@@ -290,7 +290,7 @@ def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
         bounds = _bounds(images, part.activations, grid)
         return _CORES[part.core.op_type](images, part.core, _Result(node.output[0], grid, *bounds))
     if part is not None:
-        raise UnfitOperator("it quantizes what is not an image")
+        raise UnfitOperator("it quantizes a value that is not an image")
     if node.input[0] not in images.area.inputs:
         return _of_floats(images, node, grid)
     if node.output[0] in images.area.outputs:
@@ -380,9 +380,9 @@ def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels:
         return str(node.input[2])
     name, grid = _operand(images, node, 2)
     if grid.zero or grid.scale.size not in (1, scales.size):
-        raise UnfitOperator("its bias has another scale")
+        raise UnfitOperator("the scale of its bias is not that of the sums")
     if not np.allclose(grid.scale.ravel(), scales, rtol=_NEAR, atol=0.0):
-        raise UnfitOperator("its bias has another scale")
+        raise UnfitOperator("the scale of its bias is not that of the sums")
     value = images.area.values[name]
     if value.dtype != TensorProto.INT32:
         raise UnfitOperator("its bias does not have 32 bits")
@@ -410,7 +410,7 @@ def _sums(
     w, of_weights, _, flip = _weights(images, core)
     scales = of_image.step * of_weights.scale.ravel()
     if scales.size not in (1, channels):
-        raise UnfitOperator("its weights have another number of scales")
+        raise UnfitOperator("its weights have neither one scale nor one for each channel")
     factors = np.zeros(-(-channels // _BLOCK) * _BLOCK, _F32)
     factors[:channels] = scales / result.grid.step
     bias = _bias(images, core, scales, channels)
@@ -472,7 +472,7 @@ def _kind_of_convolution(
 ) -> ByteConvolutionKind:
     if window.group == channels == out and channels > 1:
         if has_floats:
-            raise UnfitOperator("no step convolves each channel of bytes to float32")
+            raise UnfitOperator("no step makes float32 from a depthwise convolution of bytes")
         return ByteDepthwiseStep()
     if window.group != 1:
         raise UnfitOperator("no step convolves groups of bytes")
@@ -520,14 +520,14 @@ def _sum(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
 def _require_all(result: _Result) -> None:
     """Raises UnfitOperator if activations limit the bytes of a result to less than all 256."""
     if (result.least, result.most) != (0, 255):
-        raise UnfitOperator("an activation is not that of the quantization")
+        raise UnfitOperator("an activation limits the bytes of its result")
 
 
 def _pool(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     x, of_image = _operand(images, core, 0)
     _require_all(result)
     if (of_image.step, of_image.zero) != (result.grid.step, result.grid.zero):
-        raise UnfitOperator("it is quantized in another way")
+        raise UnfitOperator("the scale or zero point of its result is not that of its image")
     return _max_pool(images, core, x, result.name)
 
 
@@ -535,12 +535,12 @@ def _max_pool(images: ImageArea, node: onnx.NodeProto, x: str, out: str) -> Oper
     image = images.image(x)
     kernel = attribute(node, "kernel_shape")
     if len(node.output) > 1 or attribute(node, "ceil_mode", 0):
-        raise UnfitOperator("no step pools bytes like that")
+        raise UnfitOperator("no step pools bytes in this way")
     window = window_of(node, (int(kernel[0]), int(kernel[1])), image)
     top, left, bottom, right = window.pads
     is_inside = max(top, bottom) < kernel[0] and max(left, right) < kernel[1]
     if window.dilation != (1, 1) or not is_inside:
-        raise UnfitOperator("no step pools bytes like that")
+        raise UnfitOperator("no step pools bytes in this way")
     images.note(out, pooled(image, window, image.channels))
     zero = images.zero_points.get(out, 0)
     return Operation(ByteMaxPoolStep(zero), out, x, window=window)
@@ -552,7 +552,7 @@ def _clipped(images: ImageArea, node: onnx.NodeProto) -> Operation:
     out = node.output[0]
     places = _BOUNDS.get(node.op_type)
     if places is None or len(node.input) > 1 + len(places):
-        raise UnfitOperator("no step computes it of bytes")
+        raise UnfitOperator("no step computes it on bytes")
     shift = images.flip(x)
     bounds = [0, 255]
     for place, name in zip(places, node.input[1:], strict=False):

@@ -40,9 +40,9 @@ def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut |
         _require_same_pixels(before, after)
         group, each = after[1:3]
         if not isinstance(group, int) or not isinstance(each, int):
-            raise UnfitOperator("it moves channels among pixels")
+            raise UnfitOperator("it moves elements between channels and pixels")
         if group * each != images.image(name).channels:
-            raise UnfitOperator("it moves channels among pixels")
+            raise UnfitOperator("it moves elements between channels and pixels")
         images.note_part(out, GroupedChannels(name, group, False))
         return None
     _require_same_pixels(after, before)
@@ -71,4 +71,4 @@ def _require_same_pixels(image: _Shape, groups: _Shape) -> None:
     channels, have the same batches, rows and columns.
     """
     if (*image[:1], *image[2:]) != (*groups[:1], *groups[3:]):
-        raise UnfitOperator("it moves channels among pixels")
+        raise UnfitOperator("it moves elements between channels and pixels")

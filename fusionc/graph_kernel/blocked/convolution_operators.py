@@ -74,7 +74,7 @@ def _kind(
         are_vectors(group_in, group_out, floats) or _fit_lanes(group_in, group_out, out, floats)
         for floats in _VECTORS
     ):
-        raise UnfitOperator("its groups are parts of blocks of channels that lie apart")
+        raise UnfitOperator("its groups are parts of blocks of channels that are not adjacent")
     return GroupedStep()
 
 

@@ -38,7 +38,7 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
             and isinstance(size, int)
             and count * size == channels
         ):
-            raise UnfitOperator("it moves channels among rows")
+            raise UnfitOperator("it moves elements between channels and rows")
         images.note_part(out, Heads(name, count))
         return
     if (len(before), len(after)) != (_REPEATED_RANK, _HEADS_RANK):
@@ -46,7 +46,7 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
     heads = heads_of(images, name, has_axis=True)
     if heads is not None:
         if after != (before[0], heads.count * heads.times, *before[3:]):
-            raise UnfitOperator("it moves heads among rows")
+            raise UnfitOperator("it moves elements between heads and rows")
         images.note_part(out, replace(heads, has_axis=False))
 
 
@@ -105,7 +105,7 @@ def rows_with_heads(images: ImageArea, name: str, count: int) -> tuple[str, int]
     heads = images.parts.get(name)
     if not isinstance(heads, Heads):
         if not images.is_rows(name) or len(images.shape(name)) != ROWS_RANK:
-            raise UnfitOperator("its heads are not side by side")
+            raise UnfitOperator("its heads are not next to each other in a row")
         return name, 1
     if not heads.is_in_front or heads.has_axis or heads.count * heads.times != count:
         raise UnfitOperator("its operands have other heads")

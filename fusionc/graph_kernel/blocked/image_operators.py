@@ -112,7 +112,7 @@ def _linear(
         line = 1.0, number
     image = images.image(name)
     if len(images.shape(node.output[0])) != len(images.shape(name)):
-        raise UnfitOperator("it adds axes")
+        raise UnfitOperator("its result has more axes than its operand")
     images.note(node.output[0], image)
     return Operation(
         DepthwiseStep(), node.output[0], name, window=KernelWindow(group=image.channels), line=line
@@ -188,7 +188,7 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     )
     image = images.image(node.input[0])
     if starts is None or ends is None or (strides or [1.0]) != [1.0]:
-        raise UnfitOperator("it does not take channels that lie together")
+        raise UnfitOperator("it does not take adjacent channels")
     if len(starts) != 1 or axes is None or not images.is_of_channels(node.input[0], axes[0]):
         raise UnfitOperator("it does not take channels")
     first, end, _ = slice(int(starts[0]), int(ends[0])).indices(image.channels)
@@ -198,7 +198,7 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
 def _between_floats(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     """A Cast between float32 and float16 whose operand and result are both needed outside."""
     if attribute(node, "to") not in FLOATS:
-        raise UnfitOperator("it converts to a type that is not of images")
+        raise UnfitOperator("it converts to a type that images do not have")
     return _cut(images, node.input[0], [(node.output[0], 0, images.image(node.input[0]).channels)])
 
 

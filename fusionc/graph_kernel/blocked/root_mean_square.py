@@ -90,5 +90,5 @@ def _follow(
 def _note(images: ImageArea, node: onnx.NodeProto, part: NormPart) -> None:
     (out,) = node.output
     if len(images.shape(out)) != len(images.shape(part.image)):
-        raise UnfitOperator("it adds axes")
+        raise UnfitOperator("its result has more axes than its operand")
     images.note_part(out, part)

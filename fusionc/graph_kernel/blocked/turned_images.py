@@ -28,6 +28,6 @@ def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
         images.channels_last.add(out)
     image = images.image(name)
     if name in images.area.inputs and image.channels <= MOST_PLANAR:
-        raise UnfitOperator("images of few channels are read as they lie in their tensor")
+        raise UnfitOperator("a convolution reads images of few channels directly from their tensor")
     images.note(out, image)
     return ImageCut(name, ((out, 0),))

@@ -21,7 +21,7 @@ typedef int32_t GB(bits) __attribute__((vector_size(4 * GB_V), aligned(4)));
 typedef struct {
   const float *x; /* at the first pixel of the tile and the first element of the kernel */
   ptrdiff_t x_pixel, x_block, x_row, x_column;
-  const float *w; /* [block][row][column][channel in][GB_V channels out, or twice as many] */
+  const float *w; /* [block][row][column][input channel][GB_V output channels, or twice that] */
   /* last: the channels of the last block, rounded up to GB_STEP; or the channels of a group */
   ptrdiff_t blocks, last, rows, columns;
   const int32_t *sources; /* for each lane, the place of the first channel of its group */

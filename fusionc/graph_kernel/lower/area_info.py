@@ -86,5 +86,5 @@ def axes_of(axes: list[int] | None, rank: int) -> list[int]:
         return list(range(rank))
     found = sorted({axis + rank if axis < 0 else axis for axis in axes})
     if len(found) != len(axes) or any(not 0 <= axis < rank for axis in found):
-        raise Unsupported("axes out of range")
+        raise Unsupported("an axis is out of range")
     return found

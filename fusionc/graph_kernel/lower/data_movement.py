@@ -225,7 +225,7 @@ def _gathered(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
         low = int(picks.min())
         high = int(picks.max())
         if low < 0 <= high:
-            raise Unsupported("Gather counts from both ends")
+            raise Unsupported("Gather has positive and negative indices")
         need = high + 1 if low >= 0 else -low
         if (n := shape[axis].number) is None:
             info.sizes.check(f"{shape[axis]} >= {need}", "Gather beyond the end")

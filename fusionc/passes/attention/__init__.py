@@ -1,1 +1,1 @@
-"""Attention and rotary embeddings that are written out become one operator."""
+"""Attention or a rotary embedding that is written out as several operators becomes one operator."""

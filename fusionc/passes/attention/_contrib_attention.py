@@ -45,7 +45,8 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_shape
 
-# the result [batch, length, heads · size], and the keys and values with those of the past, if any
+# The result [batch, length, heads · size]. If there is a past, also its keys and values joined with
+# the new ones.
 AttentionResult = tuple[Edge, Edge | None, Edge | None]
 Rewrite = Callable[[Match, Tape], AttentionResult]
 _KEYS = op.Concat(var("past_key"), var("new_key"), _as="keys")
@@ -73,15 +74,15 @@ def _masked(scores: Formula) -> Formula:
 
 
 def _merged_or_single(formula: Formula) -> Formula:
-    """The result with its heads merged. With one query, no Transpose is needed: `m.turn` is
-    None.
+    """The result with its heads merged. With a single query, the merge needs no Transpose, and
+    `m.turn` is None.
     """
     return either(merged(formula), op.Reshape(formula, var("shape"), _as="merge"))
 
 
 def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tuple[Pattern, ...]:
-    """Patterns of attention that is written out, with its heads merged. Each pattern with keys and
-    values of a past comes before the one without.
+    """Patterns of attention that is written out and merges its heads. Each pattern with keys and
+    values of a past comes before the same pattern without a past.
 
     If the mask hides all keys of a row by −∞, the guard Where(IsNaN(weights), 0, weights) replaces
     the NaN of this row by zeros. The attention operators have no guard, so the Guard pattern first
@@ -101,7 +102,7 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
         return [_as_merged(m, result, new), keys, values]
 
     def without_guard(m: Match, new: Tape) -> Result:
-        rewrite(m, Tape(m.graph))  # on another tape: if the attention is refused, the guard stays
+        rewrite(m, Tape(m.graph))  # a trial: if it refuses, the guard stays
         return _zeroed(m, new)
 
     conditions = (where, _merges_heads, _is_unguarded)
@@ -136,7 +137,8 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
 
 def _merges_heads(m: Match) -> bool:
     """Whether a Transpose merges the heads, or a single query needs none."""
-    # With grouped heads, a Transpose would exchange the groups and the heads of each group.
+    # If heads are grouped, a Transpose exchanges the groups and the heads of each group, so it does
+    # not merge.
     if ungrouped(m.q) is not None:
         return m.turn is None
     return m.turn is not None or _length_of_queries(m) == 1
@@ -148,8 +150,8 @@ def _is_unguarded(m: Match) -> bool:
 
 
 def query_of(m: Match) -> Edge:
-    """The query as [batch, heads, length, size], also if the model computes the heads that share a
-    key as several queries of one head.
+    """The query as [batch, heads, length, size]. The model may instead compute the heads that share
+    a key as several queries of one head.
     """
     return ungrouped(m.q) or m.q
 
@@ -175,8 +177,8 @@ def _length_of_queries(m: Match) -> int | str | None:
 
 
 def pasts_of(query: Edge, key: Edge, value: Edge) -> tuple[list[Edge], list[Edge]] | None:
-    """Key and value of the past, and the new key and value that Concat joins to them; None if one
-    of the two is not joined.
+    """The key and value of the past, and the new key and value that a Concat joins to each of them.
+    None if the key or the value is not joined to a past.
     """
     pairs = [pair for pair in (_past_of(key, query), _past_of(value, query)) if pair is not None]
     if len(pairs) != 2:
@@ -191,8 +193,8 @@ def require_same_past(pasts: list[Edge]) -> None:
 
 
 def _past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
-    """The past and the new part that a Concat joins along the length axis, if both have the batch
-    of the query.
+    """The past and the new part that a Concat joins along the length axis. None if one of them does
+    not have the query's batch.
     """
     node = producer_of(value, "Concat")
     if node is None or len(node.inputs) != 2 or value.rank != 4 or axis_of(node, 4) != 2:
@@ -213,7 +215,7 @@ def _have_same_heads(a: Shape | None, b: Shape | None) -> bool:
 
 
 def _needs_guard(m: Match) -> bool:
-    """Whether the guard may have an effect: whether the mask may hide all keys of a row by −∞."""
+    """Whether the guard may have an effect, because the mask may hide all keys of a row by −∞."""
     if m.guard is None:
         return False
     if m.bias is not None or (
@@ -232,11 +234,13 @@ def _as_merged(m: Match, result: Edge, new: Tape) -> Edge:
 
 
 def _zeroed(m: Match, new: Tape) -> Edge:
-    """Attention without the guard, followed by a Where that makes fully hidden rows zero."""
+    """Attention without the guard, and after it a Where that sets rows to zero whose keys are all
+    hidden.
+    """
     rank = m.mask.rank
     shape = m.mask.shape
     if shape is None or (rank > 2 and shape[-3] != 1):
-        refuse("a guard and one mask for each head")
+        refuse("with the guard, each head has a mask of its own")
     heads = number_of_heads(m)
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)
@@ -292,8 +296,8 @@ def _heads(m: Match) -> int:
 
 
 def _keeps_rows(merged_value: Edge, query: Shape | None) -> bool:
-    """Whether the merged result has one row for each query. If not, a row may hold only some heads
-    of a query.
+    """Whether the merged result has one row for each query. Otherwise a row may have only some of
+    the heads of a query.
     """
     shape = dimensions(merged_value, 3)
     return shape is not None and query is not None and same_shape((query[0], query[2]), shape[:2])

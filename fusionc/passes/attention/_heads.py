@@ -16,7 +16,7 @@ from fusionc.shapes.elements import elements
 from fusionc.shapes.equality import same_after_reshape, same_shape
 
 Heads = int | str | tuple[Shape, int] | None
-# from [batch, length, 3, heads, size] to [3, batch, heads, length, size]
+# the permutation from [batch, length, 3, heads, size] to [3, batch, heads, length, size]
 _UNPACKED = [2, 0, 3, 1, 4]
 SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
 
@@ -65,8 +65,8 @@ def splitting_reshape(value: Edge | None) -> Node | None:
 def heads_of(value: Edge) -> Heads:
     """The number of heads of a value [batch, heads, length, size]; None if unknown.
 
-    If the number depends on the input, the result is another object that identifies the number:
-    equal results mean equal numbers of heads.
+    If the number depends on the model's input, the result is not an integer, but an object to
+    compare: equal objects mean equal numbers of heads.
     """
     rotary = _rotary_of(value)
     source = None if rotary is None else rotary.inputs[0]
@@ -85,7 +85,7 @@ def _count_heads(reshape: Node, symbol: str | None) -> Heads:
     if shape is None or split is None or None in shape:
         return symbol
     if shape[:-1] != split[:2]:
-        return (shape, id(reshape.inputs[1]))  # identifies the split: same shape, same target
+        return (shape, id(reshape.inputs[1]))  # the same shape and target give the same heads
     size = split[-1]
     width = shape[-1]
     if not isinstance(size, int) or not isinstance(width, int) or size <= 0:
@@ -113,8 +113,8 @@ def unsplit_heads(value: Edge | None) -> Edge | None:
 
 
 def _rejoined_heads(value: Edge, width: int, new: Tape) -> Edge:
-    """The value [batch, length, width] that a Reshape splits into heads, from an input of any
-    rank.
+    """The input of the Reshape that splits heads, as [batch, length, width], whatever its own rank
+    is.
     """
     unsplit = unsplit_heads(value)
     if unsplit is not None:
@@ -207,7 +207,7 @@ def unrepeated(value: Edge | None) -> Edge | None:
     if x is None or axes_of(unsqueeze) not in ([2], [-3]):
         return None
     shape = _repeated_shape(x, wide)
-    # The Reshape may be missing if it has been joined with a later one.
+    # The Reshape after Expand may be missing, because a pass has joined it with a later Reshape.
     is_repeated = wide is value or same_after_reshape(value.shape, shape)
     return x if shape is not None and is_repeated else None
 
@@ -231,7 +231,7 @@ def _repeated_shape(x: Edge, wide: Edge | None) -> Shape | None:
 
 
 def merged(formula: Formula) -> Formula:
-    """The formula with its heads merged. Torch may write a Reshape before it that changes
+    """The formula with its heads merged. Before the merge, torch may write a Reshape that changes
     nothing.
     """
     unchanged = either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
@@ -244,7 +244,7 @@ def reshaped(m: Match, result: Edge, new: Tape) -> Edge:
     Refuses a shape with a 0 that may copy another dimension.
     """
     target = elements(m.shape)
-    copyable = 1 if m.turn is None else 2  # leading dimensions that a 0 may still copy
+    copyable = 1 if m.turn is None else 2  # how many leading dimensions a 0 in the shape may copy
     is_literal = bool(m.merge.attr("allowzero"))
     if target is None or any(
         not is_literal and (e == 0 or not isinstance(e, int)) for e in target[copyable:]

@@ -15,8 +15,8 @@ from fusionc.rewrite import Tape
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
     """The size of an axis, as a vector of one element.
 
-    The Shape reads the first value in the graph that has the same size, so that many users can
-    share it.
+    The Shape that computes it reads the first value in the graph with the same size, so that many
+    users can share this Shape.
     """
     length = None if value.shape is None else value.shape[axis]
     graph = new.graph

@@ -1,4 +1,4 @@
-"""Masks of attention: the numbers that they add to the scores to hide keys."""
+"""Masks of attention. A mask is added to the scores; numbers far below zero in it hide keys."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fusionc.rewrite import Match, Tape, refuse, require_known
 from fusionc.shapes.elements import broadcast_known
 
 LOWEST = float(np.finfo(np.float32).min)
-_FAR_BELOW = -1e30  # a sum of such a number and a score rounds to the number
+_FAR_BELOW = -1e30  # the sum of a score and a number up to this one rounds to that number
 _MAX_DEPTH = 32  # how many operators of a chain are followed back from a mask
 _SELECTING = tuple(sorted(names_with(Trait.SELECTS)))
-ADDING = ("Add", "Where", *_SELECTING)  # they make no NaN from numbers below +∞
+ADDING = ("Add", "Where", *_SELECTING)  # operators that make no NaN from numbers below +∞
 _DOES_NOT_FIT = "the mask is not known to fit the scores"
 
 
@@ -51,8 +51,8 @@ def _hiding_numbers(
 
 
 def _union(parts: list[set[float] | None], *, is_sum: bool) -> set[float] | None:
-    """The hiding numbers of all parts. None if they are unknown for a part, or if the sum may
-    overflow because every part hides keys.
+    """The hiding numbers of all parts together. None if those of a part are unknown, or if every
+    part hides keys, because their sum might overflow.
     """
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or (is_sum and all(known)):
@@ -72,7 +72,7 @@ def _numbers_far_below(array: np.ndarray[Any, Any]) -> set[float]:
 
 
 def _hiding_factors(node: Node) -> set[float] | None:
-    """The hiding numbers of (1 − mask)·c, if the mask consists of integers."""
+    """The hiding numbers of (1 − mask)·c, if all elements of the mask are integers; else None."""
     factors = [value for value in node.inputs if value is not None and value.is_constant]
     others = [value for value in node.inputs if value is not None and not value.is_constant]
     if len(factors) != 1 or len(others) != 1 or not _is_integral(others[0]):
@@ -157,7 +157,8 @@ def _filled_mask(
 ) -> tuple[Edge, Shape]:
     """The mask that has the effect of a Where, and its shape.
 
-    Its elements are 0 for scores that the Where keeps, else the number that the Where fills in.
+    It is 0 for scores that the Where keeps; for the others, it is the number that the Where fills
+    in.
     """
     number = m.far.constant()
     if not is_one_number(m.far) or not number.item() <= _FAR_BELOW:

@@ -1,5 +1,5 @@
-"""Rotary position embedding that is written out: its formulas, and its cosine and sine in the form
-of the operators.
+"""Rotary position embedding that is written out: its formulas, and the conversion of its cosine and
+sine to the form that the operators read.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _is_last(node: Node, value: Edge) -> bool:
 
 
 def repeated(rows: Edge, x: Edge, new: Tape) -> Edge:
-    """Rows that the whole batch shares, repeated for each element of the batch of x."""
+    """Rows that the whole batch shares, repeated so that each element of x's batch has its own."""
     if x.shape is not None and x.shape[0] == 1:
         return rows
     return expanded(rows, [length_of(x, 0, new), new.const(np.array([1, 1], np.int64))], new)
@@ -172,7 +172,9 @@ def _row_size(x: Shape, *, is_half: bool) -> int:
 
 
 def _drop_heads(value: Edge, new: Tape) -> Edge:
-    """A value [batch, 1, length, size / 2], or of fewer axes, as [batch, length, size / 2]."""
+    """A value [batch, 1, length, size / 2], possibly with fewer axes, as [batch, length, size /
+    2].
+    """
     array = value.constant()
     rank = value.rank
     node = producer_of(value, "Unsqueeze")
@@ -221,7 +223,7 @@ def _repeated_half(value: Edge) -> Edge | None:
 
 
 def _keeps_columns(node: Node, index: int) -> bool:
-    """Whether each output column depends on the same column of input `index` only."""
+    """Whether each column of the output depends only on the same column of input `index`."""
     source, rank = (None if v is None else v.rank for v in (node.inputs[index], node.outputs[0]))
     if rank is None:
         return False
@@ -251,7 +253,7 @@ def _is_scalar(factor: Edge | None, rank: int) -> bool:
 
 
 def _axes_cut(node: Node) -> list[int] | None:
-    """The axes along which a Slice cuts, even if its bounds are unknown until the model runs."""
+    """The axes along which a Slice cuts; they may be known even if its bounds are not."""
     cuts = cuts_of(node)
     if cuts is not None:
         return [cut.axis for cut in cuts]

@@ -1,4 +1,4 @@
-"""The Attention operator: patterns that become Attention, and nodes that it can absorb."""
+"""Patterns that become the operator Attention, and patterns whose nodes Attention can absorb."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ k = var("k")
 v = var("v")
 mask = var("mask")
 _MAX_PARTS = 100  # the largest number of parts of a mask that are examined
-# the Casts of the scores to a wider type (before or after the scale), and of the weights back
+# the names of Casts: of scores to a wider type before or after the scale, and of weights back
 _CASTS = ("widened", "widened_late", "narrowed")
-# For scales beyond this one or its reciprocal, overflow may depend on the place of the scale.
+# If a scale is above this number or below its reciprocal, an overflow may depend on the place of
+# the scale.
 _LARGEST_SCALE = 2.0**12
 _NOT_TRANSPOSED = "the key is not known to be transposed"
 
@@ -32,7 +33,7 @@ def _scaled(formula: Formula, name: str) -> Formula:
 
 
 def _cast(formula: Formula, name: str, is_wanted: bool) -> Formula:
-    """The formula; if `is_wanted`, also a Cast of it."""
+    """The formula; if `is_wanted`, also a Cast of the formula."""
     return either(op.Cast(formula, _as=name), formula) if is_wanted else formula
 
 
@@ -42,8 +43,8 @@ def scores_of(key: Formula, casts: bool = False) -> Formula:
     With `casts`, the product or the scaled product may be cast.
     """
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
-    # The key with its last two axes exchanged. Torch exchanges them in [batch · heads, length,
-    # size].
+    # The key with its last two axes exchanged. Torch exchanges them after a Reshape to [batch ·
+    # heads, length, size].
     swapped = either(
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
         op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
@@ -108,8 +109,8 @@ def operands(
 
 
 def _require_operands(m: Match, raw_key: Edge, value: Edge, takes_half: bool) -> None:
-    """Refuse types, ranks and sizes that the operator lacks, and a Softmax that differs from the
-    operator's.
+    """Refuse types, ranks and sizes that the operator does not support, and a Softmax that differs
+    from the operator's.
     """
     qkv = (m.q, raw_key, value)
     if not _are_plain(m, *qkv) and not (takes_half and is_half(m, *qkv)):
@@ -130,7 +131,7 @@ def _require_softmax(m: Match) -> None:
 
 
 def _are_plain(m: Match, *qkv: Edge) -> bool:
-    """Whether query, key and value are float32, without Casts in between."""
+    """Whether query, key and value are float32, and no Casts are between the operators."""
     is_cast = any(m.captures.get(name) is not None for name in _CASTS)
     return not is_cast and all(edge.elem_type == TensorProto.FLOAT for edge in qkv)
 
@@ -150,7 +151,7 @@ def _scale(m: Match) -> float:
 
 
 def _key(m: Match, raw_key: Edge, new: Tape) -> Edge:
-    """The key with its axes in the order of the query's."""
+    """The key with its axes in the same order as those of the query."""
     if m.swap is None:
         return _restored_key(m, raw_key, new)
     order = m.swap.attr("perm") or [3, 2, 1, 0]
@@ -161,7 +162,7 @@ def _key(m: Match, raw_key: Edge, new: Tape) -> Edge:
 
 
 def _restored_key(m: Match, raw_key: Edge, new: Tape) -> Edge:
-    """The key, if it is transposed between two Reshapes."""
+    """The key before its transposition, if it is transposed between two Reshapes."""
     flat = dimensions(m.flatten.outputs[0], 3)
     swapped = dimensions(m.restore.outputs[0], 4)
     if flat is None or swapped is None or raw_key.shape is None or flat[1:] != swapped[:1:-1]:
@@ -176,8 +177,8 @@ def _restored_key(m: Match, raw_key: Edge, new: Tape) -> Edge:
 
 
 def _key_of_rank_five(raw_key: Edge, flat: Shape, swapped: Shape, new: Tape) -> Edge:
-    """The key, if its split or repetition has been joined with the Reshape to [batch · heads,
-    length, size].
+    """The key before its transposition, if a pass has joined the split or repetition of its heads
+    with the Reshape to [batch · heads, length, size].
     """
     batch, heads, size, length = swapped
     if None in flat or raw_key.shape is None:

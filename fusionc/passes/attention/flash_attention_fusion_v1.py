@@ -10,7 +10,7 @@ from fusionc.passes.attention._standard_attention import patterns
 from fusionc.passes.attention._written_attention import SCORES, mask, operands
 from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
-_LOW = -3e38  # hides keys, too: its sum with a score rounds to this number
+_LOW = -3e38  # hides keys like the lowest number: its sum with a score rounds to this number
 _LOW_AS_STORED = float(np.float32(_LOW))
 # The part of a row's maximum that is subtracted from the row. If the maximum is the lowest number,
 # it changes by a few steps of float32. If the maximum is 0, as is usual, the row stays unchanged.
@@ -45,8 +45,8 @@ def _replace_lowest(m: Match, new: Tape) -> Edge:
 
 
 def _raise_operand(mask: Edge, new: Tape) -> Edge | None:
-    """The mask with a higher number in place of the lowest one that its Where or Mul reads. None if
-    the mask would still hide keys by another number.
+    """The mask, whose Where or Mul reads a higher number in place of the lowest one. None if the
+    mask may hide keys by another number, too.
     """
     node = producer_of(mask, "Where", "Mul")
     if node is None:

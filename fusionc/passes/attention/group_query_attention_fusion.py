@@ -27,7 +27,7 @@ from fusionc.passes.attention._masks import added_mask
 from fusionc.passes.attention._written_attention import operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse, unknown
 
-_SIZE_STEP = 8  # the operator requires head sizes that are multiples of it
+_SIZE_STEP = 8  # the operator requires head sizes that are multiples of this number
 
 
 def _is_grouped(m: Match) -> bool:
@@ -74,7 +74,7 @@ def _group_query(m: Match, new: Tape) -> AttentionResult:
 
 
 def _require_size(query: Edge, key: Edge, value: Edge) -> None:
-    """Refuse heads of different sizes, or of a size that the operator lacks."""
+    """Refuse heads of different sizes, or of a size that the operator does not support."""
     sizes = axis_lengths((query, key, value), 3)
     if not isinstance(sizes[0], int) or sizes[0] % _SIZE_STEP or sizes != [sizes[0]] * 3:
         refuse(f"the size of heads is not known to be one multiple of {_SIZE_STEP}")
@@ -114,7 +114,7 @@ def _lengths(query: Edge, new: Tape) -> list[Edge]:
 
 
 def _lengths_after(past: Edge, query: Edge, new: Tape) -> list[Edge]:
-    """The same inputs, if one key is added to those of the past."""
+    """The same two inputs, if one key is joined to those of the past."""
     last = new.Cast(length_of(past, 2, new), to=TensorProto.INT32)
     total = new.Add(last, new.const(np.array([1], np.int32)))
     return [new.Expand(last, length_of(query, 0, new)), total]

@@ -66,8 +66,8 @@ def _operator_inputs(
 def _multi_head_of_halves(
     m: Match, new: Tape, query: Edge, key: Edge, value: Edge, scale: float
 ) -> AttentionResult:
-    """Attention in float16, with explicit Casts around the whole operator; otherwise onnxruntime
-    would insert Casts around each of the original operators.
+    """Attention in float16, computed in float32, with Casts around the whole operator. Without this
+    rewrite, onnxruntime inserts Casts around each of the original operators.
     """
     hides = any(edge is not None for edge in (m.mask, m.shown, m.hidden, m.bias))
     if m.keys is not None:
@@ -86,8 +86,8 @@ def _multi_head_of_halves(
 
 
 def _adds_in_float16(m: Match) -> bool:
-    """Whether onnxruntime rounds sums to float16. If it lacks a kernel for such sums, it adds in
-    float32 and gives the float32 sum to Softmax.
+    """Whether onnxruntime rounds sums to float16. If it lacks a float16 kernel for Add, it adds in
+    float32, and Softmax reads the float32 sum.
     """
     return has_cpu_kernel("Add", "", m.opset, TensorProto.FLOAT16, TensorProto.FLOAT16)
 
@@ -113,7 +113,9 @@ def _whole_keys(
 
 
 def _move_heads(query: Edge, width: int, new: Tape, *, is_single: bool) -> Edge:
-    """A value [batch, heads, length, size] as [batch, length, heads · size]."""
+    """A value [batch, heads, length, size] as [batch, length, heads · size], by a new Transpose, or
+    without one for a single query.
+    """
     turned = query if is_single else new.Transpose(query, perm=SPLIT)
     length = 1 if is_single else 0
     return new.Reshape(turned, new.const(np.array([0, length, width], np.int64)))

@@ -16,12 +16,12 @@ def _build(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Re
 
 
 def _has_own_split(m: Match) -> bool:
-    """Whether Reshape and Transpose split x into heads, only for this operator."""
+    """Whether Reshape and Transpose split x into heads, and no other operator reads these heads."""
     return unsplit_heads(m.x) is not None and m.x.use_count == 1
 
 
 def _move_split_after(m: Match, new: Tape) -> Result:
-    """Rotate before the heads are split."""
+    """Move the RotaryEmbedding before the split into heads."""
     reshape = splitting_reshape(m.x)
     last = m.x.producer
     assert reshape is not None

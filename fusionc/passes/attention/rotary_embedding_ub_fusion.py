@@ -13,7 +13,7 @@ def _build(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Re
     pairs = [rows_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
     size = m.x.shape[3] // 2
     if all(is_shared for _, is_shared in pairs):
-        positions: Edge = new.const(np.zeros(1, np.int64))  # of the first row
+        positions: Edge = new.const(np.zeros(1, np.int64))  # the position of the first row
         tables = [_table(rows, size, new, is_shared=True) for rows, _ in pairs]
     else:
         caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in pairs]

@@ -1,3 +1,3 @@
-"""Biases, scales and Transposes are folded into MatMul, Gemm and Einsum, and products are
-joined.
+"""Passes that fold biases, scales and Transposes into matrix products, and passes that join or
+split products.
 """

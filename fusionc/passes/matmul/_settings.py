@@ -1,4 +1,6 @@
-"""The settings of a product: its operator and attributes, without its operands."""
+"""The settings of a matrix product: its operator and its attributes. Products with equal settings
+may be joined.
+"""
 
 from __future__ import annotations
 

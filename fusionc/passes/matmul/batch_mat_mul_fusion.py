@@ -87,7 +87,7 @@ def _exchanged_product(m: Match, new: Tape) -> Result:
 
 
 def _all_swap(m: Match) -> bool:
-    """Whether each Transpose exchanges the last two axes."""
+    """Whether each Transpose in the match exchanges only the last two axes."""
     nodes = [getattr(m, name) for name in ("first", "second", "third")]
     return all(node is None or swaps_last_axes(node) for node in nodes)
 

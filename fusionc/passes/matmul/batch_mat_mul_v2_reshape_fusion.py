@@ -36,7 +36,7 @@ _PRODUCT = either(
 def _have_same_leading_dims(first: Shape, second: Shape) -> bool:
     """Whether two shapes with equally many elements have the same dimensions except the last.
 
-    One dimension may be unknown if the others are positive numbers, because it follows from them.
+    One dimension may be unknown if all others are positive numbers, because it follows from them.
     """
     if len(first) != len(second):
         return False
@@ -57,7 +57,7 @@ def _scales(m: Match) -> tuple[float, float]:
 
 
 def _weight(m: Match, alpha: float, new: Tape) -> Edge:
-    """The weights times alpha, in the form that MatMul reads."""
+    """The weights multiplied by alpha, transposed if MatMul needs it."""
     if 0 in dims_of(m.W):
         refuse("the weights are empty, so the number of rows is undetermined")
     dequantize = m.captures.get("dequantize")
@@ -74,7 +74,7 @@ def _weight(m: Match, alpha: float, new: Tape) -> Edge:
 
 
 def _addend(m: Match, columns: int, beta: float, new: Tape) -> Edge:
-    """The bias times beta, as one number for each column."""
+    """The bias multiplied by beta, as one number for each column."""
     bias: Edge = m.B
     array = array_of(bias)
     is_row = array.ndim < 2 or (array.ndim == 2 and array.shape[0] == 1)

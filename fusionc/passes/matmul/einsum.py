@@ -23,8 +23,8 @@ _TYPES = (
     TensorProto.INT32,
     TensorProto.INT64,
 )
-_ASSUMED_SIZE = 32  # assumed size of an unknown dimension
-_NODE_COST = 500  # cost of an additional Transpose, in elements that are moved in the same time
+_ASSUMED_SIZE = 32  # of an unknown dimension
+_NODE_COST = 500  # an additional Transpose costs as much as moving so many elements
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class _Plan:
     values: tuple[Edge, Edge]
     terms: tuple[str, str]  # the labels of each value
     both: str  # labels of both values and of the result: the batch
-    first: str  # labels of the first value and the result only
-    second: str  # labels of the second value and the result only
+    first: str  # labels of only the first value and the result
+    second: str  # labels of only the second value and the result
     inner: str  # labels that are summed
 
     def cost(self, result: str, sizes: IndexSizes) -> float:
-        """The elements that Transposes move; infinity if the product is impossible in this form."""
+        """The cost of the Transposes, in moved elements; infinity if the plan is impossible."""
         joins_unknown = len(self.second) > 1 and not all(
             isinstance(sizes[label], int) for label in self.second
         )
@@ -63,8 +63,8 @@ def _move_cost(old: str, new: str, sizes: IndexSizes) -> int:
 
 
 def _cost_per_element(old: str, new: str) -> int:
-    """The cost of a Transpose per element: 0 if nothing moves, 1 if the last axis stays, 2 if one
-    axis moves, 8 otherwise.
+    """The cost of a Transpose for each element: 0 if nothing moves, 1 if the last axis stays, 2 if
+    only one axis moves, else 8.
     """
     if old == new or old[-1:] == new[-1:]:
         return int(old != new)
@@ -76,7 +76,9 @@ def _assumed_size(size: Dim) -> int:
 
 
 def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) -> _Plan:
-    """The cheapest plan among those with either value first and either order of summed axes."""
+    """The cheapest plan. Either value may be the first operand, and the summed axes may have the
+    order of either value.
+    """
     shared = set(terms[0]) & set(terms[1])
     both = _common(result, shared)
     own_labels = [_common(result, set(term) - shared) for term in terms]
@@ -97,14 +99,16 @@ def _common(labels: str, others: set[str]) -> str:
 
 
 def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
-    """The sum of products of the two values, and its labels in order."""
+    """The product of the two values, summed over the inner labels; and the labels of its axes, in
+    order.
+    """
     is_outer = len(plan.first) == 1 == len(plan.second) and bool(plan.both)
     is_sum = bool(plan.inner and (plan.first or plan.second))
     return _matrix_product(new, plan, sizes) if is_sum or is_outer else _elementwise(new, plan)
 
 
 def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
-    """The sum of products by Mul and ReduceSum, for products that MatMul cannot express."""
+    """The same with Mul and ReduceSum, for products that MatMul cannot express."""
     both = len(plan.both)
     first = len(plan.first)
     second = len(plan.second)
@@ -119,7 +123,7 @@ def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
 
 
 def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
-    """The sum of products by MatMul."""
+    """The same with MatMul."""
     a = _arranged(new, plan.values[0], plan.terms[0], plan.both + plan.first + plan.inner)
     b = _arranged(new, plan.values[1], plan.terms[1], plan.both + plan.inner + plan.second)
     b = _join_axes(new, b, [*plan.both, plan.inner, plan.second], sizes)
@@ -193,7 +197,7 @@ def _join_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes)
 
 
 def _separate_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
-    """The inverse of `_join_axes`: each group of axes, which is one axis of the value, is split."""
+    """The inverse of `_join_axes`: each axis of the value is split into a group of axes."""
     if all(len(group) < 2 for group in groups):
         empty = [axis for axis, group in enumerate(groups) if not group]
         return new_unsqueeze(new, value, empty, "Squeeze") if empty else value
@@ -207,9 +211,9 @@ def _separate_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSi
 def _reshaped(
     new: Tape, value: Edge, dims: Sequence[Sequence[Dim]], is_kept: Sequence[bool]
 ) -> Edge:
-    """A Reshape to these products of dimensions.
+    """A Reshape of the value; each new axis has the size of a product of `dims`.
 
-    In its shape, 0 is an unknown dimension that keeps its axis, and −1 any other unknown dimension.
+    In the target shape, an unknown dimension is 0 if it keeps its axis, else −1.
     """
     target = []
     for group, keeps_axis in zip(dims, is_kept, strict=True):

@@ -50,8 +50,8 @@ def _columns(m: Match) -> int:
 
 
 def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = None) -> Edge:
-    """The linear map with column n multiplied by factor[n], plus addend[n]. Both are float64 and
-    are rounded once.
+    """The linear map, in which column n is multiplied by factor[n], and addend[n] is then added.
+    Both arrays are float64; the new weights and bias are rounded once.
 
     Refuses a bias that would become larger, and factors that would make the weights inexact.
     """
@@ -106,7 +106,7 @@ def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
 
 x = var("x")
 c = const("c")
-_SMALLEST_SCALE = 2**-6  # attention scales query and key by this if a head has 2²⁴ elements
+_SMALLEST_SCALE = 2**-6  # of query and key in attention with heads of 2²⁴ elements
 
 
 def _moved(formula: Formula, name: str) -> Formula:
@@ -129,8 +129,8 @@ def _scale(m: Match, new: Tape) -> Result:
 
 
 def _factor(m: Match, moves: list[Node]) -> Array:
-    """The constant as one number for each column of the product, before the operators that move
-    the columns.
+    """The constant as one number for each column of the product, although operators between the
+    product and the constant move the columns.
     """
     count = _columns(m)
     value = next(v for v in m.root.inputs if v is not None and not v.is_constant)

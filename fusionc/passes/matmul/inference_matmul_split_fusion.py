@@ -52,7 +52,7 @@ class _Product:
 
 
 def _product_of(value: Edge | None, graph: Graph) -> _Product | None:
-    """The product that computes a value, perhaps followed by the Add of a constant."""
+    """The product that computes a value, possibly with the Add of a constant after it."""
     add = _producer(value, graph, "Add")
     if add is None:
         node = _producer(value, graph, "MatMul", "Gemm")
@@ -65,8 +65,8 @@ def _product_of(value: Edge | None, graph: Graph) -> _Product | None:
 
 
 def _find_at(split: Node) -> Match:
-    """A Split along the last axis of a product with constant weights, perhaps with the Add of a
-    constant in between.
+    """A Split along the last axis of a product with constant weights. The Add of a constant may be
+    between them.
     """
     product = _product_of(split.inputs[0], split.graph)
     if product is None:

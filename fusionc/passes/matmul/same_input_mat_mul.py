@@ -12,8 +12,9 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MAX_ROWS = 128  # with more rows, onnxruntime's Split costs the time that the joint product saves
-# This pass is off by default. A user who switches it on wants its separate products to stay.
+_MAX_ROWS = 128  # from here on, onnxruntime's Split takes the time that the joint product saves
+# The pass that does the opposite. It is off by default; if a user switches it on, its separate
+# products stay.
 _SPLITTING_PASS = "InferenceMatmulSplitFusionPass"
 
 
@@ -49,8 +50,8 @@ def _was_split(node: Node) -> bool:
 
 
 def _obstacle(product: Node) -> str:
-    """Why a product is not joined with others; empty if it may be. It needs a constant matrix as
-    weights, and a constant row or nothing as bias.
+    """Why a product cannot be joined with others; empty if it can. Its weights must be a constant
+    matrix, and its bias, if any, a constant row.
     """
     x, weight = product.inputs[:2]
     if product.has_references:
@@ -93,7 +94,7 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Groups of products. This is a search, because a formula has a fixed number of nodes."""
+    """Groups of products. They are searched, because a formula cannot have any number of nodes."""
     candidates = list[Node]()
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         if obstacle := _obstacle(node):

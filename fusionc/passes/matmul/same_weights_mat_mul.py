@@ -12,10 +12,10 @@ from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MAX_ROWS = 8  # rows of a piece; with more, a single product reuses its weights often enough
-_MIN_PIECES = 4  # with fewer, small weights gain nothing
+_MAX_ROWS = 8  # of a piece; with more rows, a single product reuses its weights often enough
+_MIN_PIECES = 4  # with fewer pieces, joining saves no time if the weights are small
 _LARGE_WEIGHTS = 1 << 16  # elements; smaller weights fit into the nearest cache
-_MAX_ELEMENTS = 1 << 20  # elements of all results, which stay in memory until the last one is read
+_MAX_ELEMENTS = 1 << 20  # of all results, which stay in memory until the last one is read
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class _Piece:
     start: int
     end: int
     nodes: tuple[Node, ...]  # the nodes that take the piece out of the source, in order
-    drops_axis: bool  # whether the piece lacks the axis
+    drops_axis: bool  # whether the piece does not have the axis any more
 
 
 def _piece(value: Edge | None) -> _Piece | None:

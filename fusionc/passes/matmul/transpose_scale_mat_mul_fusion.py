@@ -26,7 +26,7 @@ a = var("a")
 b = var("b")
 c = const("c")
 _BATCH_IS_TRANSPOSED = "the batch is transposed, too"
-_MAX_EXPONENT = 40  # largest absolute exponent of alpha, as a power of two
+_MAX_EXPONENT = 40  # alpha must be between 2 to the powers −40 and 40
 _BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
 
 

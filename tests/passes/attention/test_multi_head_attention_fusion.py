@@ -170,7 +170,7 @@ STAYS = [
         ("keys and values are not known to have heads of the same size", "keys and values of the past are not known to have the same shape"),
     ),
     Stays("the weights are used elsewhere", graph(more=", float[B,2,S,L] n", merge=f"{MERGE} n = Neg (p)"), "an interior value is used elsewhere"),
-    Stays("a guard, one mask for each head", masked("m = Neg (g)", ", float[B,2,S,L] g", softmax=GUARD), "a guard and one mask for each head"),
+    Stays("a guard, one mask for each head", masked("m = Neg (g)", ", float[B,2,S,L] g", softmax=GUARD), "with the guard, each head has a mask of its own"),
     Stays("a guard and a constant with NaN", with_constant(CONSTANT.replace("{0", "{nan"), GUARD), "the mask may hold NaN or +∞, which the guard turns into zeros"),
     Stays("a guard, one head", masked(WHERE, WHOLE, INFINITE, GUARD).replace("2, 4}", "1, 8}"), "the operator computes one head on one thread"),
     Stays("another batch of masks", masked(WHERE, ", bool[C,1,S,L] g", FAR).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),

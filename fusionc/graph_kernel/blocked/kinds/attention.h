@@ -182,7 +182,7 @@ static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s,
   const int64_t *n = input_sizes[s->tensor];
   const int is_of_all = (n[0] == 1 || n[0] == batch) && (n[1] == 1 || n[1] == s->heads);
   const int is_of_each = n[2] == gb_rows_of(p, s->in, sizes) && n[3] == keys;
-  return is_of_all && is_of_each ? NULL : "what is added to scores does not fit them";
+  return is_of_all && is_of_each ? NULL : "the addend of the scores does not fit the scores";
 }
 
 /* Chooses how many queries of a head a unit has: so few that their scores stay in the cache of a

@@ -106,7 +106,7 @@ def _operands(node: onnx.NodeProto) -> tuple[str, str, str, str]:
             "its attention has a past, a bias of its own, a mask by keys or further outputs"
         )
     if attribute(node, "unidirectional", 0):
-        raise UnfitOperator("its queries see the keys before them alone")
+        raise UnfitOperator("its attention is causal: a query sees only the keys before it")
     return query, key, value, inputs[_SCORES_BIAS]
 
 
@@ -119,7 +119,7 @@ def _require_same_heads(
     query, key, value = names
     q, k, v = (images.image(name) for name in names)
     if times[0] != times[1] or q.channels != k.channels * times[0]:
-        raise UnfitOperator("its keys have other channels than its queries")
+        raise UnfitOperator("its keys and queries have different channels")
     if any(channels % (heads * BLOCK) for channels in (q.channels, v.channels * times[0])):
         raise UnfitOperator("its heads are not whole blocks of channels")
     same = (
@@ -128,7 +128,7 @@ def _require_same_heads(
         images.are_same(key, value, 3),
     )
     if not all(same):
-        raise UnfitOperator("it may have other batches, or not as many values as keys")
+        raise UnfitOperator("its batches may differ, or the numbers of its keys and values")
 
 
 READINGS = {(MICROSOFT, "MultiHeadAttention"): OperatorReading(attention, of_rows=True)}

@@ -1,10 +1,10 @@
 /* Convolutions and products of 8-bit integers. Their sums have 32 bits, and are exact.
  *
  * A pixel of a block has 64 channels in 64 bytes, whatever the width of vectors. Weights are
- * signed, in the order [16 channels out][block][row][column][4 channels in][channel out] [channel
- * in], with 1024 bytes for the 64 channels of a block. The packed weights of a step begin with the
- * initial values of its sums, without the bias: the negative product of the zero point and the sum
- * of the weights. */
+ * signed, in the order [16 output channels][block][row][column][4 input channels][output
+ * channel][input channel], with 1024 bytes for the 64 channels of a block. The packed weights of a
+ * step begin with the initial values of its sums, without the bias: the negative product of the
+ * zero point and the sum of the weights. */
 #ifdef GB_V
 #ifndef GB_BYTE_TYPES
 #define GB_BYTE_TYPES

@@ -23,6 +23,6 @@ static const char *gb_clear_fault(const gk_kernel *kernel, const gb_step *s, con
   const int64_t *n = input_sizes[s->tensor];
   const int fits = (n[0] == 1 || n[0] == out.batch) &&
                    (n[1] == 1 || n[1] == gb_rows_of(kernel->program, s->in, sizes));
-  return fits && n[2] == 1 ? NULL : "the condition of rows does not fit them";
+  return fits && n[2] == 1 ? NULL : "the condition does not fit the rows";
 }
 #endif

@@ -46,7 +46,7 @@ def normalization(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """LayerNormalization or RMSNormalization. Raises UnfitOperator."""
     name, scale, bias = [*node.input, ""][:3]
     if not images.is_of_channels(name, attribute(node, "axis", -1)) or any(node.output[1:]):
-        raise UnfitOperator("it normalizes more than channels, or hands out more than that")
+        raise UnfitOperator("it normalizes more axes than the channels, or has further outputs")
     image = images.image(name)
     channels = (image.channels,)
     if images.weights(scale) != channels or (bias and images.weights(bias) != channels):

@@ -40,7 +40,7 @@ def pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
     is_largest = node.op_type == "MaxPool"
     if attribute(node, "ceil_mode", 0):
         if not is_largest or attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", ""):
-            raise UnfitOperator("windows beyond the end do not count in the same way everywhere")
+            raise UnfitOperator("runtimes count windows beyond the end in different ways")
         window = reaching_ends(window, image)
     if window.dilation != (1, 1) or len(node.output) > 1:
         raise UnfitOperator("no step pools like that")

@@ -78,9 +78,9 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
 def _window(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
     """The window, with the output padding subtracted from the border. Raises UnfitOperator."""
     if attribute(node, "output_shape") is not None:
-        raise UnfitOperator("its output has a size of its own")
+        raise UnfitOperator("the attribute output_shape gives the size of its result")
     if attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
-        raise UnfitOperator("its border follows from its size")
+        raise UnfitOperator("the attribute auto_pad makes its border depend on its size")
     window = window_of(node, kernel, image)
     top, left, bottom, right = window.pads
     rows, columns = attribute(node, "output_padding") or (0, 0)
@@ -94,7 +94,7 @@ def _enlarged(image: Image, window: KernelWindow, channels: int) -> Image:
     height = image.height.times(down).plus(window.kernel[0] - down - top - bottom)
     width = image.width.times(across).plus(window.kernel[1] - across - left - right)
     if any(size.known is not None and size.known < 1 for size in (height, width)):
-        raise UnfitOperator("its border is larger than what it makes")
+        raise UnfitOperator("its border is larger than its result")
     return Image(channels, image.batch, height, width)
 
 
