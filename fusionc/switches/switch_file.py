@@ -98,10 +98,7 @@ class WrittenSwitches:
             source = OPTION
             where = OPTION
             code = "E10001"
-            hint = (
-                'write "PassName:on;OtherPassName:off", or --enable PassName; "fusionc passes" '
-                "lists the names"
-            )
+            hint = 'write "P:on;Q:off", or --enable P; "fusionc passes" lists the names'
         lines = [f"{self._place(at)}: {sentence}" for at, sentence in sorted(self.mistakes)]
         what, details = (
             (lines[0], []) if len(lines) == 1 else (f"{len(lines)} mistakes in {source}", lines)

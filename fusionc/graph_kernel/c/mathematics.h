@@ -1,8 +1,8 @@
 /* The functions that expressions of kernels call. They do not branch on values, so that loops over
  * them become vectors.
  *
- * exp, log, tanh, erf, sigmoid, asin, acos and atan of floats are implemented here. Their errors are
- * at most 4 units in the last place; that of erf is less than 1. NaN gives NaN. */
+ * exp, log, tanh, erf, sigmoid, asin, acos and atan of floats are implemented here. Their errors
+ * are at most 4 units in the last place; that of erf is less than 1. NaN gives NaN. */
 #ifndef GK_INLINE
 #include <math.h>
 #include <stdint.h>
