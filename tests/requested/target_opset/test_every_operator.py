@@ -4,6 +4,8 @@ refusal. With the environment variable FUSIONC_ALL_VARIATIONS it is raised from 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 import pytest
 from harness import ALL_VARIATIONS, all_nodes, assert_same_numbers, parse
@@ -36,19 +38,24 @@ def raised(model: ModelProto, version: int) -> ModelProto:
     return raise_opset(copy, version)
 
 
+def by_opset(text: str, first: int, last: int) -> Iterator[tuple[int, ModelProto]]:
+    """The model at the first opset of each of its versions, or at every opset."""
+    known = set()
+    for opset in range(first, last + 1):
+        model = named(parse(f"agraph {text}", opset))
+        if ALL_VARIATIONS or versions(model) not in known:
+            known.add(versions(model))
+            yield opset, model
+
+
 @pytest.mark.parametrize("model", MODELS, ids=[name for name, *_ in MODELS])
 def test_raised_from_every_version(model: Model) -> None:
     name, text, first, last = model
     reason, target = REFUSED.get(name, ("", newest_opset()))
     seen = set()
-    known = set()
-    for opset in range(first, min(last, target) + 1):
+    for opset, original in by_opset(text, first, min(last, target)):
         if opset > target:
             break
-        original = named(parse(f"agraph {text}", opset))
-        if versions(original) in known and not ALL_VARIATIONS:
-            continue
-        known.add(versions(original))
         if reason:
             with pytest.raises(FusioncError, match=reason):
                 raised(original, newest_opset())
