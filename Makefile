@@ -28,6 +28,10 @@ convert: .venv/installed ## convert a sample model; the result, the log and fusi
 test: .venv/installed-dev ## run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not timing"
 
+variations: .venv/installed-dev ## run the tests that read a sample of the passes' models, on all of them
+	FUSIONC_ALL_VARIATIONS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not timing" tests/passes \
+		tests/requested/target_opset tests/graph_kernel/test_models_of_the_passes.py
+
 timing: .venv/installed-dev ## run the tests that measure time, which say something on an idle machine alone
 	$(BIN)/python -m pytest -m timing
 
@@ -74,4 +78,4 @@ sizes: ## lines of each room
 clean: ## remove what make has made
 	rm -rf .venv .venv-mutants build
 
-.PHONY: help setup convert test timing processors check dist-check docs samples sweep fuzz culprits mutants sizes clean
+.PHONY: help setup convert test variations timing processors check dist-check docs samples sweep fuzz culprits mutants sizes clean

@@ -55,8 +55,9 @@ needs_vnni = pytest.mark.skipif(
 )
 
 
-# The number of rows of a pass that costly checks read: all with this environment variable.
-SAMPLE = 10_000 if os.environ.get("FUSIONC_ALL_VARIATIONS") else 2
+# Costly checks read a sample, or everything: `make variations`.
+ALL_VARIATIONS = bool(os.environ.get("FUSIONC_ALL_VARIATIONS"))
+SAMPLE = 10_000 if ALL_VARIATIONS else 2  # rows of a pass
 
 InFunctions = Literal["as often", "less often", "never", "once more"]
 

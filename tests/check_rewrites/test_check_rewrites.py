@@ -5,6 +5,7 @@ end.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,6 +21,8 @@ from fusionc.check_rewrites.rewrite_models import RewriteModels
 from fusionc.cli import main
 from fusionc.errors import VerificationError
 from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+from fusionc.rewrite.log import Commit
 from fusionc.shapes.inference import typed_model
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
@@ -30,8 +33,15 @@ DEFAULT = [p for p in PASSES if p.default != "off"]
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_wrong_rewrite_stops_the_passes_by_its_name(fault: Fault) -> None:
+    """That the right rewrites before it are no faults, test_right_rewrites_are_all_checked says."""
+    checker = RewriteChecker({})
+
+    def examine(commit: Commit, pass_: Pass, *rest: Any) -> None:
+        if pass_.name == fault.pass_name:
+            checker.examine(commit, pass_, *rest)
+
     with planted(fault) as (plant,), pytest.raises(VerificationError) as caught:
-        optimize(model_of(fault), DEFAULT, examine=RewriteChecker({}).examine)
+        optimize(model_of(fault), DEFAULT, examine=examine)
     expected = f"{fault.pass_name}, pattern {plant.pattern}, at {', '.join(plant.labels)} (rewrite "
     assert caught.value.where.startswith(expected)
 
@@ -153,7 +163,7 @@ SMALL = """agraph (float[{0}] x, float[{0}] y) => (float[{0}] z) {{
     r = Relu (x) z = Mul (r, {1}) }}"""
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("size", ["8", "1", "1,1,2", "N"])
 def test_a_sign_that_matters_for_few_elements(
     size: str,

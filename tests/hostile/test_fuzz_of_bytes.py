@@ -10,8 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import hostile_fuzz
 
-RUNS = 100
-CHUNK = 25
+RUNS = 48
+CHUNK = 12
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, CHUNK))

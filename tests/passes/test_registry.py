@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,14 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(FOLDER.parents[1]).with_suffix("").parts)
 
 
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
 def users_of(helper: Path) -> set[Path]:
-    return {p for p in FILES if f"from {module_name(helper)} import" in p.read_text()}
+    return {p for p in FILES if f"from {module_name(helper)} import" in text_of(p)}
 
 
 @pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
@@ -138,8 +145,8 @@ def test_a_helper_lies_where_it_is_used(helper: Path) -> None:
 @pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
 def test_what_a_helper_offers_has_several_users(helper: Path) -> None:
     """A function, class or constant that one file uses is part of that file. The helper itself counts as a user."""
-    users = [imported(ast.parse(p.read_text()), module_name(helper)) for p in users_of(helper)]
-    tree = ast.parse(helper.read_text())
+    users = [imported(ast.parse(text_of(p)), module_name(helper)) for p in users_of(helper)]
+    tree = ast.parse(text_of(helper))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     signatures = set().union(*map(annotated, functions))
     for node in tree.body:
@@ -154,7 +161,7 @@ def test_what_a_helper_offers_has_several_users(helper: Path) -> None:
 
 @pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
 def test_what_a_helper_offers_has_a_docstring(helper: Path) -> None:
-    for node in ast.parse(helper.read_text()).body:
+    for node in ast.parse(text_of(helper)).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and defined(node):
             assert ast.get_docstring(node), f"{node.name} has no docstring"
 
@@ -260,7 +267,7 @@ class TestPass:
 
 @pytest.mark.parametrize("path", [*HELPERS, *MODULES], ids=lambda p: p.stem)
 def test_it_imports_only_what_a_pass_may_use(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(text_of(path))):
         if isinstance(node, ast.Import):
             assert all(may_be_imported(alias.name) for alias in node.names), ast.unparse(node)
         if isinstance(node, ast.ImportFrom):
@@ -273,7 +280,7 @@ def test_it_imports_only_what_a_pass_may_use(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*HELPERS, *MODULES], ids=lambda p: p.stem)
 def test_it_neither_reads_nor_writes(path: Path) -> None:
-    names = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)]
+    names = [n for n in ast.walk(ast.parse(text_of(path))) if isinstance(n, ast.Name)]
     assert not {n.id for n in names} & {"open", "print", "input", "exec", "eval"}
 
 

@@ -205,7 +205,7 @@ def test_what_has_no_float16_is_infinite() -> None:
 def test_random_areas(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     assert not area_fuzz.run_batch(3, range(24), tmp_path, counts, sanitize=False)
-    assert counts["compared"] > 18
+    assert counts["compared"] > 16
 
 
 def test_under_sanitizers(tmp_path: Path) -> None:
