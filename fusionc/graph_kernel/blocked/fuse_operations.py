@@ -99,8 +99,9 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[number] = str(reason)
-                # the declared shapes let the operators that follow be judged all the same
-                for name in filter(None, node.output):
+                # the declared shapes let the operators that follow be judged all the same; values
+                # inside a group have none
+                for name in filter(area.values.get, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
         self._remove_unread_dequantizations()
