@@ -468,3 +468,17 @@ def test_an_older_ir_version_is_raised_and_said() -> None:
     assert any("raised to 8" in notice for notice in report.notices)
     fusionc.convert("in.onnx", output="plain.onnx")
     assert onnx.load("plain.onnx").ir_version == 7
+
+
+@pytest.mark.parametrize("bias", ["float B = {0.5}", "float[1,2,1,1] B = {0.5, 1}"])
+def test_a_product_of_bytes_with_a_scale_that_is_computed(bias: str) -> None:
+    """Areas read it as a group of operators. The values inside have no declared shapes."""
+    weights = "uint8[2,4,1,1] W = {1, 2, 127, 64, 255, 5, 0, 7}, uint8 w = {128}, float t = {0.02}"
+    body = """q, s, z = DynamicQuantizeLinear (x) i = ConvInteger (q, W, z, w) c = Cast <to = 1> (i)
+        k = Mul (s, t) m = Mul (c, k) y = Add (m, B)"""
+    onnx.save(
+        parse(f"agraph (float[N,4,4,5] x) => (float[N,2,4,5] y) <{weights}, {bias}> {{ {body} }}"),
+        "in.onnx",
+    )
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert any(p.name == "IntegerPointwiseConvPass" and p.effected for p in report.passes())
