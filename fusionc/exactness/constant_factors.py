@@ -35,7 +35,8 @@ def _factors(node: Node) -> list[Array]:
         scale, variance = (constants[at] for at in (1, 4))
         if scale is None or variance is None:
             return []
-        return [scale / np.sqrt(variance + float(node.attr("epsilon")))]
+        with np.errstate(all="ignore"):
+            return [scale / np.sqrt(variance + float(node.attr("epsilon")))]
     known = [array for array in constants if array is not None]
     if node.op == "Div":
         with np.errstate(divide="ignore"):
@@ -69,7 +70,10 @@ def _is_whole(array: Array) -> bool:
 
 def _small_constant(value: Edge | None) -> Array | None:
     """The elements of a constant with few floating-point elements; None for any other value."""
-    array = None if value is None else value.constant()
-    if array is None or array.dtype.kind != "f" or not 0 < array.size <= _MANY:
+    if value is None or not value.is_constant:
         return None
-    return array
+    sizes = [size for size in value.shape or () if isinstance(size, int)]
+    if not 0 < math.prod(sizes) <= _MANY:  # the elements are not read from the file
+        return None
+    array = value.constant()
+    return array if array is not None and array.dtype.kind == "f" else None
