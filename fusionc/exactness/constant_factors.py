@@ -8,6 +8,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
+from fusionc.operators.deciding_operators import PRODUCTS
 
 _MUCH = 2.0**12  # a rounding error of float32 times this factor is more than 1e-4
 _MANY = 2**16  # constants with more elements are not examined: they are trained weights
@@ -22,31 +23,57 @@ def is_power_of_two(array: Array) -> bool:
 
 def multiplies_much(node: Node) -> bool:
     """Whether a node multiplies by a constant so large that rounding errors become visible."""
+    return any(bool((np.abs(factor) >= _MUCH).any()) for factor in _factors(node))
+
+
+def _factors(node: Node) -> list[Array]:
+    """The constants by which a node multiplies its input, as far as they are known."""
     if node.op == "HardSigmoid":
-        return abs(float(node.attr("alpha"))) >= _MUCH
-    factors = [array for value in node.inputs if (array := _small_constant(value)) is not None]
-    if node.op == "Mul":
-        return any((np.abs(factor) >= _MUCH).any() for factor in factors)
-    return node.op == "Div" and any((np.abs(factor) <= 1 / _MUCH).any() for factor in factors)
+        return [np.array(node.attr("alpha"))]
+    constants = [_small_constant(value) for value in node.inputs]
+    if node.op == "BatchNormalization":
+        scale, variance = (constants[at] for at in (1, 4))
+        if scale is None or variance is None:
+            return []
+        with np.errstate(all="ignore"):
+            return [scale / np.sqrt(variance + float(node.attr("epsilon")))]
+    known = [array for array in constants if array is not None]
+    if node.op == "Div":
+        with np.errstate(divide="ignore"):
+            return [1 / array for array in known]
+    return known if node.op == "Mul" else []
 
 
 def picks_and_adds(product: Node) -> bool:
     """Whether all weights of a matrix product or convolution are 0, 1 or −1, so that it permutes,
     adds and subtracts elements.
     """
-    weights = [
-        array for value in product.inputs[:2] if (array := _small_constant(value)) is not None
-    ]
-    return bool(weights) and all(map(_are_signs, weights))
+    return has_whole_weights(product) and not any(
+        (np.abs(weights) > 1).any() for weights in _weights_of(product)
+    )
 
 
-def _are_signs(array: Array) -> bool:
-    return all(np.isin(part, (-1, 0, 1)).all() for part in (array.reshape(-1)[:_FEW], array))
+def has_whole_weights(product: Node) -> bool:
+    """Whether a node is a matrix product or convolution with weights that are integers."""
+    weights = _weights_of(product) if product.op in PRODUCTS else []
+    return bool(weights) and all(map(_is_whole, weights))
+
+
+def _weights_of(product: Node) -> list[Array]:
+    return [w for value in product.inputs[:2] if (w := _small_constant(value)) is not None]
+
+
+def _is_whole(array: Array) -> bool:
+    parts = (array.reshape(-1)[:_FEW], array)
+    return all(bool((part == np.trunc(part)).all()) for part in parts)
 
 
 def _small_constant(value: Edge | None) -> Array | None:
     """The elements of a constant with few floating-point elements; None for any other value."""
-    array = None if value is None else value.constant()
-    if array is None or array.dtype.kind != "f" or not 0 < array.size <= _MANY:
+    if value is None or not value.is_constant:
         return None
-    return array
+    sizes = [size for size in value.shape or () if isinstance(size, int)]
+    if not 0 < math.prod(sizes) <= _MANY:  # the elements are not read from the file
+        return None
+    array = value.constant()
+    return array if array is not None and array.dtype.kind == "f" else None

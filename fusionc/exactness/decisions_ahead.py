@@ -42,6 +42,7 @@ from fusionc.operators.deciding_operators import (
     SUBTRACTS,
     SUMS,
     TURNS,
+    VANISHING,
     ZERO_DECIDES,
     is_real,
 )
@@ -65,7 +66,7 @@ _PATH_OPERATORS = {
     CANCELS: STRAIGHT | REDUCTIONS,
     ZERO: STRAIGHT | KEEPS_TINY,
     SIGN: KEEPS_ZEROS,
-    TINY: KEEPS_TINY | PRODUCTS,
+    TINY: KEEPS_TINY | PRODUCTS | {op for _, op in VANISHING},
     STEEP: STRAIGHT,
     TURN: CONTINUOUS,
 }
@@ -83,7 +84,9 @@ _DECIDING: dict[str, Mapping[Operator, Places]] = {
     TURN: TURNS,
 }
 _CASTS = frozenset({("", "Cast"), ("", "CastLike")})
-_OF_PRODUCTS = frozenset({JUMP, GRID, STEP, CANCELS, ZERO})  # kinds that may pass `picks_and_adds`
+_OF_PRODUCTS = frozenset(
+    {JUMP, GRID, STEP, CANCELS, ZERO, STEEP}
+)  # kinds that may pass `picks_and_adds`
 
 
 @dataclass
@@ -231,17 +234,21 @@ def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
     """The kinds of decisions about the inputs of a node that follow from a decision of `kind`
     about its outputs.
     """
-    if node.operator in CONTINUOUS_ELSEWHERE:
-        return (kind,) if kind in (JUMP, TURN) else ()
-    if node.domain != "" or _cuts_off(node) or not _continues(node, kind):
+    if node.domain != "" and node.op not in PRODUCTS:
+        is_continuous = node.operator in CONTINUOUS_ELSEWHERE and kind in (JUMP, TURN)
+        return (kind,) if is_continuous else ()
+    if _cuts_off(node) or not _continues(node, kind) or _is_away_from_zero(node, kind):
         return ()
-    if kind in (ZERO, TINY) and _is_away_from_zero(node, kind):
-        return ()
+    return _continued(node, kind)
+
+
+def _continued(node: Node, kind: str) -> tuple[str, ...]:
+    """The kinds of decisions about the inputs of a node that a path may contain."""
+    if kind == TINY and node.operator in VANISHING:
+        return (JUMP,)  # a 0, or the first small number that is not 0
     if kind == STEEP and multiplies_much(node):
         return (STEEP, ZERO)
-    if kind == ZERO and _may_cancel(node):
-        return (ZERO, CANCELS)
-    return (kind,)
+    return (ZERO, CANCELS) if kind == ZERO and _may_cancel(node) else (kind,)
 
 
 def _continues(node: Node, kind: str) -> bool:
@@ -249,16 +256,21 @@ def _continues(node: Node, kind: str) -> bool:
     if node.op in PRODUCTS and kind in _OF_PRODUCTS:
         return picks_and_adds(node)
     if node.op == "Pow" and kind in (ZERO, TINY):
-        exponent = _exponent(node)
-        return exponent is not None and bool((exponent > 0).all())
+        return _is_zero_at_zero(node)
     if node.op in SUMS and kind in (GRID, STEP):
         return len({v for v in node.inputs if v is not None and not v.is_constant}) == 1
     return node.op in _PATH_OPERATORS[kind]
 
 
+def _is_zero_at_zero(power: Node) -> bool:
+    """Whether all exponents of a Pow are known to be positive."""
+    exponent = _exponent(power)
+    return exponent is not None and bool((exponent > 0).all())
+
+
 def _may_cancel(node: Node) -> bool:
     """Whether a node adds elements that may have different signs."""
-    if node.op in PRODUCTS or node.op == "Sub":
+    if node.op in PRODUCTS or node.op in ("BatchNormalization", "Sub"):
         return True
     return node.op in SUMS | ADDS_ELEMENTS and not all(
         map(is_at_least_zero, node.inputs[: _terms(node)])
@@ -271,9 +283,11 @@ def _terms(node: Node) -> int | None:
 
 
 def _is_away_from_zero(node: Node, kind: str) -> bool:
-    """Whether a result is never near 0, because of a constant such as the epsilon of a
-    normalization. For TINY, the sum of a number near 0 and the constant must not be near 0.
+    """Whether a result cannot be near 0 if it decides by this kind, because of a constant such as
+    the epsilon of a normalization. For TINY, the other terms of the sum are near 0.
     """
+    if kind not in (ZERO, TINY):
+        return False
     if node.op in LIMITED:
         return is_positive(node.outputs[0])
     if kind == TINY:

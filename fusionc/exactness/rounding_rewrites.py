@@ -6,8 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from fusionc.exactness.constant_factors import is_power_of_two
-from fusionc.exactness.decisions_ahead import CANCELS, GRID, JUMP, STEP, TURN, ZERO, decider_of
+from fusionc.exactness.constant_factors import (
+    has_whole_weights,
+    is_power_of_two,
+    multiplies_much,
+)
+from fusionc.exactness.decisions_ahead import (
+    CANCELS,
+    GRID,
+    JUMP,
+    STEEP,
+    STEP,
+    TURN,
+    ZERO,
+    decider_of,
+)
 from fusionc.model.graph import Edge, Node
 from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, PRODUCTS, SUMS, is_real
 
@@ -23,8 +36,8 @@ def reason_to_be_exact(nodes: Collection[Node], outputs: Iterable[Edge]) -> str:
     The results of a convolution, a matrix product, a reduction or a function such as Exp are on a
     limit between two decisions only by chance. Angles are an exception: products with the sines of
     a Fourier transform are often tiny rounding errors instead of 0, and their angle is arbitrary.
-    Products of integers that are scaled afterwards are another exception. Integers, and elements
-    that are only moved, are not rounded.
+    Products that are scaled are another exception: their sums may be integers, or exactly 0 if the
+    weights are integers. Integers, and elements that are only moved, are not rounded.
     """
     kinds = _deciding_kinds(nodes)
     rounded = [value for value in outputs if is_real(value.elem_type)]
@@ -36,16 +49,19 @@ def reason_to_be_exact(nodes: Collection[Node], outputs: Iterable[Edge]) -> str:
 
 def _deciding_kinds(nodes: Collection[Node]) -> tuple[str, ...]:
     """The kinds of decisions that rounding these nodes' results in another way may change."""
-    operators = {node.op if node.domain == "" else "" for node in nodes}
+    operators = {node.op if node.domain == "" or node.op in PRODUCTS else "" for node in nodes}
     if operators <= MOVES:
         return ()
+    steep = (STEEP,) if any(map(multiplies_much, nodes)) else ()
     if operators <= ARITHMETIC:
-        return (TURN, JUMP, CANCELS, ZERO) if operators & SUMS else (TURN, JUMP, CANCELS)
-    if operators <= _LINEAR and not _is_scaled_exactly(nodes):
-        # a step of a quantization is coarse: a normalization before it is worth a rare other step
-        of_steps = () if operators & _NORMALIZATION else (STEP,)
-        return (TURN, GRID, CANCELS, *of_steps)
-    return (TURN,)
+        sums = (ZERO, *steep) if operators & SUMS else ()
+        return (TURN, JUMP, CANCELS, *sums)
+    if not operators <= _LINEAR or _is_scaled_exactly(nodes):
+        return (TURN,)
+    if any(map(has_whole_weights, nodes)):
+        return (TURN, JUMP, CANCELS, ZERO, *steep)
+    # a step of a quantization is coarse: a normalization before it is worth a rare other step
+    return (TURN, GRID, CANCELS) if operators & _NORMALIZATION else (TURN, GRID, CANCELS, STEP)
 
 
 def _is_scaled_exactly(nodes: Iterable[Node]) -> bool:

@@ -26,12 +26,14 @@ QUANTIZERS = operators_with(Trait.QUANTIZES, Trait.GRID_INSIDE)
 SUMS = names_with(Trait.SUMS)
 ADDS_ELEMENTS = names_with(Trait.ADDS_ELEMENTS)
 REDUCTIONS = names_with(Trait.REDUCES, Trait.GLOBAL_POOL, Trait.ADDS_ELEMENTS)
-PRODUCTS = names_with(Trait.WEIGHTED_SUMS)
+# also those that onnxruntime has with an activation or a factor, such as FusedGemm
+PRODUCTS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 VANISHING = frozenset({("", "Sigmoid")})  # onnxruntime's small results are 0 or have few digits
 LIMITED = frozenset({"Clip", "Max"})  # a constant may be a lower limit of the result
 # Sets of operators that map numbers on a limit to numbers on a limit, smallest set first.
 MOVES = names_with(Trait.MOVES)
-STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES)
+# BatchNormalization is a factor and an addend for each channel.
+STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES) | {"BatchNormalization"}
 ARITHMETIC = STRAIGHT | names_with(Trait.ARITHMETIC)
 CONTINUOUS = ARITHMETIC | names_with(Trait.CONTINUOUS)
 # continuous operators of other domains than the standard one, with their domains

@@ -165,7 +165,7 @@ GRIDS = {
 }
 
 
-def scaled_product(scale: str, grid: str) -> onnx.ModelProto:
+def scaled_product(scale: str, grid: str, weights: np.ndarray = TERNARY) -> onnx.ModelProto:
     """Products of integers that are scaled before they meet a grid."""
     model = parse(
         f"""agraph (float[64,16] x) => (y) <float c = {{0.3}}, float d = {{10}}, float t = {{0}},
@@ -175,7 +175,7 @@ def scaled_product(scale: str, grid: str) -> onnx.ModelProto:
     )
     scales = np.linspace(0.3, 2.7, 8, dtype=np.float32)
     zeros = np.zeros(8, np.float32)
-    numbers = {"w": TERNARY, "g": scales, "b": zeros, "m": zeros, "v": scales + 1}
+    numbers = {"w": weights, "g": scales, "b": zeros, "m": zeros, "v": scales + 1}
     initializers = [onnx.numpy_helper.from_array(array, name) for name, array in numbers.items()]
     model.graph.initializer.extend(initializers)
     return model
@@ -187,12 +187,54 @@ def test_a_scale_is_not_folded_into_products_before_a_grid(scale: str, grid: str
     model = scaled_product(SCALED[scale], GRIDS[grid])
     result, _ = optimize(model, ON)
     operators = [node.op_type for node in result.graph.node]
-    if (scale, grid) == ("BatchNormalization", "QuantizeLinear"):
-        assert operators == ["Gemm", "QuantizeLinear"]
-        return
     before, after = (session(m).run(None, {"x": INTEGERS})[0] for m in (model, result))
     np.testing.assert_array_equal(after, before)
     assert scale in operators
+
+
+TRAINED = np.random.default_rng(2).standard_normal((16, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("scale", "grid", "is_folded"),
+    [
+        ("BatchNormalization", "QuantizeLinear", True),
+        ("BatchNormalization", "Sign", False),
+        ("BatchNormalization", "ArgMax", False),
+        ("Mul", "QuantizeLinear", False),
+        ("Div", "Floor", False),
+    ],
+)
+def test_only_a_normalization_is_folded_into_trained_weights_before_a_quantization(
+    scale: str, grid: str, is_folded: bool
+) -> None:
+    result, _ = optimize(scaled_product(SCALED[scale], GRIDS[grid], TRAINED), ON)
+    operators = [node.op_type for node in result.graph.node]
+    assert (scale not in operators) is is_folded
+
+
+NEAR_ZERO = {
+    "logarithm": "y = Log (a)",
+    "fused activation": "e = MatMul (a, u) k = Relu (e) y = Sqrt (k)",
+    "odd function": "k = Erf (a) y = Sign (k)",
+    "tie": "k = Softsign (a) y = ArgMax <axis = 1> (k)",
+    "steep": "k = Mul (a, l) y = Clip (k, r, o)",
+    "one more normalization": "k = BatchNormalization (a, g, b, m, v) y = Reciprocal (k)",
+}
+
+
+@pytest.mark.parametrize("body", NEAR_ZERO)
+@pytest.mark.parametrize("scale", SCALED)
+def test_a_scale_is_not_folded_into_sums_that_may_be_zero(scale: str, body: str) -> None:
+    """Weights that are integers may have sums that are exactly 0."""
+    model = scaled_product(SCALED[scale], NEAR_ZERO[body])
+    more = {"u": np.eye(8, dtype=np.float32), "l": np.float32(1e6), "o": np.float32(1)}
+    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in more.items()]
+    model.graph.initializer.extend(initializers)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(-1), "r"))
+    result, _ = optimize(model, ON)
+    before, after = (session(m).run(None, {"x": INTEGERS})[0] for m in (model, result))
+    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
 
 
 def test_a_power_of_two_is_folded_into_products_before_a_grid() -> None:
@@ -216,7 +258,8 @@ STRAIGHT_TO_ZERO = {
 def quotients(body: str) -> onnx.ModelProto:
     return parse(
         f"""agraph (float[N,3] x) => (float y) <float c = {{41}}, float one = {{1}}, float k =
-        {{1e10}}, float least = {{-1}}, float two = {{2}}, float four = {{4}}, int64[1] axis = {{1}}, float e = {{1e-6}}>
+        {{1e10}}, float least = {{-1}}, float two = {{2}}, float four = {{4}}, int64[1] axis = {{1}},
+        float e = {{1e-6}}>
         {{ p = Div (x, c) {body} }}""",
         17,
     )
