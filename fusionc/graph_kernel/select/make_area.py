@@ -54,6 +54,7 @@ def area_of(
         kind=kind,
         wide=frozenset(content.names[v] for v in wide),
         direct=frozenset(content.names[v] for v in direct),
+        sources={name: value.name for value, name in content.names.items()},
     )
     operators = "_".join(node.op for node in nodes)[:_LONGEST_NAME].rstrip("_")
     return replace(area, name=f"{operators}_{origin}_{_digest(area)}")
