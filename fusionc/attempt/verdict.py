@@ -163,7 +163,7 @@ def _check_kernels(
 
 
 def _areas_inlined(names: Mapping[str, Mapping[str, str]]) -> InnerGrids | None:
-    """What shows the integers inside areas without kernels; None if there are no areas."""
+    """What shows the integers inside areas without kernels; None without areas."""
     if not names:
         return None
     from fusionc.graph_kernel.inner_grids import AreasInlined  # few conversions need it

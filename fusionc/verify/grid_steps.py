@@ -19,7 +19,7 @@ up to rounding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -87,6 +87,10 @@ class _Place:
         """The candidate's value in the form of the reference's value."""
         if self.dtype is None:
             return value
+        if (
+            value.dtype.itemsize == np.dtype(self.dtype).itemsize == 1
+        ):  # the sum of bytes is the same with or without a sign
+            return (value.view(np.uint8) + np.uint8(self.shift % 256)).view(self.dtype)
         return (value.astype(np.int64) + self.shift).astype(self.dtype)
 
 
@@ -140,6 +144,8 @@ class GridSteps:
     level: str = "disabled"  # of the candidate
     own_level: str = "disabled"  # of the reference
     inner_grids: InnerGrids | None = None
+    # the candidate's values on the last feeds, by its level
+    _known: dict[str, tuple[Feeds, dict[str, Any]]] = field(default_factory=dict, compare=False)
 
     @property
     def shows_kernels(self) -> bool:
@@ -183,7 +189,10 @@ class GridSteps:
         nodes = list(nodes_with_grids(model.graph.node))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
-        theirs = self._values(model, nodes, conditions, feeds, candidate_outputs)
+        last, theirs = self._known.get(self.level, (None, {}))
+        if last is not feeds:
+            theirs = self._values(model, nodes, conditions, feeds, candidate_outputs)
+            self._known[self.level] = (feeds, theirs)
         grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
@@ -388,15 +397,20 @@ def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> E
     """
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):
         return None
-    a, b = (_from_zero(values) for values in (ours, theirs))
-    if len(ours) > 1 and compare(ours[1], theirs[1], _EXACT) is not None:
+    if all(map(same_bits, ours, theirs)):
+        return Excused(0, ours[0].size, 0, 1.0)
+    is_alone = len(ours) == 1
+    # a few elements take little memory
+    where = ours[0] != theirs[0] if is_alone else np.ones(ours[0].shape, np.bool_)
+    a, b = (_from_zero([values[0][where], *values[1:]]) for values in (ours, theirs))
+    if not is_alone and compare(ours[1], theirs[1], _EXACT) is not None:
         return None
     is_same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         if (np.abs(a - b) > 1)[~is_same].any() or not np.isfinite(a - b)[~is_same].all():
             return None
     count = int((~is_same).sum())
-    return Excused(count, a.size, count, 1.0)
+    return Excused(count, ours[0].size, count, 1.0)
 
 
 def _from_zero(values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

@@ -103,7 +103,7 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
     grids = grid_steps_of(reference, theirs, inner_grids)
-    judge = Judge(reference, ours.runner, numerics, grids, is_for_finite=not nonfinite)
+    judge = Judge(reference, ours.runner, numerics, grids, is_for_finite=not nonfinite, level=level)
     is_strict = kernels is None and numerics != "approximate"
     runs = SampleRuns(
         candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict
