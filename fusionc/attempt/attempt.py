@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,11 @@ class ConversionAttempt:
     def is_narrow(self) -> bool:
         """Whether the kernels of the result multiply numbers of bfloat16."""
         return self.fused is not None and bool(self.fused.narrow)
+
+    @property
+    def inner_names(self) -> Mapping[str, Mapping[str, str]]:
+        """By the first output of an area's call: the values inside → their names before."""
+        return {} if self.fused is None else self.fused.inner_names
 
 
 def attempt(

@@ -4,10 +4,11 @@ reference computes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from fusionc.attempt.asked_model import ReferenceModel
 from fusionc.attempt.conversion_plan import ConversionPlan
@@ -23,7 +24,7 @@ from fusionc.runtime.optimizers import LEVELS
 from fusionc.verify import verify
 from fusionc.verify.budget import Budget, elements_of
 from fusionc.verify.compare import Numerics
-from fusionc.verify.grid_steps import KernelTwins
+from fusionc.verify.grid_steps import InnerGrids
 from fusionc.verify.output_errors import OutputErrors
 from fusionc.verify.precision_loss import PrecisionLosses, precision_losses
 from fusionc.verify.result import IN_PART, Verification
@@ -51,12 +52,13 @@ def verdict_on(
     lost: Sequence[LostKernel] = (),
     *,
     are_narrow: bool = False,
+    inner_names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Verdict:
     """Whether the converted model `candidate` is valid and computes what the reference computes.
 
     `counts` say which passes took effect: some passes are correct for finite numbers only. `lost`
     are the kernels that were lost by raising the opset. With `are_narrow` the new kernels compute
-    in bfloat16.
+    in bfloat16. `inner_names` are the names of values inside areas (see `ConversionAttempt`).
     """
     are_narrow = are_narrow or plan.kernels.inherits_bfloat16
     try:
@@ -80,7 +82,7 @@ def verdict_on(
         ahead=reference.ahead,
         elements=elements_of(options.verify_budget),
     )
-    verification = check()
+    verification = check(inner_grids=_areas_inlined(inner_names))
     if verification.is_refused and _sizes_are_to_blame(plan):
         raise _unfit_error(plan, name_model(verification.summary, reference, plan))
     losses = None
@@ -90,7 +92,7 @@ def verdict_on(
         losses = losses_of(candidate, kernels, reference, plan) if are_narrow else None
         if with_kernels:
             without = verification
-            kernel_check = partial(check, kernels=kernels, twins=_twins(plan))
+            kernel_check = partial(check, kernels=kernels, inner_grids=_twins(plan))
             verification = _check_kernels(kernel_check, candidate, without)
     summary = _summary(verification, finite, with_kernels=with_kernels)
     # the folder of the candidate is a temporary one
@@ -161,11 +163,20 @@ def _check_kernels(
     return check()
 
 
-def _twins(plan: ConversionPlan) -> KernelTwins | None:
+def _areas_inlined(names: Mapping[str, Mapping[str, str]]) -> InnerGrids | None:
+    """What shows the integers inside areas without kernels; None without areas."""
+    if not names:
+        return None
+    from fusionc.graph_kernel.inner_grids import AreasInlined  # few conversions need it
+
+    return AreasInlined(names)
+
+
+def _twins(plan: ConversionPlan) -> InnerGrids | None:
     """Kernels that show their inner integers, too; None if the model had its kernels before."""
     if not plan.kernels.areas:
         return None
-    from fusionc.graph_kernel.kernel_twins import AreaTwins  # few conversions need it
+    from fusionc.graph_kernel.inner_grids import AreaTwins  # few conversions need it
 
     return AreaTwins(plan.kernels.areas)
 

@@ -55,6 +55,7 @@ class Verifying:
                 self._counts,
                 model.lost,
                 are_narrow=done.is_narrow,
+                inner_names=done.inner_names,
             )
         errors = [output.max_abs for output in verdict.outputs]
         off = (

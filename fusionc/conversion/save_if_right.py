@@ -155,7 +155,13 @@ def _verdict(
     plan.options.progress("verifying")
     with timed(report, "verify"):
         verdict = verdict_on(
-            saved.model, reference, plan, done.counts, model.lost, are_narrow=done.is_narrow
+            saved.model,
+            reference,
+            plan,
+            done.counts,
+            model.lost,
+            are_narrow=done.is_narrow,
+            inner_names=done.inner_names,
         )
         report.verification = name_model(verdict.summary, reference, plan)
         report.outputs = verdict.outputs

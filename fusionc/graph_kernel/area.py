@@ -68,3 +68,5 @@ class Area:
     # the weights of those convolutions and products that use no algorithm with fewer
     # multiplications
     direct: frozenset[str] = frozenset()
+    # the names that values had in the model; equal areas may have different ones
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)

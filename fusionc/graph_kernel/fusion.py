@@ -100,6 +100,8 @@ class Fused:
     refused: list[NoArea] = field(default_factory=list)  # areas that were not made
     # for each graph, a function that says why its remaining operators are in no area
     outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
+    # by the first output of an area's call: the values inside the area → their names in the model
+    inner_names: dict[str, Mapping[str, str]] = field(default_factory=dict)
     # convolutions and products that kernels compute in bfloat16, in order
     narrow: list[Node] = field(default_factory=list)
 
@@ -164,6 +166,8 @@ class GraphKernelFusion:
     def _replace(self, graph: Graph, locations: _Judged, log: RewriteLog, fused: Fused) -> None:
         """Replace the operators of areas by calls, and count what each pass made or refused."""
         fused.refused += [_refused(graph, at, reason) for at, reason in locations if reason]
+        made = (at for at, reason in locations if reason is None)
+        fused.inner_names |= {at.outputs[0].name: at.area.sources for at in made}
         by_pass: dict[str, _Judged] = {}
         for at, reason in locations:
             by_pass.setdefault(pass_of(at), []).append((at, reason))

@@ -68,7 +68,9 @@ class Judge:
     """Judges one sample after the other, and counts the results in its `tally`.
 
     `is_for_finite` says that the candidate may give other results for NaN and infinities, as some
-    passes declare. On ordinary samples only the `bounds` decide, if there are any, and rounding
+    passes declare. `level` is the level of onnxruntime's optimizers at which the reference runs. If
+    they are on, rounding and the order of reductions excuse nothing, because they are only tested
+    without optimizers. On ordinary samples only the `bounds` decide, if there are any, and rounding
     excuses nothing. On samples with extreme values, the tolerances of the types are enough, too.
     """
 
@@ -80,10 +82,12 @@ class Judge:
         grids: GridSteps | None = None,
         *,
         is_for_finite: bool = False,
+        level: str = "disabled",
         bounds: Bounds | None = None,
     ) -> None:
         self._bounds = bounds
         self._reference = reference
+        self._is_optimized = level != "disabled"
         self._numerics = numerics
         self._is_for_finite = is_for_finite
         self._grids = grids
@@ -94,7 +98,7 @@ class Judge:
         self._order = OrderDependence(reference)
         self._optimizers = OptimizerDependence(reference)
         self._scales: dict[str, float] = {}  # the largest values of ordinary samples
-        self._again = SecondRun(reference, runner)
+        self._again = SecondRun(reference, runner, level)
         self._no_reaches: list[Reach | None] = [None] * len(self.names)
         model = _model(reference)
         self._sorted = sorted_outputs(model)
@@ -134,12 +138,21 @@ class Judge:
             return self._bounded(sample, candidate)
         if self._quantizes and self._are_steps(sample, candidate):
             return self._same(sample, {}, {})
-        if not sample.edge and self._is_rounding(sample, candidate, mismatches):
+        if not (sample.edge or self._is_optimized) and self._is_rounding(
+            sample, candidate, mismatches
+        ):
             excused = self._excused(sample, candidate, self._no_reaches, self._no_reaches)
             return self._same(sample, mismatches, excused)
+        return self._judged_by_more_runs(sample, candidate)
+
+    def _judged_by_more_runs(self, sample: Sample, candidate: Sequence[Any]) -> Judgement:
+        """The judgement after more runs of the reference, which show what its outputs depend on."""
         yardsticks = [self._yardstick(sample, name) for name in self.names]
         unsteady = self._again.reaches(sample.feeds, sample.outputs, yardsticks)
         steady = held_fast(sample.outputs, candidate, unsteady)
+        if self._is_optimized:
+            differences = _differences(sample, self.mismatches(sample, sample.outputs, steady))
+            return ("different", differences) if differences else self._same(sample, {}, {})
         outcome, differences = self._examined(sample, steady, unsteady)
         if outcome == "different" and self._is_overflow(sample, steady):
             self.tally.left_out += 1

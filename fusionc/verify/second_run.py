@@ -31,9 +31,10 @@ _FILLS = (0x4B, 0xC6)
 class SecondRun:
     """Runs the reference again: in its session, and in new ones with other contents of memory."""
 
-    def __init__(self, path: Path, runner: Runner) -> None:
+    def __init__(self, path: Path, runner: Runner, level: str = "disabled") -> None:
         self._path = path
         self._runner = runner
+        self._level = level  # of onnxruntime's optimizers
         self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=1)
 
     def reaches(
@@ -63,7 +64,7 @@ class SecondRun:
             self._runner.close()
             for byte in _FILLS:
                 with filled_memory(byte):
-                    runner = ModelFile(self._path).runner()
+                    runner = ModelFile(self._path).runner(self._level)
                     runs.append(runner.run(feeds))
                     runner.close()
         return runs

@@ -19,7 +19,7 @@ from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Bounds, Numerics
 from fusionc.verify.deployment import Deployment
 from fusionc.verify.equal_so_far import equal_so_far
-from fusionc.verify.grid_steps import KernelTwins, grid_steps_of
+from fusionc.verify.grid_steps import InnerGrids, grid_steps_of
 from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
@@ -50,7 +50,7 @@ def verify(
     ahead: ReferenceAhead | None = None,
     elements: int | None = None,
     level: str = "disabled",
-    twins: KernelTwins | None = None,
+    inner_grids: InnerGrids | None = None,
     bounds: Bounds | None = None,
 ) -> Verification:
     """Whether the model file `candidate` computes what `reference` computes.
@@ -66,9 +66,9 @@ def verify(
     run. `ahead` is set if the reference already runs in the background with the same shapes, inputs
     and seeds. `level` is the level of the optimizers in all these runs, usually "disabled". If
     kernels compute groups that onnxruntime computes in integers, the level is higher, because only
-    the optimizers find these groups. `twins` of the kernels show their inner integers: these are
-    compared with those of the candidate without kernels, which must be known to be right. `bounds`
-    replace the tolerances.
+    the optimizers find these groups. `inner_grids` show the integers inside the candidate's areas.
+    With kernels these are compared with those of the candidate without kernels, which must be known
+    to be right. `bounds` replace the tolerances.
 
     If all outputs are equal, the candidate also runs at the other `levels` of onnxruntime's
     optimizers, without the optimizers in `optimizers_off`. A difference at such a level is the
@@ -103,9 +103,15 @@ def verify(
     if not ours.runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
-    grids = grid_steps_of(reference, theirs, twins)
+    grids = grid_steps_of(reference, theirs, inner_grids)
     judge = Judge(
-        reference, ours.runner, numerics, grids, is_for_finite=not nonfinite, bounds=bounds
+        reference,
+        ours.runner,
+        numerics,
+        grids,
+        is_for_finite=not nonfinite,
+        level=level,
+        bounds=bounds,
     )
     is_strict = kernels is None and numerics != "approximate"
     runs = SampleRuns(

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.kernel_twins import AreaTwins
+from fusionc.graph_kernel.inner_grids import AreaTwins
 from fusionc.graph_kernel.library.build_library import build
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.verify import Verification, verify
@@ -91,7 +91,7 @@ def judged(model: Path, areas: list[Area], *, has_twins: bool = True) -> Verific
         model,
         model,
         kernels=built.library,
-        twins=twins,
+        inner_grids=twins,
         input_shape={"x": (1, 3, 2 * SIZE, 2 * SIZE)},
         levels=(),
     )

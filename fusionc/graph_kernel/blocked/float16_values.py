@@ -12,11 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.model.operators import KERNELS
 
+# the operator, made here alone, that turns numbers too large for float16 into infinity
+IN_HALF_RANGE = (KERNELS, "InHalfRange")
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _OF_INTEGERS = ("DequantizeLinear", "QuantizeLinear")
 
@@ -45,6 +48,41 @@ def in_float32(area: Area) -> tuple[Area, list[int]]:
     }
     widened = replace(area, nodes=tuple(nodes.values()), values=values, constants=constants)
     return widened, list(nodes)
+
+
+def with_half_range(area: Area, wide: Area) -> tuple[Area, list[int]]:
+    """`wide`, the float32 form of an area, with the range of float16 for outputs that others in the
+    area read as well: so what is written as infinity is also read as infinity. Also the place in
+    `wide` of each operator.
+    """
+    if wide is area:
+        return area, list(range(len(area.nodes)))
+    written = {name for name in area.outputs if area.values[name].dtype == TensorProto.FLOAT16}
+    written |= {
+        node.output[0]
+        for node in area.nodes
+        if _is_between_floats(area, node) and attribute(node, "to") == TensorProto.FLOAT
+    }
+    read = {name for node in wide.nodes for name in node.input}
+    limited = {name: f"{name} in float32" for name in wide.outputs if name in written & read}
+    nodes = list[tuple[int, onnx.NodeProto]]()
+    for place, node in enumerate(wide.nodes):
+        made = [name for name in node.output if name in limited]
+        nodes.append((place, _with_outputs(node, limited) if made else node))
+        domain, op = IN_HALF_RANGE
+        limits = [helper.make_node(op, [limited[name]], [name], domain=domain) for name in made]
+        nodes += [(place, limit) for limit in limits]
+    values = {new: replace(wide.values[name], name=new) for name, new in limited.items()}
+    operators = tuple(node for _, node in nodes)
+    ranged = replace(wide, nodes=operators, values={**wide.values, **values})
+    return ranged, [place for place, _ in nodes]
+
+
+def _with_outputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    renamed = onnx.NodeProto()
+    renamed.CopyFrom(node)
+    renamed.output[:] = [names.get(name, name) for name in node.output]
+    return renamed
 
 
 def _without_casts(area: Area) -> Mapping[int, onnx.NodeProto]:

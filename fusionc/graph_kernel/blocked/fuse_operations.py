@@ -21,7 +21,7 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
-from fusionc.graph_kernel.blocked.float16_values import in_float32
+from fusionc.graph_kernel.blocked.float16_values import in_float32, with_half_range
 from fusionc.graph_kernel.blocked.float_result_forms import with_plain_groups
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
@@ -77,8 +77,9 @@ def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, Dequantiz
     area, places = with_plain_groups(area)
     area, grouped = in_groups(area)
     area, kept, dequantized = with_dequantized_weights(area)
-    area, in_float = in_float32(area)
-    return area, [places[grouped[kept[place]]] for place in in_float], dequantized
+    wide, in_float = in_float32(area)
+    area, ranged = with_half_range(area, wide)
+    return area, [places[grouped[kept[in_float[place]]]] for place in ranged], dequantized
 
 
 class Operations:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 
+from fusionc.graph_kernel.blocked.float16_values import IN_HALF_RANGE
 from fusionc.graph_kernel.blocked.image_area import ImageArea, UnfitOperator
 from fusionc.graph_kernel.blocked.step_kind import Activated, Activation
 from fusionc.graph_kernel.lower.area_info import attribute
@@ -73,6 +74,7 @@ ACTIVATIONS: Mapping[tuple[str, str], _Reader] = {
     ("", "Swish"): _with_alpha(Activation.SWISH, 1.0),
     ("", "Tanh"): _plain(Activation.TANH),
     ("", "Gelu"): _gelu,
+    IN_HALF_RANGE: _plain(Activation.HALF_RANGE),
     (MICROSOFT, "Gelu"): _plain(Activation.GELU),
     (MICROSOFT, "QuickGelu"): _with_alpha(Activation.SWISH, _QUICK_GELU),
 }

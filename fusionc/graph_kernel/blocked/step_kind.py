@@ -27,6 +27,7 @@ class Activation(IntEnum):
     TANH = 9
     TANH_GELU = 10
     CLIP_SWISH = 11
+    HALF_RANGE = 12  # what float16 cannot represent becomes infinite
 
 
 @dataclass(frozen=True)

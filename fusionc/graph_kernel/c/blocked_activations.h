@@ -59,6 +59,8 @@ void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
       GB_ACTIVATION(GB_TANH_GELU,
                     0.5f * x * (1.0f + gk_tanh_f32(0.79788456f * (x + 0.044715f * x * x * x), m)))
       GB_ACTIVATION(GB_CLIP_SWISH, x * gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
+      /* numbers from 65520 on are rounded to infinity */
+      GB_ACTIVATION(GB_HALF_RANGE, x >= 65520.0f || x <= -65520.0f ? x * INFINITY : x)
   }
 }
 #undef GB_ACTIVATION

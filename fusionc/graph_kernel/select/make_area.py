@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,8 +52,9 @@ def area_of(
         opset=nodes[0].graph.opset,
         constants=content.constants,
         kind=kind,
-        wide=frozenset(content.names[v] for v in wide),
-        direct=frozenset(content.names[v] for v in direct),
+        wide=content.named(wide),
+        direct=content.named(direct),
+        sources={name: value.name for value, name in content.names.items()},
     )
     operators = "_".join(node.op for node in nodes)[:_LONGEST_NAME].rstrip("_")
     return replace(area, name=f"{operators}_{origin}_{_digest(area)}")
@@ -86,6 +87,9 @@ class _Content:
         shape = tuple(d if isinstance(d, int) else self._symbol(d) for d in operand.shape)
         self.values[name] = AreaValue(name, operand.dtype, shape)
         return True
+
+    def named(self, edges: Iterable[Edge]) -> frozenset[str]:
+        return frozenset(self.names[edge] for edge in edges)
 
     def _symbol(self, symbol: str) -> str:
         return self._symbols.setdefault(symbol, f"s{len(self._symbols)}")

@@ -57,6 +57,7 @@ ACTIVATIONS: dict[int, Activation] = {
     9: lambda x, a, b: np.tanh(x),
     10: lambda x, a, b: _tanh_gelu(x),
     11: lambda x, a, b: x * np.clip(a * x + b, 0, 1),
+    12: lambda x, a, b: np.where(np.abs(x) >= 65520, x * np.inf, x),
 }
 
 

@@ -88,7 +88,8 @@ def found_in(name: str, keep_io_types: bool = False) -> tuple[Found, list[Array]
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Standalone:
     areas = [found_in(name, keeps)[0].area for name in NETWORKS for keeps in (False, True)]
-    areas = [one for area in [*areas, scaled().area] for one in (area, widened(area))]
+    areas += [scaled().area, overflowing().area]
+    areas = [one for area in areas for one in (area, widened(area))]
     return Standalone(areas, tmp_path_factory.mktemp("float16"), ["-O0"])
 
 
@@ -116,6 +117,32 @@ def test_results_are_nearer_to_the_truth_than_those_of_onnxruntime(
         ours, theirs = (array.astype(np.float32) for array in (ours, theirs))
         last = np.abs(truth).max() * 2.0**-11
         assert np.abs(ours - truth).max() <= max(np.abs(theirs - truth).max(), 1.01 * last)
+
+
+def overflowing() -> Found:
+    """Rows that are normalized, and that are an output as well."""
+    n = Network()
+    x = n.product(n.input("N", 9, 32), 32, 32)
+    norm = n.op("LayerNormalization", x, n.random(32), n.random(32), epsilon=1e-5)
+    n.outputs = [x, n.product(norm, 32, 16)]
+    found = only_area(in_float16(n, keep_io_types=False))
+    return replace(found, images=dict.fromkeys(found.images, "in0"))
+
+
+def test_what_is_written_as_infinity_is_read_as_infinity(programs: Standalone) -> None:
+    """In float32 the rows could be normalized all the same."""
+    found = overflowing()
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((2, 9, 32)).astype(np.float16)
+    images[1, 4] *= np.float16(30000)
+    tensors = found.tensors({"in0": images})
+    halves = [t.astype(np.float16) for t in tensors]
+    for width in widths():
+        rows, normalized = sorted(programs.run(found.area, halves, width), key=lambda a: -a.size)
+        is_lost = np.isinf(rows).any(-1)
+        assert is_lost.sum() == 1 and is_lost[1, 4]
+        np.testing.assert_array_equal(np.isnan(normalized).all(-1), is_lost)
+        np.testing.assert_array_equal(np.isnan(normalized).any(-1), is_lost)
 
 
 FACTORS = (1.0, 3.0, 1 / 3, 65504.0, 2.0**-10, 2.0**-14, -1.0009765625, 0.5, 2.0**15, 1e-7, 0.75)
