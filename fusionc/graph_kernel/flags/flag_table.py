@@ -85,7 +85,7 @@ class Flags:
     def has_packet(self, users: Collection[str]) -> bool:
         """Whether there may be a packet that these operators use."""
         if self.enable_packet_ops_only:
-            return bool(users) and all(user in self.enable_packet_ops_only for user in users)
+            return any(user in self.enable_packet_ops_only for user in users)
         return not any(user in self.disable_packet_ops for user in users)
 
     def has_rule(self, rule: str) -> bool:
