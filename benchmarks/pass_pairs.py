@@ -96,28 +96,33 @@ def pairs_on_models_of(pass_: Pass) -> Iterator[Pair]:
     """The pairs whose results differ, each on the first model of the pass that has it."""
     seen = set[tuple[Pass, Pass]]()
     for case in getattr(load_tests_of(pass_), "FIRES", []):
-        if case.target != "onnxruntime-cpu" or not isinstance(case.graph, str):
-            continue
-        small = parse(case.graph, case.opset, case.ir_version)
-        wanted = {pair: None for pair in overlapping(small) if pair not in seen}
-        for model in (*enlarged(case), small) if wanted else ():
-            fitting = [pair for pair in overlapping(model) if pair in wanted]
-            for first, second in fitting:
-                seen.add((first, second))
-                del wanted[first, second]
+        if case.target == "onnxruntime-cpu" and isinstance(case.graph, str):
+            small = parse(case.graph, case.opset, case.ir_version)
+            wanted = set(overlapping(small)) - seen
+            seen |= wanted
+            for first, second, model in largest_models(wanted, case, small):
                 pair = measured(first, second, f"{pass_.name}: {case.name}", model)
                 if pair is not None:
                     yield pair
-            if not wanted:
-                break
+
+
+def largest_models(
+    wanted: set[tuple[Pass, Pass]], case: Fires, small: ModelProto
+) -> Iterator[tuple[Pass, Pass, ModelProto]]:
+    """Each pair with the largest model on which it overlaps."""
+    for model in (*enlarged(case), small) if wanted else ():
+        fitting = sorted(wanted & set(overlapping(model)), key=lambda pair: pair[1].name)
+        wanted = wanted.difference(fitting)
+        for first, second in fitting:
+            yield first, second, model
 
 
 def overlapping(model: ModelProto) -> list[tuple[Pass, Pass]]:
     """Two passes, in the order of the registry, that would each rewrite a common node."""
     taken: list[tuple[Pass, Nodes]] = []
+    graphs = typed_model(model, "", "onnxruntime-cpu")
     for pass_ in DEFAULT:
-        places = places_of(typed_model(model, "", "onnxruntime-cpu"), pass_, only_matches=True)
-        for place in places:
+        for place in places_of(graphs, pass_, only_matches=True):
             if not place.reason:
                 nodes = frozenset((place.graph_id, node) for node in place.nodes)
                 taken.append((pass_, nodes))
