@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fusionc.attempt.switch_notices import ignored_variables, switch_notices
 from fusionc.custom.loading import load_passes
 from fusionc.errors import UsageError
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.read_flags import read_flags
-from fusionc.graph_kernel.flags.stages import is_echoed, switched
+from fusionc.graph_kernel.flags.stages import disabled_by, is_echoed, switched
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.options import Options
 from fusionc.options.option_table import MIXED_BFLOAT16
@@ -21,7 +23,7 @@ from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.rewrite import Pass
 from fusionc.runtime.custom_operators import require_loadable
 from fusionc.runtime.processor import has_bfloat16
-from fusionc.switches import Levels, decide
+from fusionc.switches import Levels, Switches, decide
 
 if TYPE_CHECKING:
     from fusionc.graph_kernel.fusion import GraphKernelFusion
@@ -33,6 +35,7 @@ class ConversionPlan:
 
     options: Options
     passes: tuple[Pass, ...]  # the enabled passes, in order
+    disabled: frozenset[str]  # the passes that the graph kernel flags switch off
     custom: Mapping[str, str]  # where each of the user's own passes is defined, by pass name
     requests: Requests  # the requested changes to the model's interface and opset
     fusion: GraphKernelFusion | None  # makes areas; None without graph kernel fusion
@@ -72,9 +75,9 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     kernels = KernelLibrary(options.target, options.progress)
     notices = [*switches.notices, *read.notices]
     fusion = None
-    enabled = switched(registry, switches.enabled, read.flags)
-    if not options.pattern_fusion_pass:
-        enabled -= {p.name for p in registry if p.is_pattern_fusion}
+    enabled = _enabled(registry, switches, read.flags, options)
+    notices += switch_notices(registry, switches, enabled, read)
+    notices += ignored_variables(has_kernels=read.flags.is_on)
     kept = _kept(options)
     notices += _precision_notices(options, has_kernels=read.flags.is_on)
     if read.raw or read.flags.is_on or is_echoed():
@@ -96,6 +99,7 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     return ConversionPlan(
         options,
         passes=tuple(p for p in registry if p.name in enabled),
+        disabled=disabled_by(read.flags, registry),
         custom={p.name: p.place for p in registry if p not in PASSES},
         requests=requests,
         fusion=fusion,
@@ -103,6 +107,16 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
         kept=kept,
         notices=tuple(notices),
     )
+
+
+def _enabled(
+    registry: Sequence[Pass], switches: Switches, flags: Flags, options: Options
+) -> frozenset[str]:
+    """The names of the passes that run."""
+    enabled = switched(registry, switches.enabled, flags)
+    if options.pattern_fusion_pass:
+        return enabled
+    return enabled - {p.name for p in registry if p.is_pattern_fusion}
 
 
 def _kept(options: Options) -> KeptTypes:

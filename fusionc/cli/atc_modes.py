@@ -108,7 +108,7 @@ def model_of_mode(
     chosen = om or model
     if chosen is None:
         name = "--om' or '--model" if takes_om else "--model"
-        raise click.UsageError(f"Missing option '{name}'.", ctx)
+        raise click.MissingParameter(ctx=ctx, param_hint=f"'{name}'", param_type="option")
     return chosen
 
 

@@ -42,7 +42,8 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        raise click.UsageError(printable(error.format_message()), error.ctx or ctx) from error
+        what = f"{_code(error)}{printable(error.format_message())}"
+        raise click.UsageError(what, error.ctx or ctx) from error
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except (FusioncError, MemoryError, OSError) as error:
@@ -57,6 +58,20 @@ def end_unverified(ctx: click.Context, why: str) -> NoReturn:
     """End a command whose result could not be verified, with the reason as the last line."""
     click.secho(printable(f"NOT VERIFIED: {why}"), err=True, fg="red", bold=True)
     ctx.exit(EXIT_UNVERIFIED)
+
+
+def _code(error: click.UsageError) -> str:
+    """ATC's code of an error in the options, before its text; "" if ATC has none."""
+    cause = error.__cause__
+    error = cause if isinstance(cause, click.UsageError) else error
+    if isinstance(error, click.MissingParameter):
+        return "E10007: "
+    if isinstance(error, click.BadOptionUsage):
+        return "E10004: "
+    if not isinstance(error, click.BadParameter):
+        return ""
+    is_of_log = error.param is not None and error.param.name == "log"
+    return "E10010: " if is_of_log else "E10001: "
 
 
 def _explain(error: FusioncError | MemoryError | OSError, command: str) -> FusioncError:

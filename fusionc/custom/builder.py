@@ -3,9 +3,9 @@
     op.Add(op.MatMul(x, w), b)      with formulas as arguments, it describes a subgraph;
                                     with the values of a match, it creates nodes
 
-The same function can do both. A number is a constant of one element, None is an omitted input, and
-a keyword is an attribute. In a replacement, `outputs=2` asks for two outputs, and `domain=` names
-another operator set.
+The same function can do both. A number is a constant of one element, a list a constant with its
+elements, None an omitted input, and a keyword an attribute. In a replacement, `outputs=2` asks for
+two outputs, and `domain=` names another operator set.
 """
 
 from __future__ import annotations
@@ -23,19 +23,38 @@ from fusionc.errors import nearest
 from fusionc.model import operators
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import type_name
-from fusionc.rewrite import Tape
-from fusionc.rewrite.pattern import Arithmetic, Const, OpFormula, operand
+from fusionc.rewrite import Match, Tape
+from fusionc.rewrite.pattern import Arithmetic, Const, Formula, OpFormula, operand
 
 _TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
-_SEARCH: ContextVar[CapturedAttributes | None] = ContextVar("search", default=None)
+_SEARCH: ContextVar[SearchedValues | None] = ContextVar("search", default=None)
 
 
-class CapturedAttributes:
-    """The arguments of a search function that are used as attributes."""
+class SearchedValues:
+    """What a search function uses that a formula does not express: arguments as attributes, and
+    lists as operands.
+    """
 
     def __init__(self) -> None:
+        self.lists: dict[str, list[Any]] = {}  # by the name of the constant that must equal it
         # argument → label of each node that has it, and the name of the attribute
         self.attributes: dict[str, list[tuple[str, str]]] = {}
+
+    def operand(self, written: Any) -> Formula:
+        """The formula of an operand. A list is a constant with these elements."""
+        if not isinstance(written, list | tuple | np.ndarray):
+            return operand(written)
+        name = f"list {len(self.lists)}"  # not the name of an argument
+        self.lists[name] = np.asarray(written).tolist()
+        return Const(name)
+
+    def are_equal(self, m: Match) -> bool:
+        """Whether the constants are the lists in the search function."""
+        values = {name: m.captures.get(name) for name in self.lists}
+        return all(
+            value is None or np.array_equal(value.constant(), self.lists[name])
+            for name, value in values.items()
+        )
 
     def label_for(self, attributes: dict[str, Any]) -> str:
         """Remove the arguments of the search function from the attributes. Return the label of the
@@ -56,6 +75,11 @@ class BuiltValue(Arithmetic[Any]):
     def __init__(self, edge: Edge) -> None:
         self.edge = edge
 
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The value under the key under which torch has a tensor of its shape and type."""
+        return {"val": self}
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.edge, name)  # shape, rank, dtype, constant() …
 
@@ -74,9 +98,9 @@ op = _Builder()
 
 
 @contextmanager
-def searching() -> Iterator[CapturedAttributes]:
+def searching() -> Iterator[SearchedValues]:
     """In this context, `op` builds formulas."""
-    search = CapturedAttributes()
+    search = SearchedValues()
     token = _SEARCH.set(search)
     try:
         yield search
@@ -102,7 +126,7 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if search is not None:
         options.pop("outputs", None)
         label = search.label_for(options)
-        return OpFormula(((domain, name),), tuple(map(operand, operands)), options, label)
+        return OpFormula(((domain, name),), tuple(map(search.operand, operands)), options, label)
     if tape is None:
         raise RuntimeError(
             f"op.{name} is for the search and replace functions of register_replacement"

@@ -15,10 +15,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Literal
 
-from fusionc.custom.builder import BuiltValue, CapturedAttributes, building, searching, to_edge
+from fusionc.custom.builder import BuiltValue, SearchedValues, building, searching, to_edge
 from fusionc.errors import UsageError
 from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
@@ -26,7 +26,7 @@ from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out
 
 # names that mean several passes in switch files and --optimization_switch
 RESERVED = ("ALL", "forbidden_close_pass")
-_KINDS = ("GraphFusion", "UBFusion")
+_BASES = {"GraphFusion": Pass, "UBFusion": UBFusionPass}
 REGISTERED: list[Pass] = []  # in the order of registration
 _CHECK = "the extra check refuses the match"
 
@@ -35,10 +35,12 @@ def register_replacement(
     search_fn: Callable[..., Any],
     replace_fn: Callable[..., Any],
     example_inputs: Sequence[Any] | None = None,
-    *,
+    trace_fn: Callable[..., Any] | None = None,
     extra_check: Callable[[Match], bool] | None = None,
+    search_fn_pattern: Formula | Sequence[Formula] | None = None,
     scalar_workaround: Mapping[str, float] | None = None,
     skip_duplicates: bool = False,
+    *,
     name: str | None = None,
     kind: Literal["GraphFusion", "UBFusion"] = "GraphFusion",
 ) -> None:
@@ -49,44 +51,66 @@ def register_replacement(
     is the same value. Other nodes may use the values that the search function returns, but not the
     values in between. Arguments in `scalar_workaround` are numbers: in the search, a constant of
     one element or an attribute; in the replacement, the number in the model. `extra_check` gets the
-    match, whose attributes are the arguments, and returns whether to replace it. `example_inputs`
-    exists for compatibility with TorchAir; only its length is checked. The pass has the name `name`
-    (default: the name of the search function), and is switched, counted and logged like any other.
+    match, whose attributes are the arguments, and returns whether to replace it. The `kwargs` of
+    the match are the arguments as the replacement gets them. `search_fn_pattern` is a formula, or
+    several, that is used instead of the result of `search_fn`. `trace_fn` and `example_inputs`
+    exist for compatibility with TorchAir, whose arguments have this order; nothing is traced, and
+    only the number of the inputs is checked. The pass has the name `name`, and is switched, counted
+    and logged like any other. The default is the name of the search function, with a number if a
+    registered pass has it already.
 
     Raises UsageError if the functions do not fit together, or if the search is already registered
     and `skip_duplicates` is False.
     """
     place = _place(search_fn)
     title = _title(search_fn, name)
+    functions = {"extra_check": extra_check, "trace_fn": trace_fn}
     arguments = _arguments(search_fn, title, place)
-    if problem := _problem_of_options(scalar_workaround, extra_check, kind):
+    if problem := _problem_of_options(scalar_workaround, functions, kind):
         raise _usage_error(f"{title}: {problem}", place)
     scalars = dict(scalar_workaround or {})
     _check_arguments(arguments, replace_fn, example_inputs, scalars, title, place)
     with searching() as search:
-        formulas = search_fn(*(Const(a) if a in scalars else Var(a) for a in arguments))
-    roots = _as_tuple(formulas)
+        roots = _as_tuple(search_fn_pattern or search_fn(*_formulas(arguments, scalars)))
     if problem := _problem_of_search(roots, arguments, search):
         raise _usage_error(f"{title}: the search function {problem}", place)
-    key = repr([_structure(root, {}) for root in roots])
+    key = repr([[_structure(root, {}) for root in roots], search.lists])
     is_duplicate = key in [getattr(p, "search", None) for p in REGISTERED]
     if is_duplicate and skip_duplicates:
         return
-    _check_is_new(title, is_duplicate, place)
+    if is_duplicate:
+        raise _usage_error(f"{title}: the same search is registered already", place)
+    if name is None:
+        title = _free_name(title)
+    _check_is_new(title, place)
     rewrite = _rewrite_of(replace_fn, arguments, scalars, search, extra_check)
     members = {
         "__doc__": f"{_summary(search_fn, replace_fn)}\n\nsource   {place}",
-        "patterns": (Pattern(title, roots, rewrite),),
+        "patterns": (Pattern(title, roots, rewrite, where=search.are_equal),),
         "numerics": "rounding",
         "search": key,
         "place": place,
     }
-    base = UBFusionPass if kind == "UBFusion" else Pass
-    REGISTERED.append(type(title, (base,), members)())
+    REGISTERED.append(type(title, (_BASES[kind],), members)())
 
 
 def _title(search_fn: object, name: str | None) -> str:
     return str(getattr(search_fn, "__name__", "") if name is None else name)
+
+
+def _formulas(arguments: Sequence[str], scalars: Mapping[str, float]) -> list[Formula]:
+    """The formulas with which the search function is called."""
+    return [Const(name) if name in scalars else Var(name) for name in arguments]
+
+
+def _registered_names() -> set[str]:
+    return {p.name for p in REGISTERED}
+
+
+def _free_name(title: str) -> str:
+    """The name, with a number if it is taken."""
+    numbered = (f"{title}_{number}" for number in count(2))
+    return next(name for name in chain([title], numbered) if name not in _registered_names())
 
 
 def _as_tuple(returned: Any) -> tuple[Any, ...]:
@@ -98,17 +122,20 @@ def _summary(search_fn: Callable[..., Any], replace_fn: Callable[..., Any]) -> s
     return inspect.cleandoc(written)
 
 
-def _problem_of_options(scalar_workaround: object, extra_check: object, kind: str) -> str:
+def _problem_of_options(
+    scalar_workaround: object, functions: Mapping[str, object], kind: str
+) -> str:
     """The error in the options of a call; empty if there is none."""
     if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
         return "scalar_workaround is not a mapping of arguments to numbers"
-    if extra_check is not None and not callable(extra_check):
-        return "extra_check is not a function"
-    return "" if kind in _KINDS else f'kind is {kind!r}, not "GraphFusion" or "UBFusion"'
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            return f"{name} is not a function"
+    return "" if kind in _BASES else f'kind is {kind!r}, not "GraphFusion" or "UBFusion"'
 
 
 def _problem_of_search(
-    roots: Sequence[Any], arguments: Sequence[str], search: CapturedAttributes
+    roots: Sequence[Any], arguments: Sequence[str], search: SearchedValues
 ) -> str:
     """The error in the result of a search function; empty if there is none."""
     if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
@@ -122,13 +149,14 @@ def _rewrite_of(
     replace_fn: Callable[..., Any],
     arguments: Sequence[str],
     scalars: Mapping[str, float],
-    search: CapturedAttributes,
+    search: SearchedValues,
     extra_check: Callable[[Match], bool] | None,
 ) -> Callable[[Match, Tape], list[Edge | None]]:
     """The rewrite that calls a replacement function."""
 
     def rewrite(m: Match, new: Tape) -> list[Edge | None]:
         values = [_argument_value(m, argument, scalars, search) for argument in arguments]
+        m.kwargs = dict(zip(arguments, values, strict=True))
         if extra_check is not None and not extra_check(m):
             refuse(_CHECK)
         with building(new):
@@ -156,18 +184,16 @@ def _check_arguments(
     if others := ", ".join(scalar for scalar in scalars if scalar not in arguments):
         what = f"{title}: scalar_workaround names {others}, which is not an argument"
         raise _usage_error(what, place)
-    count = len(arguments)
-    if example_inputs is not None and len(example_inputs) not in (count, count - len(scalars)):
+    number = len(arguments)
+    if example_inputs is not None and len(example_inputs) not in (number, number - len(scalars)):
         raise _usage_error(
-            f"{title}: {len(example_inputs)} example inputs for {count} arguments", place
+            f"{title}: {len(example_inputs)} example inputs for {number} arguments", place
         )
 
 
-def _check_is_new(title: str, is_duplicate: bool, place: str) -> None:
-    """Raises UsageError if the search or the name is already registered."""
-    if is_duplicate:
-        raise _usage_error(f"{title}: the same search is registered already", place)
-    if title in [p.name for p in REGISTERED]:
+def _check_is_new(title: str, place: str) -> None:
+    """Raises UsageError if the name is already registered."""
+    if title in _registered_names():
         raise _usage_error(f"a pass {title} is registered already", place)
 
 
@@ -192,7 +218,7 @@ def _place(function: Any) -> str:
 
 
 def _argument_value(
-    m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes
+    m: Match, argument: str, scalars: Mapping[str, float], search: SearchedValues
 ) -> Any:
     """The value of an argument for the replacement: a value of the model, or a number."""
     value = m.captures.get(argument)

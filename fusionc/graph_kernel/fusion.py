@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from itertools import chain
 from operator import or_
 
 from fusionc.exactness.decisions_ahead import forget
@@ -37,7 +38,7 @@ from fusionc.graph_kernel.select.exact_results import decided_by_last_bit
 from fusionc.graph_kernel.select.expand import Expander
 from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load, normalizations
 from fusionc.graph_kernel.select.operator_kinds import CLUSTER as CLUSTER_OPERATORS
-from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES
+from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES, SQUARE
 from fusionc.graph_kernel.select.packet import packets_of
 from fusionc.graph_kernel.select.plan import Plan, Planner, StageObserver
 from fusionc.graph_kernel.select.replace_by_call import (
@@ -96,6 +97,8 @@ class Fused:
     plans: list[Plan] = field(default_factory=list)  # one for each cluster
     # names of passes that are off: each name once for each area that the pass would have made
     unwanted: list[str] = field(default_factory=list)
+    # operators that --enable_expand_ops lists, and that the model still has
+    whole: list[str] = field(default_factory=list)
     raised_ir: int = 0  # the IR version that the areas needed; 0 if the model had it
     refused: list[NoArea] = field(default_factory=list)  # areas that were not made
     # for each graph, a function that says why its remaining operators are in no area
@@ -146,8 +149,16 @@ class GraphKernelFusion:
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], log)
         if self.stages.runs(CLUSTER) and self.stages.runs(SPLITTER):
             self._make_areas(model, log, fused)
+        fused.whole = self._whole_operators(model)
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
+
+    def _whole_operators(self, model: Model) -> list[str]:
+        """The operators to expand that are outside areas, and were not expanded."""
+        flags = self.flags
+        forced = {*flags.enable_expand_ops, *flags.enable_expand_ops_only} - {SQUARE}
+        nodes = chain.from_iterable(graph.nodes for graph in model.graphs if _may_have_areas(graph))
+        return sorted(forced & {qualified(node.op, node.domain) for node in nodes})
 
     def _make_areas(self, model: Model, log: RewriteLog, fused: Fused) -> None:
         forget(model)

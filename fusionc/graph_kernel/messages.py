@@ -19,6 +19,7 @@ from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, is_echoed,
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.measured_savings import savings_report
+from fusionc.graph_kernel.select.operator_kinds import ROW_BY_ROW
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
@@ -89,6 +90,12 @@ def _notices(fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary) ->
         notices.append(
             f"graph kernel fusion has made no area, {_why_none(fused, fusion)}: the model has no "
             "kernels, and you need not register any"
+        )
+    if fused.whole:
+        could = not fusion.flags.enable_stitch_fusion and ROW_BY_ROW.issuperset(fused.whole)
+        notices.append(
+            f"--enable_expand_ops: no area holds the parts of {', '.join(fused.whole)}"
+            f"{' without --enable_stitch_fusion' * could}"
         )
     if fused.raised_ir:
         notices.append(

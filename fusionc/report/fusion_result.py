@@ -1,11 +1,11 @@
 """fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, and passes
 that never matched are absent.
 
-fusionc adds three entries. `left_out_times`, for a pass, counts its rewrites that were left out
-because the result was wrong with them. `verification` says how far each output of the result is
-from that of the original model, for each level of onnxruntime's optimizers. `verification_budget`
-says what the verification cost; "verified in part" means that some inputs did not run, to save
-cost.
+What fusionc adds is under one key, "fusionc". `left_out_times`, for a pass of a graph, counts its
+rewrites that were left out because the result was wrong with them. `verification` says how far each
+output of the result is from that of the original model, for each level of onnxruntime's optimizers.
+`verification_budget` says what the verification cost; "verified in part" means that some inputs did
+not run, to save cost. `notices` are those for the user, such as the unknown names in a switch file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def write_fusion_result(
 ) -> Path | None:
     """Write the counts of passes that matched, and return the path of the file. None if no pass
     matched, or if `export_compile_stat` is 0. `left_out` has the rewrites that were left out,
-    `outputs` the numerical differences of each output, `budget` the cost of the verification.
+    `outputs` the numerical differences of each output, `budget` the cost of the verification,
+    `notices` what the user is told.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or
     $ASCEND_WORK_PATH. An older file is removed. If the file cannot be written, that only adds to
@@ -51,13 +52,15 @@ def write_fusion_result(
     work_path = variable("WORK_PATH")
     folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
     file = folder / _FILE_NAME
-    content: dict[str, Any] = {
-        **_content(counts, Counter((c.graph_id, c.pass_name) for c in left_out))
+    content: dict[str, Any] = {**_content(counts)}
+    own = {
+        "left_out_times": _left_out_times(left_out),
+        "notices": list(notices),
+        "verification": _verification(outputs),
+        "verification_budget": _budget(budget) if budget else {},
     }
-    if content and outputs:
-        content["verification"] = _verification(outputs)
-    if content and budget:
-        content["verification_budget"] = _budget(budget)
+    if content and any(own.values()):
+        content["fusionc"] = {key: value for key, value in own.items() if value}
     try:
         require_no_stream(file)
         if not content:
@@ -71,9 +74,19 @@ def write_fusion_result(
     return file
 
 
-def _content(
-    counts: list[PatternCount], left_out: Counter[tuple[int, str]]
-) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
+def _graph_key(graph_id: int) -> str:
+    return f"session_and_graph_id_0_{graph_id}"
+
+
+def _left_out_times(left_out: Iterable[Commit]) -> dict[str, dict[str, str]]:
+    content: dict[str, dict[str, str]] = {}
+    times = Counter((commit.graph_id, commit.pass_name) for commit in left_out)
+    for (graph_id, name), number in times.items():
+        content.setdefault(_graph_key(graph_id), {})[name] = str(number)
+    return content
+
+
+def _content(counts: list[PatternCount]) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
     by_graph: dict[int, list[PatternCount]] = {}
     for count in counts:
         by_graph.setdefault(count.graph_id, []).append(count)
@@ -82,10 +95,8 @@ def _content(
         for total in totals(counts_of_graph):
             if not total.matched:
                 continue
-            graph = content.setdefault(f"session_and_graph_id_0_{graph_id}", {})
+            graph = content.setdefault(_graph_key(graph_id), {})
             counters = {"effect_times": str(total.effected), "match_times": str(total.matched)}
-            if times := left_out[graph_id, total.name]:
-                counters["left_out_times"] = str(times)
             if total.kind == "UBFusion":
                 graph.setdefault("ub_fusion", {})[total.name] = counters | {
                     "repository_hit_times": "0"

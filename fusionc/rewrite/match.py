@@ -35,6 +35,7 @@ class Match:
         # the values for which the rewrite must return replacements, in the pattern's order
         self.outputs = tuple(value for value in outputs if value is not None)
         self.captures = dict(captures or {})
+        self.kwargs: Mapping[str, Any] = {}  # the arguments of register_replacement, by name
         # the highest rank of a constant that was matched only by its value
         self.literal_rank = literal_rank
         self.drops = tuple(drops)  # constants and functions that are removed without replacement

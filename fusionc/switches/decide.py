@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +40,8 @@ class Switches:
 
     enabled: frozenset[str]  # the names of the passes that run
     notices: tuple[str, ...]  # the reasons, for the user
+    # the switches of single passes, by pass name
+    named: Mapping[str, bool] = field(default_factory=dict, compare=False)
 
 
 @dataclass
@@ -102,14 +104,14 @@ def decide(
     choice = _Choice(passes, file, option)
     choice.settle_must()
     choice.apply_levels(levels or Levels())
-    choice.name_idle()
     if not pattern_fusion_pass:
         choice.switch_off_pattern_fusion()
     notices = [
         *choice.notices,
         *(f"{what}: {listing(names)}" for what, names in choice.listed.items() if names),
     ]
-    return Switches(frozenset(name for name, is_on in choice.on.items() if is_on), tuple(notices))
+    enabled = frozenset(name for name, is_on in choice.on.items() if is_on)
+    return Switches(enabled, tuple(notices), choice.named)
 
 
 class _Choice:
@@ -176,13 +178,6 @@ class _Choice:
             f"off by {why}: {count} pass{'es' * (count > 1)}"
             for why, count in Counter(off.values()).items()
         ]
-
-    def name_idle(self) -> None:
-        """Add a notice about passes that are on although they never match."""
-        idle = [p for p in self.passes if p.never_matches and self.on[p.name]]
-        if idle:
-            texts = (f"{p.name}: {p.never_matches}" for p in idle)
-            self.listed["never matches"] = ["; ".join(texts)]
 
     def switch_off_pattern_fusion(self) -> None:
         """Switch off all passes of pattern fusion."""

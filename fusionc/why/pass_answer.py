@@ -4,12 +4,13 @@ and why it does not fire elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
 from onnx import FunctionProto
 
+from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.errors import quote
 from fusionc.model.graph import Model
 from fusionc.model.operators import qualified, short_name
@@ -51,13 +52,15 @@ class PassAnswer:
     notes: tuple[str, ...]
 
 
-def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool) -> str:
+def state_of(pass_: Pass, plan: ConversionPlan) -> str:
     """Whether a pass runs, and what switches it on."""
-    if pass_.name in enabled:
+    if pass_ in plan.passes:
         return "on"
-    if pass_.is_pattern_fusion and not pattern_fusion_pass:
-        effect = "which no other switch overrides; the answer below assumes that the pass is on"
+    effect = "which no other switch overrides; the answer below assumes that the pass is on"
+    if pass_.is_pattern_fusion and not plan.options.pattern_fusion_pass:
         return f"off by --pattern_fusion_pass false, {effect}"
+    if pass_.name in plan.disabled:
+        return f"off by --disable_pass of the graph kernel flags, {effect}"
     default = " by default" if pass_.default == "off" else ""
     return f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as assumed below'
 

@@ -70,8 +70,7 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         registry = load_passes(options.custom_passes)
         asked = _passes_in_question(name, registry)
         plan = plan_of(options, plog)
-        enabled = {p.name for p in plan.passes}
-        state = partial(state_of, enabled=enabled, pattern_fusion_pass=options.pattern_fusion_pass)
+        state = partial(state_of, plan=plan)
         if name == DEQUANTIZATION:
             done = converted(plan, registry, [])
             stays = dequantizations(done, asked, _nodes_in_question(done, node))
@@ -81,7 +80,7 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
             near = _nodes_in_question(done, node)
             answers = tuple(answer_of(p, done, state(p), near) for p in asked)
             return Answer(answers, (), _said_of_node(done, node))
-        done = converted(plan, registry, [p for p in asked if p.name in enabled])
+        done = converted(plan, registry, [p for p in asked if p in plan.passes])
         near = _nodes_in_question(done, node)
         other = typed_model(load(expected), os.fspath(expected.parent), options.target)
         operators = _operators_in_question(done, other, near)

@@ -269,6 +269,30 @@ def test_usage_errors(run: Any, fake_convert: Any, words: list[str], reason: str
 
 
 @pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ([], "E10007"),
+        (["--mode=3"], "E10007"),
+        (["--model"], "E10004"),
+        (["--model=a", "--framework=3"], "E10001"),
+        (["--model=a", "--oo_level=O2"], "E10001"),
+        (["--model=a", "--oo_constant_folding=maybe"], "E10001"),
+        (["--model=a", "--input_shape=x"], "E10001"),
+        (["--model=a", "--export_compile_stat=3"], "E10001"),
+        (["--model=a", "--log=loud"], "E10010"),
+        (["--model=a", "--no_such_option=1"], ""),
+        (["--model=a", "word"], ""),
+    ],
+)
+def test_usage_errors_have_the_codes_of_atc(
+    run: Any, fake_convert: Any, words: list[str], code: str
+) -> None:
+    """ATC itself has no code for an option that it does not know, and for a word too many."""
+    error = run("convert", *words).stderr.partition("\nError: ")[2]
+    assert re.match(code or "[A-Z][a-z]", error), error
+
+
+@pytest.mark.parametrize(
     ("text", "sizes", "to_run"),
     [
         ("x:1,3,224,224", {"x": (1, 3, 224, 224)}, {"x": (1, 3, 224, 224)}),

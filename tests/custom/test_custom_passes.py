@@ -570,12 +570,84 @@ fusionc.register_replacement(s, r, name="Own")
     )
 
 
-@pytest.mark.parametrize("code", ["op.Reshape(x, [0, -1])", "op.Add(x, 'x')"])
+@pytest.mark.parametrize("code", ["op.Reshape(x, {0, -1})", "op.Add(x, 'x')"])
 def test_an_operand_of_a_search_is_a_value_or_a_number(code: str) -> None:
     with pytest.raises(
         fusionc.FusioncError, match=r"TypeError: .* is neither a part of a pattern nor a number"
     ):
         convert(f"fusionc.register_replacement(lambda x: {code}, lambda x: op.Abs(x), name='Own')")
+
+
+@pytest.mark.parametrize(
+    ("axes", "effected"),
+    [("[1]", 1), ("(1,)", 1), ("[0]", 0), ("[1, 1]", 0), ("[0, 1]", 0), ("np.array([1])", 1)],
+)
+def test_a_list_in_a_search_is_a_constant(axes: str, effected: int) -> None:
+    code = f"""
+import numpy as np
+def search_fn(x): return op.Sqrt(op.ReduceMean(x ** 2.0, {axes}))
+def replace_fn(x): return op.Sqrt(op.ReduceMean(x * x, [1]))
+fusionc.register_replacement(search_fn, replace_fn)
+"""
+    model = "g (float[N,4] x) => (float[N,1] y) <float two = {2}, int64[1] a = {1}> { s = Pow (x, two) m = ReduceMean (s, a) y = Sqrt (m) }"
+    report = convert(code, model, optimization_switch=OFF)
+    assert effects(report)["search_fn"] == effected
+
+
+def test_the_signature_of_torchair() -> None:
+    """All arguments by position, and what its examples read of a match."""
+    code = """
+def search_fn(x, w): return op.Relu(op.MatMul(x, w))
+def replace_fn(x, w): return op.Clip(op.MatMul(x, w), 0.0, None)
+def fwd_only(*arguments): raise AssertionError("nothing is traced")
+def extra_check(match):
+    x, w = match.kwargs["x"], match.kwargs.get("w")
+    return x.meta["val"].shape[-1] == w.meta["val"].shape[0] == 4 and match.kwargs.keys() == {"x", "w"}
+fusionc.register_replacement(search_fn, replace_fn, (None, None), fwd_only, extra_check, None, None, True)
+fusionc.register_replacement(search_fn, replace_fn, (None, None), fwd_only, extra_check, None, None, True)
+"""
+    model = "g (float[N,4] x) => (float[N,4] y) <float[4,4] W> { p = MatMul (x, W) y = Relu (p) }"
+    report = convert(code, model, optimization_switch=OFF)
+    assert effects(report)["search_fn"] == 1 and "Clip" in report.operators_after
+
+
+def test_two_functions_of_one_name_are_two_passes() -> None:
+    code = """
+def register(operator, other):
+    def search_fn(x): return getattr(op, operator)(x)
+    def replace_fn(x): return other(x)
+    fusionc.register_replacement(search_fn, replace_fn)
+register("Relu", lambda x: op.Clip(x, 0.0, None))
+register("Neg", lambda x: 0.0 - x)
+register("Abs", lambda x: op.Sqrt(x * x))
+"""
+    model = "g (float[N] x) => (float[N] y, float[N] z) { y = Relu (x) z = Neg (x) }"
+    report = convert(code, model, optimization_switch=f"{OFF};search_fn_2:off")
+    done = effects(report)
+    assert done["search_fn"] == 1 and "search_fn_2" not in done and done["search_fn_3"] == 0
+
+
+@pytest.mark.parametrize("form", ["{}", "[{}]"])
+def test_a_formula_instead_of_a_search_function(form: str) -> None:
+    code = f"""
+from fusionc.rewrite import op as pattern, var
+def search_fn(x): raise AssertionError("is not called")
+def replace_fn(x): return op.Sigmoid(x)
+formula = pattern.Relu(pattern.Sigmoid(var("x")))
+fusionc.register_replacement(search_fn, replace_fn, search_fn_pattern={form.format("formula")})
+"""
+    model = "g (float[N] x) => (float[N] y) { a = Sigmoid (x) y = Relu (a) }"
+    report = convert(code, model, optimization_switch=OFF)
+    assert effects(report)["search_fn"] == 1 and report.operators_after == {"Sigmoid": 1}
+
+
+@pytest.mark.parametrize("argument", ["trace_fn", "search_fn_pattern"])
+def test_a_wrong_argument_of_torchair(argument: str) -> None:
+    code = (
+        f"fusionc.register_replacement(lambda x: op.Abs(x), lambda x: x, name='Own', {argument}=1)"
+    )
+    with pytest.raises(fusionc.UsageError, match=r"is not a function|returns no operator"):
+        convert(code)
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,38 @@ def test_a_stage_that_is_off_is_why_there_is_no_area(stage: str) -> None:
     assert notice.startswith(f"graph kernel fusion has made no area, the stage pass {name} is off:")
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("name", "call", "opset"),
+    [
+        ("Softmax", "Softmax (a)", 20),
+        ("LogSoftmax", "LogSoftmax (a)", 20),
+        ("LayerNorm", "LayerNormalization (a, g)", 20),
+        ("RMSNormalization", "RMSNormalization (a, g)", 23),
+        ("SoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyLoss (a, l)", 20),
+        ("FastGelu", "com.microsoft.FastGelu (a)", 20),
+    ],
+)
+def test_an_operator_that_is_not_expanded_is_said(
+    name: str, call: str, opset: int, level: int
+) -> None:
+    """--enable_expand_ops forces the expansion in MindSpore."""
+    text = f"""agraph (float[64,32] x, int64[64] l) => (float y) <float[32] g>
+        {{ a = Neg (x) s = {call} b = Abs (s) y = ReduceSum <keepdims = 0> (b) }}"""
+    onnx.save(parse(text, opset=opset), "in.onnx")
+    flags = f"--opt_level={level} --enable_expand_ops={name}"
+    said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False)
+    operator = call.partition(" ")[0]
+    stays = [node.op_type for node in onnx.load("out.onnx").graph.node]
+    notices = [one for one in said.notices if one.startswith("--enable_expand_ops: no area holds")]
+    assert len(notices) == (operator.removeprefix("com.microsoft.") in stays)
+    is_row = level < 3 and operator.endswith(("Softmax", "Normalization"))
+    hint = " without --enable_stitch_fusion" if is_row else ""
+    assert notices == [f"--enable_expand_ops: no area holds the parts of {operator}{hint}"] * len(
+        notices
+    )
+
+
 def test_an_operator_that_no_kernel_computes_is_said() -> None:
     flags = "--enable_cluster_ops=Det,Add"
     said = fusionc.convert(

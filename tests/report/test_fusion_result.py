@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fusionc.report import write_fusion_result
-from fusionc.rewrite.log import PatternCount
+from fusionc.rewrite.log import Commit, PatternCount
+from fusionc.verify.output_errors import OutputErrors
 
 COUNTS = [
     PatternCount(0, "GraphFusion", "Zebra", "one", effected=1),
@@ -58,6 +59,32 @@ def test_the_form_is_canns(tmp_path: Path, export_compile_stat: int) -> None:
     assert file is not None and file.resolve() == tmp_path / "fusion_result.json"
     assert file.read_text() == EXPECTED
     assert os.listdir(tmp_path) == ["fusion_result.json"] and notices == []
+
+
+def test_what_canns_file_lacks_is_under_one_key(tmp_path: Path) -> None:
+    left_out = [Commit(1, 2, "Ant", "ant", ("n",)), Commit(2, 2, "Ant", "ant", ("m",))]
+    outputs = [OutputErrors("y", "all", 7, 0.25, 0.5, 1.0, "[0]")]
+    notices = ['ignored, because no pass has such a name: "Foo"']
+    file = write_fusion_result(COUNTS, 1, notices, left_out, outputs)
+    assert file is not None
+    content = json.loads(file.read_text())
+    assert content.pop("fusionc") == {
+        "left_out_times": {"session_and_graph_id_0_2": {"Ant": "2"}},
+        "notices": notices,
+        "verification": {
+            "y": {
+                "all": {
+                    "samples": "7",
+                    "max_abs": "0.25",
+                    "max_rel": "0.5",
+                    "cosine": "1",
+                    "worst_at": "[0]",
+                }
+            }
+        },
+    }
+    assert content == json.loads(EXPECTED)
+    assert write_fusion_result(COUNTS[4:6], 1, notices, left_out, outputs) is None
 
 
 def test_an_older_file_is_replaced_or_removed(tmp_path: Path) -> None:

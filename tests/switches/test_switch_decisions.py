@@ -298,13 +298,3 @@ def test_pattern_fusion_beats_everything(
     assert (
         decide(passes, optimization_switch="OwnPass:off", pattern_fusion_pass=False).notices == ()
     )
-
-
-def test_a_pass_that_never_matches_says_why(
-    registry: Sequence[Pass], make_pass: Callable[..., Pass]
-) -> None:
-    never = make_pass("AllReducePass", default="off")
-    type(never).never_matches = "there is no AllReduce"
-    assert decide((*registry, never)).notices == ()
-    notices = decide((*registry, never), optimization_switch="AllReducePass:on").notices
-    assert notices == ("never matches: AllReducePass: there is no AllReduce",)

@@ -180,14 +180,14 @@ def test_a_conversion_that_is_verified_in_part_says_so_and_succeeds() -> None:
     assert done.exit_code == 0 and "verified in part: equal in 1 run" in " ".join(
         done.output.split()
     ), done.output
-    told = json.loads(Path("fusion_result.json").read_text())["verification_budget"]
+    told = json.loads(Path("fusion_result.json").read_text())["fusionc"]["verification_budget"]
     assert (told["verified"], told["most_elements"]) == (
         "verified in part",
         "1",
     ) and "zeros" in told["left_out"]
     report = fusionc.convert("m.onnx", export_compile_stat=1)
     assert report.verification == "equal in 7 runs"
-    told = json.loads(Path("fusion_result.json").read_text())["verification_budget"]
+    told = json.loads(Path("fusion_result.json").read_text())["fusionc"]["verification_budget"]
     assert (told["verified"], told["left_out"]) == ("verified", "") and int(
         told["compared"]
     ) >= 4096

@@ -87,7 +87,7 @@ class Flags:
     def has_packet(self, users: Collection[str]) -> bool:
         """Whether the flags allow a packet (a kernel that computes sizes) with these users."""
         if self.enable_packet_ops_only:
-            return bool(users) and all(user in self.enable_packet_ops_only for user in users)
+            return any(user in self.enable_packet_ops_only for user in users)
         return not any(user in self.disable_packet_ops for user in users)
 
     def has_rule(self, rule: str) -> bool:

@@ -44,6 +44,12 @@ class ReadFlags:
     warnings: tuple[str, ...]
     notices: tuple[str, ...]
 
+    @property
+    def source(self) -> str:
+        """Where the flags come from."""
+        is_variable = os.environ.get(VARIABLE) is not None
+        return f"the environment variable {VARIABLE}" if is_variable else "--graph_kernel_flags"
+
 
 def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
     """The flags of the environment variable if it is set, else those of `option`.

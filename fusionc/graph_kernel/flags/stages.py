@@ -135,6 +135,11 @@ def switched(passes: Sequence[Pass], enabled: frozenset[str], flags: Flags) -> f
     return frozenset(p.name for p in passes if _is_on(names_of(p), p.name in enabled, flags))
 
 
+def disabled_by(flags: Flags, passes: Sequence[Pass]) -> frozenset[str]:
+    """The names of the passes that disable_pass lists."""
+    return frozenset(p.name for p in passes if not set(names_of(p)).isdisjoint(flags.disable_pass))
+
+
 def names_of(pass_: Pass) -> list[str]:
     """The names that enable_pass and disable_pass accept for a pass of the registry."""
     own = (pass_.name, *pass_.aliases)

@@ -86,7 +86,7 @@ def _is_small(value: Edge | None) -> bool:
 
 
 def _is_wanted(location: AreaLocation, flags: Flags) -> bool:
-    """Whether the flags allow a packet for every operator that uses it."""
+    """Whether the flags allow a packet for the operators that use it."""
     users = {user for value in location.outputs for user in value.outputs}.difference(
         location.nodes
     )

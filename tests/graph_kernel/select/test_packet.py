@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -111,6 +112,24 @@ def test_what_does_not(name: str) -> None:
 @pytest.mark.parametrize(("flags", "expected"), FLAGS)
 def test_flags(flags: Mapping[str, Any], expected: bool) -> None:
     result, _ = fuse(parse(COUNTED), Flags(**{"opt_level": 2, **flags}))
+    assert bool(packets(result)) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"enable_packet_ops_only": ("Range",)}, True),
+        ({"enable_packet_ops_only": ("ConstantOfShape", "Mul")}, True),
+        ({"enable_packet_ops_only": ("Mul",)}, False),
+        ({"disable_packet_ops": ("Range",)}, False),
+    ],
+)
+def test_flags_of_a_packet_that_two_operators_use(flags: Mapping[str, Any], expected: bool) -> None:
+    shared = COUNTED.replace(
+        "z = Range", "f = Reshape (e, h)  w = ConstantOfShape (f)  z = Range"
+    ).replace("> {", ", int64[1] h = {1}> {")
+    shared = re.sub(r"=> \(([^)]*)\)", r"=> (\1, float[P2] w)", shared)
+    result, _ = fuse(parse(shared), Flags(**{"opt_level": 2, **flags}))
     assert bool(packets(result)) == expected
 
 
