@@ -21,6 +21,7 @@ from fusionc.disk.load import load
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model.tensors import element_type
 from fusionc.protos import nodes_of
+from fusionc.report.area_labels import area_labels
 from fusionc.runtime.process import insist, longest_step, step_limit
 from fusionc.runtime.profile import Profile, profile
 from fusionc.runtime.run_errors import RunError
@@ -67,6 +68,7 @@ class ModelCost:
     peak: int  # the peak memory in bytes at the end
     ratio: RatioInterval | None  # run time / run time of the first model; None for the first
     operators: Profile
+    areas: Mapping[str, str]  # the label of each area by its name
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,9 @@ def bench(request: BenchRequest, measure: Round = measure_round) -> Bench:
                 logs = [log_ratio(one[name].slices, one[names[0]].slices) for one in rounds]
                 ratio = interval_of(logs, request.confidence)
             request.progress(f"operators of {name}")
-            result.costs.append(
-                _cost(name, own, ratio, _operators(models[name], feeds[name], request.seconds))
-            )
+            proto = onnx.load(models[name].file, load_external_data=False)
+            operators = _operators(models[name], proto, feeds[name], request.seconds)
+            result.costs.append(_cost(name, own, ratio, operators, area_labels(proto)))
         if request.batch_sizes or request.threads:
             result.throughput = _throughput(request, models, feeds, measure)
     except RunError as error:
@@ -227,7 +229,11 @@ def _rounds(
 
 
 def _cost(
-    name: str, own: Sequence[Measured], ratio: RatioInterval | None, operators: Profile
+    name: str,
+    own: Sequence[Measured],
+    ratio: RatioInterval | None,
+    operators: Profile,
+    areas: Mapping[str, str],
 ) -> ModelCost:
     runs = [run for one in own for run in one.runs]
     memory = [
@@ -237,11 +243,13 @@ def _cost(
     times = {part: percentile(runs, part) for part in PERCENTILES}
     imported, loaded, peak = memory
     load_seconds = median(one.load_seconds for one in own)
-    return ModelCost(name, times, load_seconds, imported, loaded, peak, ratio, operators)
+    return ModelCost(name, times, load_seconds, imported, loaded, peak, ratio, operators, areas)
 
 
-def _operators(model: DeployedModel, feeds: Mapping[str, Any], seconds: float) -> Profile:
-    nodes = sum(1 for _ in nodes_of(onnx.load(model.file, load_external_data=False)))
+def _operators(
+    model: DeployedModel, proto: onnx.ModelProto, feeds: Mapping[str, Any], seconds: float
+) -> Profile:
+    nodes = sum(1 for _ in nodes_of(proto))
     arguments = (
         model.file,
         feeds,

@@ -140,6 +140,8 @@ def _version(distribution: str) -> str:
 def main() -> None:
     """An ONNX graph optimizer modelled on ATC, the converter for Ascend chips. Each fusion pass can
     be switched on and off, its rewrites are counted, and the result is verified.
+
+    `fusionc in.onnx out.onnx` is short for `fusionc convert in.onnx out.onnx`.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # a name in a model may contain any character

@@ -16,6 +16,7 @@ from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
+from fusionc.errors import printable
 from fusionc.options.option_table import INPUT_FILES
 
 if TYPE_CHECKING:
@@ -193,12 +194,18 @@ def _show_operators(cost: ModelCost) -> None:
     by_time = sorted(cost.operators.operators.items(), key=lambda item: -item[1][1])
     total = cost.operators.seconds or 1.0
     rows = [
-        [name, f"{count:g}", f"{1e3 * seconds:.3f}", f"{100 * seconds / total:.1f}"]
+        [
+            cost.areas.get(name, name),
+            f"{count:g}",
+            f"{1e3 * seconds:.3f}",
+            f"{100 * seconds / total:.1f}",
+        ]
         for name, (count, seconds) in by_time[:_MAX_OPERATORS]
     ]
     between = cost.operators.between
     rows.append(["between them", "", f"{1e3 * between:.3f}", f"{100 * between / total:.1f}"])
-    show_table([f"operators of {cost.name}, profiled", ">nodes", ">ms", ">%"], rows, sys.stdout)
+    click.echo(printable(f"operators of {cost.name}, profiled"))
+    show_table(["operator", ">nodes", ">ms", ">%"], rows, sys.stdout)
 
 
 def _show_throughput(measured: Bench) -> None:

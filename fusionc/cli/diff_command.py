@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,14 +124,21 @@ def _tables(diff: ModelDiff, every_node: bool) -> Iterator[tuple[list[str], list
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     ]
+    labels = {**diff.before.areas, **diff.after.areas}
     if counts:
-        rows = [[name, str(old), str(new), f"{new - old:+}"] for name, old, new in counts]
+        rows = [
+            [labels.get(name, name), str(old), str(new), f"{new - old:+}"]
+            for name, old, new in counts
+        ]
         yield ["operator", ">before", ">after", ">change"], rows
     changes = (
         [(change, 1) for change in diff.nodes.changes] if every_node else summed(diff.nodes.changes)
     )
     if changes:
-        rows = [[str(times), change.kind, _text(change, every_node)] for change, times in changes]
+        rows = [
+            [str(times), change.kind, _text(change, labels, every_node)]
+            for change, times in changes
+        ]
         yield [">times", "nodes", "what"], rows
 
 
@@ -173,9 +180,11 @@ def _percent(before: int, after: int) -> str:
     return f"{100 * (after - before) / before:+.1f} %" if before and before != after else ""
 
 
-def _text(change: Change, with_names: bool) -> str:
+def _text(change: Change, labels: Mapping[str, str], with_names: bool) -> str:
+    """A change in words. `labels` has the label of each area by its name."""
     sides = [
-        ", ".join(_words([n.operator for n in nodes])) for nodes in (change.before, change.after)
+        ", ".join(_words([labels.get(n.operator.rpartition(".")[2], n.operator) for n in nodes]))
+        for nodes in (change.before, change.after)
     ]
     details = f": {', '.join(change.details)}" if change.details else ""
     makers = f", by {', '.join(change.passes)}" if change.passes else ""

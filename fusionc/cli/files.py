@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fusionc.disk.paths import stream_at
+from fusionc.disk.paths import address_error, stream_at
 from fusionc.disk.small_files import write_where_told
 from fusionc.errors import FusioncError, UsageError
 
@@ -33,6 +33,8 @@ class FilePath(click.Path):
                 param,
                 ctx,
             )
+        if isinstance(value, str) and (error := address_error(Path(value))):
+            raise error
         return super().convert(value, param, ctx)
 
 

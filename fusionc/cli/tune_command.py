@@ -167,7 +167,7 @@ def _row(worth: Worth, tuned: Tuned) -> list[str]:
     )
     text = f"{text}: {worth.why}" if worth.why else text
     if one is None:
-        return [worth.change.name, "", "", "", "", text]
+        return [worth.change.title, "", "", "", "", text]
     if worth.state == "undecided":
         text = (
             "confirmed by the last run" if tuned.is_delivered(worth) else _why_undecided(worth, one)
@@ -175,7 +175,7 @@ def _row(worth: Worth, tuned: Tuned) -> list[str]:
     saved = one.ratio - 1
     bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "too few rounds"
     return [
-        worth.change.name,
+        worth.change.title,
         f"{one.ratio:.3f}",
         bounds,
         f"{1e3 * tuned.added_seconds(worth):+.3f}",

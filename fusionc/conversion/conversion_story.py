@@ -38,6 +38,7 @@ def convert(options: Options) -> Report:
     started = perf_counter()
     with running(options) as plog:
         plan = plan_of(options, plog)
+        report.may_get_kernels = _may_get_kernels(plan)
         model = AskedModel(plan)
         left_out = LeftOut()
         with onlookers_of(plan, left_out, report) as onlookers:
@@ -60,6 +61,13 @@ def convert(options: Options) -> Report:
     report.log_file = plog.file
     report.seconds = perf_counter() - started
     return report
+
+
+def _may_get_kernels(plan: ConversionPlan) -> bool:
+    """Whether kernels are possible, and the options neither ask for them nor exclude them."""
+    is_asked = plan.fusion is not None and plan.fusion.flags.is_on
+    is_excluded = plan.options.enable_graph_kernel is False
+    return plan.kernels.is_for_onnxruntime and not is_asked and not is_excluded
 
 
 def _convert(

@@ -23,6 +23,7 @@ from fusionc.ready_form.session_file import (
     session_file_of,
 )
 from fusionc.report import Report
+from fusionc.report.area_labels import area_labels
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.stage_times import timed
 
@@ -48,6 +49,7 @@ def save_if_right(
     options = plan.options
     kernels = plan.kernels.file
     report.operators_after = operator_counts(done.proto)
+    report.areas = area_labels(done.proto)
     if options.ready:
         require_session_place(options.destination)
     # raises before the verification if the library cannot be written

@@ -19,6 +19,7 @@ from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.operators.domains import TRADITIONAL
 from fusionc.protos import copied, inputs_to_feed, light_copy, tensors_of
+from fusionc.report.area_labels import area_labels
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
@@ -43,6 +44,7 @@ class Measures:
     bytes_moved: int  # in one run with `sizes`; an area moves only its inputs and outputs
     unknown: int  # the number of nodes of unknown size
     sizes: dict[str, tuple[int, ...]]  # the input sizes of the run, by input name
+    areas: dict[str, str]  # the label of each area by its name
 
     @property
     def nodes(self) -> int:
@@ -130,6 +132,7 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
         bytes_moved=moved,
         unknown=max(unknown, uncounted),
         sizes=sized.sizes,
+        areas=area_labels(proto),
     )
 
 

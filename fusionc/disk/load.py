@@ -10,7 +10,8 @@ import onnx
 from fusionc import protos
 from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.mapped_weights import read_mapped
-from fusionc.disk.paths import require_path, stream_at
+from fusionc.disk.other_formats import not_a_model
+from fusionc.disk.paths import address_error, require_path, stream_at
 from fusionc.disk.validate import validate
 from fusionc.errors import FusioncError, UsageError
 
@@ -51,13 +52,15 @@ def _read(path: Path, *, maps: bool) -> onnx.ModelProto:
             code="E13003",
         ) from error
     except Exception as error:  # protobuf's errors, which have no common base
-        raise _format_error(path) from error
+        raise not_a_model(path) from error
     if not proto.HasField("graph"):
-        raise _format_error(path)
+        raise not_a_model(path)
     return proto
 
 
 def _file_error(path: Path) -> UsageError:
+    if error := address_error(path):
+        return error
     problem = "is not a file" if path.exists() else "does not exist"
     hint = "give the path of an .onnx file"
     if path.is_dir():
@@ -74,12 +77,3 @@ def _false_mapping(tensor: onnx.TensorProto, path: Path) -> FusioncError:
         "may have"
     )
     return FusioncError(what, where=str(path), hint="export the model again", code="E13005")
-
-
-def _format_error(path: Path) -> FusioncError:
-    return FusioncError(
-        "the file is not an ONNX model, or it is damaged",
-        where=str(path),
-        hint="export or copy the model again; only ONNX models (--framework=5) can be converted",
-        code="E13005",
-    )

@@ -108,13 +108,13 @@ def _light_model(data: mmap.mmap, name: str) -> bytes | None:
     has an unusual form.
     """
     try:
-        graphs = [field for field in _fields(data, 0, len(data)) if field[0] == _GRAPH]
+        graphs = [field for field in wire_fields(data, 0, len(data)) if field[0] == _GRAPH]
         if len(graphs) != 1:
             return None
         ((_, begin, at, end),) = graphs
         pieces = list[bytes]()
         kept = at
-        for tag, start, inside, stop in _fields(data, at, end):
+        for tag, start, inside, stop in wire_fields(data, at, end):
             if tag == _INITIALIZER and stop - inside >= WORTH_MAPPING:
                 tensor = _light_tensor(data, inside, stop, name)
                 if tensor is not None:
@@ -131,7 +131,7 @@ def _light_model(data: mmap.mmap, name: str) -> bytes | None:
 
 def _light_tensor(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
     """The tensor in these bytes, mapped. None if the tensor cannot be mapped."""
-    raw = [field for field in _fields(data, at, end) if field[0] == _RAW_DATA]
+    raw = [field for field in wire_fields(data, at, end) if field[0] == _RAW_DATA]
     if len(raw) != 1:
         return None
     ((_, begin, inside, stop),) = raw
@@ -153,7 +153,7 @@ def _light_tensor(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto 
     return tensor
 
 
-def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+def wire_fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """The fields of the message in data[at:end], each as (tag, start of the field, start of its
     value, end). Raises ValueError or IndexError if the bytes are not a message.
     """
@@ -258,7 +258,7 @@ def _split(message: Message, tag: int) -> tuple[bytes, bytes]:
     """The bytes of a message before and after the place of a field that it lacks."""
     data = message.SerializeToString()
     at = next(
-        (begin for other, begin, _, _ in _fields(data, 0, len(data)) if other >> 3 > tag >> 3),
+        (begin for other, begin, _, _ in wire_fields(data, 0, len(data)) if other >> 3 > tag >> 3),
         len(data),
     )
     return data[:at], data[at:]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from fusionc.errors import UsageError, shown
 
+_ADDRESS = re.compile(r"(https?|ftp|s3|gs|hf|file):/+(?=.)", re.IGNORECASE)
 _PATH_PROBLEMS = {
     errno.ELOOP: "is a symbolic link that leads back to itself",
     errno.ENAMETOOLONG: "has a name that is too long",
@@ -43,6 +45,17 @@ def require_path(path: Path, what: str) -> None:
     if problem:
         hint = "give another path, or rename the file"
         raise UsageError(f"the {what} {problem}", where=str(path), hint=hint, code="E10001")
+
+
+def address_error(path: Path) -> UsageError | None:
+    """The error for a path that is the address of a file in a network. None for other paths."""
+    if not _ADDRESS.match(str(path)):
+        return None
+    address = _ADDRESS.sub(r"\1://", str(path), count=1)  # Path drops one of two slashes
+    hint = f"download it first: curl -L -o model.onnx {address}"
+    return UsageError(
+        "the model is an address, not a file", where=address, hint=hint, code="E10410"
+    )
 
 
 def is_same(path: Path, other: Path) -> bool:

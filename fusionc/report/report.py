@@ -45,11 +45,14 @@ class Report:
     model: Path | None = None  # None if the model is in memory
     output: Path | None = None  # None if the result is in memory
     kernels: Path | None = None  # the library with the kernels of the result, if it has any
+    # whether kernels may make the result faster, and the options do not say that they are unwanted
+    may_get_kernels: bool = False
     page: Path | None = None  # the page that --report wrote, if it was requested
     ready: Path | None = None  # the session file of the ready form, if it was requested
     patterns: list[PatternCount] = field(default_factory=list)  # in execution order
     operators_before: dict[str, int] = field(default_factory=dict)  # the number of nodes
     operators_after: dict[str, int] = field(default_factory=dict)
+    areas: dict[str, str] = field(default_factory=dict)  # the label of each area by its name
     bytes_before: int = 0  # of the model and its weights on disk
     bytes_after: int = 0
     verification: str | None = None  # one sentence; None if the verification was skipped
@@ -91,6 +94,7 @@ class Report:
             **{name: None if file is None else str(file) for name, file in files.items()},
             "nodes": [self.nodes_before, self.nodes_after],
             "operators": [self.operators_before, self.operators_after],
+            "areas": self.areas,
             "bytes": [self.bytes_before, self.bytes_after],
             "passes": [total.as_json() for total in self.passes() if total.matched],
             "verification": self.verification,

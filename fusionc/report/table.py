@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 _MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column gets its own lines
 _INDENT = "    "
-_ANY_WIDTH = 10_000
+_KEPT = "\N{NO-BREAK SPACE}"  # a blank at which a line is not broken; `printable` leaves none
 _MAX_OUTPUTS = 20
 OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
 
@@ -53,12 +56,13 @@ def _pass_row(total: PassTotal) -> list[str]:
 
 
 def _changed_counts(report: Report) -> Iterator[list[str]]:
-    """The operators whose number differs between the model and the result."""
-    for name in sorted(report.operators_before.keys() | report.operators_after.keys()):
+    """The operators whose number differs between the model and the result. Areas come last."""
+    names = report.operators_before.keys() | report.operators_after.keys()
+    for name in [*sorted(names - report.areas.keys()), *report.areas]:
         before = report.operators_before.get(name, 0)
         after = report.operators_after.get(name, 0)
         if before != after:
-            yield [name, str(before), str(after)]
+            yield [report.areas.get(name, name), str(before), str(after)]
 
 
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
@@ -159,7 +163,23 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     seconds = {stage: f"{time:.2f}" for stage, time in report.stages.items()}
     stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
-    return facts
+    return [*facts, *(("next", step) for step in _next_steps(report))]
+
+
+def _next_steps(report: Report) -> Iterator[str]:
+    """How to use the kernels of the result, or how to get kernels. Nothing if neither applies."""
+    session = f"fusionc.session({json.dumps(str(report.output), ensure_ascii=False)})"
+    if report.kernels is not None:
+        library = json.dumps(str(report.kernels), ensure_ascii=False)
+        yield (
+            f"{session} loads the model with its kernels; without fusionc: "
+            f"SessionOptions.register_custom_ops_library({library})"
+        )
+    elif report.may_get_kernels:
+        yield (
+            "generated kernels may make the model faster: convert it with --enable_graph_kernel, "
+            f"and load it with {session}"
+        )
 
 
 def _show_in_terminal(
@@ -169,36 +189,79 @@ def _show_in_terminal(
     are broken only in the last column, and only if it is text: a name that is broken into two lines
     cannot be copied.
     """
-    from rich import box
-    from rich.console import Console
-    from rich.measure import Measurement
-    from rich.table import Table
-
-    # [brackets] and :colons: in names and reasons are not markup.
-    console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    for gap in (1, 0):  # between columns, in addition to the box's gap
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
-        for number, header in enumerate(headers, 1):
-            is_number = header.startswith(">")
-            is_last = number == len(headers)
-            table.add_column(
-                header.lstrip(">"),
-                justify="right" if is_number else "left",
-                overflow="fold",
-                no_wrap=is_number or not is_last,
-                min_width=_MIN_TEXT_WIDTH if is_last and not is_number else None,
-            )
+    width = shutil.get_terminal_size().columns
+    names = [header.lstrip(">") for header in headers]
+    widths = [max(map(_columns, column)) for column in zip(names, *rows, strict=True)]
+    is_text = not headers[-1].startswith(">")
+    gap = _gap(widths, width, is_text)
+    if gap is None:
         for row in rows:
-            table.add_row(*row)
-        if (
-            Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).minimum
-            <= console.width
-        ):
-            console.print(table)
-            return
+            for line in _paragraph(headers, row, width):
+                print(line, file=stream)
+        return
+    indent = sum(widths[:-1]) + len(gap) * (len(widths) - 1)
+    if is_text:
+        widths[-1] = max(min(widths[-1], width - indent), 1)
+    print(_bold(_line(headers, names, widths, gap)), file=stream)
+    print(_rule(stream) * (indent + widths[-1]), file=stream)
     for row in rows:
-        for line in _paragraph(headers, row, console.width):
-            print(line, file=stream)
+        first, *further = _folded(row[-1], widths[-1]) if is_text else [row[-1]]
+        print(_line(headers, [*row[:-1], first], widths, gap), file=stream)
+        for line in further:
+            print(f"{' ' * indent}{line}", file=stream)
+
+
+def _gap(widths: Sequence[int], width: int, is_text: bool) -> str | None:
+    """The blanks between columns of these widths. None if the columns do not fit into `width`. If
+    the last column `is_text`, it may be narrower than its text.
+    """
+    last = min(widths[-1], _MIN_TEXT_WIDTH) if is_text else widths[-1]
+    room = width - sum(widths[:-1]) - last
+    fitting = (" " * size for size in (2, 1) if size * (len(widths) - 1) <= room)
+    return next(fitting, None)
+
+
+def _line(headers: Sequence[str], cells: Sequence[str], widths: Sequence[int], gap: str) -> str:
+    """A line of a table: numbers are at the right of their columns, text is at the left."""
+    padded = []
+    for header, cell, width in zip(headers, cells, widths, strict=True):
+        blanks = " " * (width - _columns(cell))
+        padded.append(blanks + cell if header.startswith(">") else cell + blanks)
+    return gap.join(padded).rstrip()
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """The lines of a text. Words that are wider than a line are broken."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and _columns(lines[-1]) + 1 + _columns(word) > width:
+            lines.append("")
+        while _columns(word) > width:
+            fitting = next(at for at in range(len(word), 0, -1) if _columns(word[:at]) <= width)
+            lines[-1:] = [word[:fitting], ""]
+            word = word[fitting:]
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
+
+
+def _columns(text: str) -> int:
+    """The number of columns that a text takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
+        for one in text
+    )
+
+
+def _rule(stream: TextIO) -> str:
+    """The character of a horizontal line, as far as the stream can write it."""
+    return "─" if (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf") else "-"
+
+
+def _bold(text: str) -> str:
+    is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") in ("dumb", "unknown")
+    return text if is_plain else f"\x1b[1m{text}\x1b[0m"
 
 
 def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
@@ -206,11 +269,15 @@ def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterat
     numbers = [at for at, header in enumerate(headers) if header.startswith(">")]
     names = range(numbers[0] if numbers else len(headers) - 1)
     yield _wrapped("", "  ".join(row[at] for at in names), _INDENT, width)
-    facts = ", ".join(f"{headers[at].lstrip('>')} {row[at]}" for at in numbers)
+    # a line is not broken between a number and its header
+    facts = [
+        f"{headers[at].lstrip('>')} {row[at]}".replace(" ", _KEPT) for at in numbers if row[at]
+    ]
     text = row[-1] if len(headers) - 1 not in (*names, *numbers) else ""
-    rest = f"{facts}, {headers[-1]} {text}" if facts and text else facts or text
-    if rest:
-        yield _wrapped(_INDENT, rest, 2 * _INDENT, width)
+    if text:
+        facts.append(f"{headers[-1]} {text}" if facts else text)
+    if facts:
+        yield _wrapped(_INDENT, ", ".join(facts), 2 * _INDENT, width).replace(_KEPT, " ")
 
 
 def _wrapped(first: str, text: str, further: str, width: int | None) -> str:

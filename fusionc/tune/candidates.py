@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from fusionc.runtime.optimizers import OPTIMIZERS
@@ -37,6 +37,7 @@ class Facts:
     areas: Sequence[str]  # the names of the areas
     idle: Sequence[str]  # passes that are off by default and would take effect
     optimizers: Sequence[str]  # optimizers of onnxruntime that changed the model
+    labels: Mapping[str, str] = field(default_factory=dict)  # the labels of areas, by name
 
 
 def groups_of(facts: Facts, threads: Sequence[int]) -> list[Group]:
@@ -45,7 +46,7 @@ def groups_of(facts: Facts, threads: Sequence[int]) -> list[Group]:
     """
     return [
         *_pass_groups(facts),
-        *_area_groups(facts.areas),
+        *_area_groups(facts),
         *_optimizer_groups(facts.optimizers),
         *_settings(threads),
     ]
@@ -65,12 +66,18 @@ def _pass_groups(facts: Facts) -> list[Group]:
     return [*groups, *map(Group, idle)]
 
 
-def _area_groups(names: Sequence[str]) -> list[Group]:
-    if not names:
+def _area_groups(facts: Facts) -> list[Group]:
+    if not facts.areas:
         return []
     whole = TunedChange("all areas off", "areas", kernels=False)
     members = [
-        TunedChange(f"area {name} off", "areas", areas_off=frozenset({name})) for name in names
+        TunedChange(
+            f"area {name} off",
+            "areas",
+            areas_off=frozenset({name}),
+            label=f"{facts.labels[name]}: off" if name in facts.labels else "",
+        )
+        for name in facts.areas
     ]
     return [_group(whole, members)]
 

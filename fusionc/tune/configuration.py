@@ -99,6 +99,12 @@ class TunedChange:
     no_spinning: bool = False
     no_arena: bool = False
     no_planned_memory: bool = False
+    label: str = ""  # a shorter name for people
+
+    @property
+    def title(self) -> str:
+        """The name for tables and plots."""
+        return self.label or self.name
 
     @property
     def is_of_threads(self) -> bool:

@@ -15,9 +15,9 @@ from fusionc import passes
 from fusionc.bisect.changed_switches import named_by_option
 from fusionc.custom.loading import load_passes
 from fusionc.errors import FusioncError
-from fusionc.model.operators import KERNELS
 from fusionc.options import Options
 from fusionc.report import Report
+from fusionc.report.area_labels import area_labels
 from fusionc.rewrite import Pass
 from fusionc.tune.configuration import Configuration
 
@@ -36,7 +36,7 @@ def effects(
     """
     registry = {p.name: p for p in load_passes(options.custom_passes)}
     effective = _effective(convert(base, folder / "base.onnx"))
-    areas = _area_names(folder / "base.onnx")
+    labels = area_labels(onnx.load(folder / "base.onnx", load_external_data=False))
     # passes that the user switched on or off by name stay in this state
     named = named_by_option(options.optimization_switch, list(registry.values()))
     free = {name: p for name, p in registry.items() if name not in named}
@@ -47,15 +47,11 @@ def effects(
 
     return {
         # areas are switched off one by one, and not by their passes
-        "passes": _topics(effective, free, without=_AREAS_TOPIC if areas else None),
-        "areas": areas,
+        "passes": _topics(effective, free, without=_AREAS_TOPIC if labels else None),
+        "areas": list(labels),
+        "labels": labels,
         "idle": _idle_passes(off, effective_with),
     }
-
-
-def _area_names(model: Path) -> list[str]:
-    functions = onnx.load(model, load_external_data=False).functions
-    return [function.name for function in functions if function.domain == KERNELS]
 
 
 def _topics(

@@ -42,7 +42,7 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
         interval = worth.interval(confidence)
         if interval is not None and len(rows) < _MAX_ROWS:
             rows.append(
-                _Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
+                _Row(worth.change.title, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
             )
     confident = f"with a confidence of {100 * confidence:g} %"
     note = f"Bounds hold {confident}: jointly in the last run, and individually otherwise"

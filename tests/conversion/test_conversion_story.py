@@ -303,5 +303,23 @@ def test_a_result_that_is_verified_in_part_is_verified() -> None:
     assert report.unverified == ""
 
 
+@pytest.mark.parametrize(
+    ("options", "may"),
+    [
+        ({}, True),
+        ({"enable_graph_kernel": True}, False),
+        ({"enable_graph_kernel": False}, False),
+        ({"graph_kernel_flags": "--opt_level=2"}, False),
+        ({"graph_kernel_flags": "--disable_pass=IdentityPass"}, True),
+        ({"target": "onnx"}, False),
+    ],
+)
+def test_kernels_are_recommended_where_they_are_possible_and_not_excluded(
+    options: dict[str, Any], may: bool
+) -> None:
+    report = fusionc.convert(SAMPLES / "control_flow.onnx", output="o", verify=False, **options)
+    assert report.may_get_kernels is may
+
+
 def run_command(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False)

@@ -16,6 +16,8 @@ DAMAGED = (
     "export or copy the model again",
 )
 
+CUT = ("E13005: the model is cut off: it has ", "where: m.onnx", "copy or download the model again")
+
 
 def _bytes(content: bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / "m.onnx").write_bytes(content)
@@ -121,20 +123,21 @@ def _type_of_subgraph(m: ModelProto) -> None:
 
 
 CASES = [
-    Case("an empty file", _bytes(b""), DAMAGED),
+    Case("an empty file", _bytes(b""), ("E13005: the file is empty",)),
     Case("a file of zeros", _bytes(bytes(1000)), DAMAGED),
     Case("a file of ones", _bytes(b"\xff" * 1000), DAMAGED),
     Case("text", _bytes(b"hello\n" * 100), DAMAGED),
-    Case("JSON", _bytes(b'{"graph": {}}'), DAMAGED),
+    Case("JSON", _bytes(b'{"graph": {}}'), ("E13005: the file is JSON",)),
     Case("the text form of a model", _bytes(_TEXT), DAMAGED),
-    Case("a model in gzip", _bytes(gzip.compress(_BYTES)), DAMAGED),
+    Case("a model in gzip", _bytes(gzip.compress(_BYTES)), ("E13005", "gunzip")),
     *(
-        Case(f"the first {n} bytes of a model", _bytes(_BYTES[:n]), DAMAGED)
-        for n in (1, 7, 50, len(_BYTES) - 1)
+        Case(f"the first {n} bytes of a model", _bytes(_BYTES[:n]), CUT)
+        for n in (7, 50, len(_BYTES) - 1)
     ),
+    Case("the first byte of a model", _bytes(_BYTES[:1]), DAMAGED),
     Case("a model with junk behind it", _bytes(_BYTES + b"\xff\xff"), DAMAGED),
     Case("a number that does not end", _bytes(b"\x08" + b"\xff" * 20), DAMAGED),
-    Case("a length beyond the file", _bytes(b"\x08\x08\x3a" + b"\xff" * 4 + b"\x07"), DAMAGED),
+    Case("a length beyond the file", _bytes(b"\x08\x08\x3a" + b"\xff" * 4 + b"\x07"), CUT),
     Case("graphs in graphs, 2,000 deep", _bytes(_nested(2000)), DAMAGED),
     Case("graphs in graphs, 30 deep", _bytes(_nested(30)), (), UNVERIFIED),
     Case("a model without a graph", model(lambda m: m.ClearField("graph")), DAMAGED),

@@ -143,6 +143,85 @@ def test_80_columns_hold_a_table_of_the_longest_name(monkeypatch: pytest.MonkeyP
     assert ["GraphFusion", LONG, "1235", "1234", "1", "9900.0"] in words
 
 
+HEADERS = ["model", ">load ms", ">peak MB", ">p50 ms", ">p99 ms", ">ratio", ">bounds"]
+NAMES = ["m.onnx", "a_rather_long_name_of_a_model_that_somebody_has_exported.onnx", "模型.onnx"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+@pytest.mark.parametrize("names", [NAMES[:1], NAMES, NAMES * 3], ids=["short", "long", "many"])
+@pytest.mark.parametrize("text", ["", "what is wrong"], ids=["numbers", "text"])
+def test_no_number_and_no_unit_is_cropped(
+    monkeypatch: pytest.MonkeyPatch, width: int, names: list[str], text: str
+) -> None:
+    """They stay next to each other, too, where a row becomes a paragraph."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    stream = Terminal()
+    headers = [*HEADERS, *filter(None, [text])]
+    rows = [row_of(at, name)[: len(headers)] for at, name in enumerate(names)]
+    show_table(headers, rows, stream)
+    lines = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()).splitlines()
+    is_table = lines[0].split()[:3] == ["model", "load", "ms"]
+    for header, cell in (pair for row in rows for pair in zip(headers, row, strict=True)):
+        name = header.lstrip(">")
+        expected = cell if is_table or name == header else f"{name} {cell}"
+        assert is_shown(expected, lines, is_whole=name != header), expected
+    assert not is_table or all(header.lstrip(">") in lines[0] for header in headers)
+    assert all(len(line) <= width or line in names for line in lines)
+
+
+def row_of(at: int, name: str) -> list[str]:
+    numbers = [f"{at}1.25", f"{at}1061.5", f"{at}.072", f"{at}24.195", f"{at}.016", "0.5 to 1.77"]
+    return [name, *numbers, "because the value is used elsewhere"]
+
+
+def is_shown(text: str, lines: list[str], *, is_whole: bool) -> bool:
+    """Whether a text is shown: on one line, or as single words."""
+    if is_whole:
+        return any(text in line for line in lines)
+    return set(text.split()) <= {word for line in lines for word in line.split()}
+
+
+def test_a_title_is_not_measured_by_its_longest_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    title = "operators of a model with a long name, profiled"
+    show_table([title, ">nodes", ">ms"], [["Conv", "3", "0.055"]], stream)
+    assert stream.getvalue().splitlines() == ["Conv", "    nodes 3, ms 0.055"]
+
+
+def test_empty_numbers_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = Terminal()
+    show_table(["operator", ">nodes", ">milliseconds"], [["between them", "", "0.1"]], stream)
+    assert stream.getvalue().splitlines() == ["between them", "    milliseconds 0.1"]
+
+
+def test_the_last_column_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    show_table(["pass", "what"], [["A", f"it has a word {'x' * 50} and more"]], stream)
+    assert stream.getvalue().splitlines() == [
+        "pass  what",
+        "─" * 40,
+        "A     it has a word",
+        f"      {'x' * 34}",
+        f"      {'x' * 16} and more",
+    ]
+
+
+def test_areas_have_short_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    what = report()
+    name = "MatMul_Add_Sum_LayerNormalization_MatMul_BiasGelu_MatMul_Add_Sum_blocked_ee511365f734"
+    what.operators_after[name] = 1
+    what.areas = {name: "area 1: 9 operators, blocked"}
+    lines = shown(monkeypatch, 60, what)
+    assert any(
+        line.split() == ["area", "1:", "9", "operators,", "blocked", "0", "1"] for line in lines
+    )
+    assert not any("LayerNormalization" in line for line in lines)
+
+
 def test_a_narrow_terminal_gets_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
@@ -168,6 +247,27 @@ def test_nothing_to_tell() -> None:
         "verification  skipped",
         "time          0.00 s",
     ]
+
+
+def last_line(of: Report) -> str:
+    stream = io.StringIO()
+    show_report(of, stream)
+    return stream.getvalue().splitlines()[-1]
+
+
+def test_the_last_line_says_how_to_get_kernels_or_to_use_them() -> None:
+    plain = report()
+    plain.may_get_kernels = True
+    assert last_line(plain) == (
+        "next          generated kernels may make the model faster: convert it with "
+        '--enable_graph_kernel, and load it with fusionc.session("out.onnx")'
+    )
+    plain.kernels = Path("out.kernels.so")
+    assert last_line(plain) == (
+        'next          fusionc.session("out.onnx") loads the model with its kernels; without '
+        'fusionc: SessionOptions.register_custom_ops_library("out.kernels.so")'
+    )
+    assert last_line(report()).startswith("time ")
 
 
 def test_the_output_is_ascii_where_the_names_are() -> None:
