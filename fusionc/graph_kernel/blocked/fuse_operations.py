@@ -100,7 +100,7 @@ class Operations:
             except UnfitOperator as reason:
                 unfit[number] = str(reason)
                 # the declared shapes let the operators that follow be judged all the same
-                for name in filter(None, node.output):
+                for name in filter(area.values.__contains__, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
         self._remove_unread_dequantizations()
