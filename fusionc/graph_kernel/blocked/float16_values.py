@@ -18,7 +18,7 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.lower.area_info import attribute
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
-_OF_INTEGERS = ("DequantizeLinear", "QuantizeLinear")
+_OF_INTEGERS = ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear")
 
 
 def in_float32(area: Area) -> tuple[Area, list[int]]:

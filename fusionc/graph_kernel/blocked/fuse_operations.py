@@ -21,11 +21,16 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
+from fusionc.graph_kernel.blocked.dynamic_forms import (
+    inputs_with_channels_last,
+    with_dynamic_groups,
+)
 from fusionc.graph_kernel.blocked.float16_values import in_float32
 from fusionc.graph_kernel.blocked.float_result_forms import with_plain_groups
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,
+    Image,
     ImageArea,
     ImageCut,
     ImageJoin,
@@ -34,6 +39,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     UnfitOperator,
 )
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
+from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.integer_forms import in_groups
 from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
@@ -41,6 +47,7 @@ from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
 from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep, ByteClipStep
 from fusionc.graph_kernel.blocked.kinds.byte_quantize import ByteDequantizeStep, ByteQuantizeStep
+from fusionc.graph_kernel.blocked.kinds.byte_range import ByteGridStep, ByteRangeStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
@@ -72,7 +79,9 @@ def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, Dequantiz
     without the operators that compute weights, and with float32 in place of float16. Also the index
     of the original operator for each operator of the result, and the computed weights by name.
     """
-    area, places = with_plain_groups(area)
+    area, dynamic = with_dynamic_groups(area)
+    area, plain = with_plain_groups(area)
+    places = [dynamic[place] for place in plain]
     area, grouped = in_groups(area)
     area, kept, dequantized = with_dequantized_weights(area)
     area, in_float = in_float32(area)
@@ -88,6 +97,8 @@ class Operations:
         area, places, dequantized = _read_as_groups(area)
         has_rows = has_rows or is_of_rows(area.nodes)
         self.images = ImageArea(area, is_fragment, has_rows, dequantized)
+        if not has_rows:
+            self.images.channels_last.update(inputs_with_channels_last(area))
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}
@@ -100,7 +111,7 @@ class Operations:
             except UnfitOperator as reason:
                 unfit[number] = str(reason)
                 # the declared shapes let the operators that follow be judged all the same
-                for name in filter(area.values.__contains__, node.output):
+                for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
         self._remove_unread_dequantizations()
@@ -227,8 +238,11 @@ class Operations:
     def _load(self, name: str, is_planar: bool) -> None:
         if name in self.images.dequantized and name not in self._made:
             integers, step, zero = self.images.dequantized[name]
+            grid = self.images.grids.get(integers, "")
             self._load(integers, False)
-            self._put(Operation(ByteDequantizeStep(zero, step), name, integers), name)
+            self._put(Operation(ByteDequantizeStep(zero, step), name, integers, third=grid), name)
+        if name in self.images.ranges and name not in self._made:
+            self._compute_grid(name)
         tensor, scale = self.images.loaded_as_bytes.get(name, (name, 0.0))
         if (
             name in self._made
@@ -239,8 +253,22 @@ class Operations:
         self._loaded.add((name, is_planar))
         zero = self.images.zero_points.get(name, 0)
         flip = 0 if scale else self._flip(name)
+        grid = self.images.grids.get(name, "")
+        if grid:
+            self._load(grid, False)
         load = LoadStep(self.images.is_channels_last(name), zero, flip, scale)
-        self._put(Operation(load, name, tensor, is_planar=is_planar))
+        self._put(Operation(load, name, tensor, third=grid, is_planar=is_planar))
+
+    def _compute_grid(self, grid: str) -> None:
+        """Add the operations that compute a grid from the range of an image."""
+        x = self.images.ranges[grid]
+        image = self.images.image(x)
+        is_planar = any(image == x for image, _ in self.images.loaded_as_bytes.values())
+        self._load(x, is_planar)
+        rows = f"{grid}/rows"
+        self.images.images[rows] = Image(image.channels, image.batch, image.height, ImageSize(2))
+        self._put(Operation(ByteRangeStep(), rows, x, is_planar=is_planar), rows)
+        self._put(Operation(ByteGridStep(), grid, rows), grid)
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
         """Let readers of channel groups or heads read the underlying image. A norm reads the rows
@@ -363,7 +391,7 @@ class Operations:
         """Whether the preceding operation can quantize its result; if so, fuse the quantization."""
         before = self._maker(quantization.image)
         assert isinstance(quantization.kind, ByteQuantizeStep)
-        if before is None or not quantize(before, quantization.kind):
+        if quantization.third or before is None or not quantize(before, quantization.kind):
             return False
         self._end_with(before, quantization.out)
         return True
@@ -491,7 +519,7 @@ class Operations:
         before = self._made.get(other)
         if not isinstance(before, Operation) or not isinstance(before.kind, ByteDequantizeStep):
             return other
-        if before.activated != NO_ACTIVATION:
+        if before.activated != NO_ACTIVATION or before.third:
             return other
         conv.kind = with_dequantized(conv.kind, before.kind)
         return before.image

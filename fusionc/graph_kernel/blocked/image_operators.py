@@ -20,7 +20,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
     UnfitOperator,
 )
-from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
+from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS, POINTWISE
 from fusionc.graph_kernel.blocked.kinds import operator_readings
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
@@ -47,6 +47,15 @@ from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 
 _SLICE = ("starts", "ends", "axes", "steps")
+_INTEGER_PRODUCTS = frozenset(
+    {
+        "DynamicQuantizeMatMul",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "QGemm",
+        "QLinearMatMul",
+    }
+)
 
 
 def _mean(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
@@ -253,12 +262,13 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
     ("", "Expand"): OperatorReading(heads.repeated, of_heads=True),
     ("", "DequantizeLinear"): OperatorReading(byte_operation, of_rows=True, weights=(0,)),
     ("", "QuantizeLinear"): OperatorReading(byte_operation, of_rows=True),
+    ("", "DynamicQuantizeLinear"): OperatorReading(byte_operation, of_rows=True),
     **{
         operator: OperatorReading(
             byte_operation,
             of_rows=True,
             is_convolution=bool(weights),
-            is_product=operator[1] in ("QLinearMatMul", "QGemm", "MatMulIntegerToFloat"),
+            is_product=operator[1] in _INTEGER_PRODUCTS,
             weights=weights,
         )
         for operator, weights in INTEGER_FORMS.items()
@@ -285,7 +295,11 @@ def is_product(op: str) -> bool:
 
 def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
     """Whether operators work on rows: some are products, and none is a convolution."""
-    ops = [node.op_type for node in nodes if (node.domain, node.op_type) in CONVOLVING]
+    ops = [
+        node.op_type
+        for node in nodes
+        if (node.domain, node.op_type) in CONVOLVING or node.op_type == POINTWISE
+    ]
     return bool(ops) and all(map(is_product, ops))
 
 

@@ -76,10 +76,9 @@ class Places:
 
     def operands(self, step: Operation) -> tuple[Value | None, Value | None, Value | None]:
         """The values that are the image, the second and the third operand of a step."""
-        if isinstance(step.kind, LoadStep):
-            return None, None, None
         second, third = ((name, False) if name else None for name in (step.second, step.third))
-        return (step.image, step.is_planar), second, third
+        image = None if isinstance(step.kind, LoadStep) else (step.image, step.is_planar)
+        return image, second, third
 
     def read(self, step: Operation) -> list[Value]:
         """The values that a step reads, its image first."""

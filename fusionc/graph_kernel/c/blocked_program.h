@@ -123,6 +123,19 @@ typedef struct gb_call {
   int32_t lanes[16];
 } gb_call;
 
+/* The scale and the zero point of bytes: those of the step, or of a grid that an earlier step has
+ * computed. */
+typedef struct {
+  float scale;
+  int zero;
+} gb_grid;
+
+static inline __attribute__((always_inline, unused)) gb_grid gb_grid_of(const gb_call *c,
+                                                                        float scale, int zero) {
+  const float *computed = c->in3.data;
+  return computed ? (gb_grid){computed[0], (int)computed[1]} : (gb_grid){scale, zero};
+}
+
 /* Identifies the chunk of pixels whose factors, or points of tiles, a thread keeps from one task of
  * a step to the next. It is at the beginning of the thread's scratch memory. */
 typedef struct {

@@ -5,16 +5,18 @@
  * far outside of bytes are only as large as needed to saturate, and NaN becomes the least byte, as
  * in onnxruntime. */
 GK_INLINE GB(vec) GB(in_steps)(const float *p, float scale, int zero) {
-  const GB(vec) least = GB(all)((float)(-1 - zero) * scale),
-                most = GB(all)((float)(256 - zero) * scale);
-  const GB(vec) x = GB_MIN(GB_MAX(GB(load)(p), least), most);
+  const float least = (float)(-1 - zero), most = (float)(256 - zero);
 #if GB_FUSED
-  const GB(vec) inverse = GB(all)(1.0f / scale), about = x * inverse,
-                rest = GB_MADD(-about, GB(all)(scale), x);
-  return GB_MADD(rest, inverse, about);
-#else
-  return x / scale;
+  /* scales by which all that follows is exact; only a scale that is known at run time may be
+   * another one */
+  if (scale >= 0x1p-126f && scale <= 0x1p100f) {
+    const GB(vec) x = GB_MIN(GB_MAX(GB(load)(p), GB(all)(least * scale)), GB(all)(most * scale));
+    const GB(vec) inverse = GB(all)(1.0f / scale), about = x * inverse,
+                  rest = GB_MADD(-about, GB(all)(scale), x);
+    return GB_MADD(rest, inverse, about);
+  }
 #endif
+  return GB_MIN(GB_MAX(GB(load)(p) / scale, GB(all)(least)), GB(all)(most));
 }
 
 #if GB_V == 16 && GB_HAS_INTRINSICS
@@ -45,6 +47,7 @@ GK_INLINE void GB(quantize_pixel)(const float *x, ptrdiff_t plane, ptrdiff_t par
 
 void GB(byte_dequantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
+  const gb_grid grid = gb_grid_of(c, s->scale, s->zero_in);
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
@@ -54,14 +57,13 @@ void GB(byte_dequantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
     float *y = GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count; ++k)
       for (int v = 0; v < GB_V; ++v)
-        y[k * GB_V + v] = (float)(x[k * GB_BLOCK + v] - s->zero_in) * s->scale;
+        y[k * GB_V + v] = (float)(x[k * GB_BLOCK + v] - grid.zero) * grid.scale;
     GB(activate)(y, at.count * GB_V, s);
   }
 }
 
 void GB(byte_quantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const float scale = c->step->scale;
-  const int zero = c->step->zero;
+  const gb_grid grid = gb_grid_of(c, c->step->scale, c->step->zero);
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
@@ -72,7 +74,7 @@ void GB(byte_quantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count; ++k)
       GB(quantize_pixel)(x + k * GB_V, c->in.plane,
-                         parts < GB_BLOCK / GB_V ? parts : GB_BLOCK / GB_V, scale, zero,
+                         parts < GB_BLOCK / GB_V ? parts : GB_BLOCK / GB_V, grid.scale, grid.zero,
                          y + k * GB_BLOCK);
   }
 }
