@@ -46,7 +46,11 @@ from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulS
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
 from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep, ByteClipStep
-from fusionc.graph_kernel.blocked.kinds.byte_quantize import ByteDequantizeStep, ByteQuantizeStep
+from fusionc.graph_kernel.blocked.kinds.byte_quantize import (
+    ByteDequantizeStep,
+    ByteQuantizeStep,
+    ByteRoundStep,
+)
 from fusionc.graph_kernel.blocked.kinds.byte_range import ByteGridStep, ByteRangeStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
@@ -114,7 +118,7 @@ class Operations:
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
-        self._remove_unread_dequantizations()
+        self._remove_unread_conversions()
         unfinished = self._unfinished(unfit)
         # an operator that reads heads may fit if they come from outside
         unfit = {
@@ -124,8 +128,10 @@ class Operations:
             unfit_places = dict.fromkeys(places[number] for number in unfit)
             raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
 
-    def _remove_unread_dequantizations(self) -> None:
-        """Remove dequantizations that convolutions do themselves."""
+    def _remove_unread_conversions(self) -> None:
+        """Remove dequantizations that convolutions do themselves, and quantizations to bytes that
+        are dequantized at once.
+        """
         read = set[str]()
         for item in self.items:
             if isinstance(item, Operation):
@@ -135,7 +141,7 @@ class Operations:
         for key, item in list(self._order.items()):
             if not isinstance(item, Operation) or item.out in read:
                 continue
-            if isinstance(item.kind, ByteDequantizeStep):
+            if isinstance(item.kind, ByteDequantizeStep | ByteQuantizeStep):
                 del self._order[key]
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
@@ -237,10 +243,7 @@ class Operations:
 
     def _load(self, name: str, is_planar: bool) -> None:
         if name in self.images.dequantized and name not in self._made:
-            integers, step, zero = self.images.dequantized[name]
-            grid = self.images.grids.get(integers, "")
-            self._load(integers, False)
-            self._put(Operation(ByteDequantizeStep(zero, step), name, integers, third=grid), name)
+            self._dequantize(name)
         if name in self.images.ranges and name not in self._made:
             self._compute_grid(name)
         tensor, scale = self.images.loaded_as_bytes.get(name, (name, 0.0))
@@ -258,6 +261,18 @@ class Operations:
             self._load(grid, False)
         load = LoadStep(self.images.is_channels_last(name), zero, flip, scale)
         self._put(Operation(load, name, tensor, third=grid, is_planar=is_planar))
+
+    def _dequantize(self, name: str) -> None:
+        """Add the operation that dequantizes an image. It reads what a quantization at run time
+        reads, instead of the bytes.
+        """
+        integers, step, zero = self.images.dequantized[name]
+        grid = self.images.grids.get(integers, "")
+        image = self.images.ranges[grid] if grid else integers
+        for read in filter(None, (image, grid)):
+            self._load(read, False)
+        kind = ByteRoundStep() if grid else ByteDequantizeStep(zero, step)
+        self._put(Operation(kind, name, image, third=grid), name)
 
     def _compute_grid(self, grid: str) -> None:
         """Add the operations that compute a grid from the range of an image."""

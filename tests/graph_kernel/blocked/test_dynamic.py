@@ -362,8 +362,7 @@ STEPS: Mapping[str, list[str]] = {
     "rows, joined": [*GRID, "ByteQuantizeStep", "ByteProductStep"],
     "depthwise": [
         *GRID,
-        "ByteQuantizeStep",
-        "ByteDequantizeStep",
+        "ByteRoundStep",
         "DepthwiseStep",
         *GRID,
         "ByteQuantizeStep",

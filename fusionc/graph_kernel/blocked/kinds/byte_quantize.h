@@ -47,7 +47,6 @@ GK_INLINE void GB(quantize_pixel)(const float *x, ptrdiff_t plane, ptrdiff_t par
 
 void GB(byte_dequantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
-  const gb_grid grid = gb_grid_of(c, s->scale, s->zero_in);
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
@@ -57,8 +56,25 @@ void GB(byte_dequantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
     float *y = GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count; ++k)
       for (int v = 0; v < GB_V; ++v)
-        y[k * GB_V + v] = (float)(x[k * GB_BLOCK + v] - grid.zero) * grid.scale;
+        y[k * GB_V + v] = (float)(x[k * GB_BLOCK + v] - s->zero_in) * s->scale;
     GB(activate)(y, at.count * GB_V, s);
+  }
+}
+
+void GB(byte_round)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_grid grid = gb_grid_of(c, 1.0f, 0);
+  const float least = (float)-grid.zero, most = (float)(255 - grid.zero);
+  (void)scratch;
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const float *x = GB(at)(&c->in, &at);
+    float *y = GB(at)(&c->out, &at);
+    for (ptrdiff_t k = 0; k < at.count * GB_V; k += GB_V) {
+      const GB(vec) exact = GB(in_steps)(x + k, grid.scale, grid.zero);
+      const GB(vec) steps = GB(within)(exact, least, most) + 12582912.0f - 12582912.0f;
+      *(GB(vec) *)(y + k) = steps * grid.scale;
+    }
+    GB(activate)(y, at.count * GB_V, c->step);
   }
 }
 
