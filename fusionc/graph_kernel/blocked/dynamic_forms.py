@@ -29,6 +29,14 @@ _CORES: Mapping[str, tuple[str, int]] = {"ConvInteger": ("Conv", 0), "MatMulInte
 _REPLACED = frozenset(
     {*_CORES, "Add", "Cast", "Mul", "QuantizeLinear", "Sub"}  # of integers and of scales
 )
+# Operators that such groups consist of, with the indices of their operands that are weights and
+# biases.
+DYNAMIC_FORMS: dict[tuple[str, str], tuple[int, ...]] = {
+    ("", _DYNAMIC): (),
+    ("", "ConvInteger"): (1,),
+    ("", "MatMulInteger"): (1,),
+    (MICROSOFT, _JOINED): (1, 4),
+}
 _Placed = tuple[int, onnx.NodeProto]  # with the index of the original operator
 
 

@@ -11,6 +11,7 @@ import onnx
 from fusionc.graph_kernel.blocked import heads
 from fusionc.graph_kernel.blocked.byte_operators import byte_operation, is_of_bytes
 from fusionc.graph_kernel.blocked.convolution_operators import convolution
+from fusionc.graph_kernel.blocked.dynamic_forms import DYNAMIC_FORMS
 from fusionc.graph_kernel.blocked.float16_values import FLOATS
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import (
@@ -262,7 +263,6 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
     ("", "Expand"): OperatorReading(heads.repeated, of_heads=True),
     ("", "DequantizeLinear"): OperatorReading(byte_operation, of_rows=True, weights=(0,)),
     ("", "QuantizeLinear"): OperatorReading(byte_operation, of_rows=True),
-    ("", "DynamicQuantizeLinear"): OperatorReading(byte_operation, of_rows=True),
     **{
         operator: OperatorReading(
             byte_operation,
@@ -271,7 +271,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
             is_product=operator[1] in _INTEGER_PRODUCTS,
             weights=weights,
         )
-        for operator, weights in INTEGER_FORMS.items()
+        for operator, weights in (INTEGER_FORMS | DYNAMIC_FORMS).items()
     },
     ("", "Cast"): OperatorReading(_between_floats, of_rows=True),
     ("", "Max"): OperatorReading(byte_operation, of_rows=True),

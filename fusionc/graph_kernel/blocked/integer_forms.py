@@ -112,14 +112,8 @@ _FORMS: Mapping[tuple[str, str], tuple[_Writer, tuple[int, ...]]] = {
     (MICROSOFT, "QLinearGlobalAveragePool"): (_average, ()),
     (MICROSOFT, "MatMulIntegerToFloat"): (lambda form: form.scaled_product("Gemm"), (1, 6)),
 }
-# Operators on integers, with the indices of their operands that are weights and biases. Only a
-# quantization at run time makes the last three possible (see dynamic_forms.py).
-INTEGER_FORMS: Mapping[tuple[str, str], tuple[int, ...]] = {
-    **{operator: weights for operator, (_, weights) in _FORMS.items()},
-    ("", "ConvInteger"): (1,),
-    ("", "MatMulInteger"): (1,),
-    (MICROSOFT, "DynamicQuantizeMatMul"): (1, 4),
-}
+# Operators on integers, with the indices of their operands that are weights and biases.
+INTEGER_FORMS = {operator: weights for operator, (_, weights) in _FORMS.items()}
 # A MatMulIntegerToFloat between Transposes, read as a convolution with a window of one element. Its
 # `strides` are the only attribute.
 POINTWISE = "PointwiseMatMulIntegerToFloat"
