@@ -118,6 +118,10 @@ typedef struct gb_call {
   /* rows and columns to clear around the images at `whole`, or in a chain around those at `out` */
   ptrdiff_t halo;
   float *whole;
+  /* where each task writes the least and the largest numbers of its result, as two vectors for its
+   * first unit; NULL if nothing needs them */
+  float *ranges;
+  const struct gb_call *ranged; /* of a grid: the step that has written such ranges, or NULL */
   int has_tiles; /* products of narrow numbers may use the tiles of the processor */
   /* all bits of a lane are set if the last block has a channel there */
   int32_t lanes[16];

@@ -319,7 +319,7 @@ static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const GB(run
 
 /* Turns the sums of a run into float32. */
 static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(run) *run,
-                              const float *factors, const float *addends) {
+                              const float *factors, const float *addends, GB(range) *range) {
   static const float zeros[32];
   const gb_step *s = c->step;
   const ptrdiff_t left = c->out.channels - run->channel, count = run->count;
@@ -341,6 +341,7 @@ static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(ru
     GB(activate)(y, count * GB_V, s);
     for (ptrdiff_t k = 0; s->after && k < count; ++k)
       *(GB(vec) *)(y + k * GB_V) = GB(load)(y + k * GB_V) + GB(load_loose)(second + k * 32 + v);
+    if (c->ranges) GB(stretch)(range, y, count, GB(lanes_of)(c, at.block));
   }
 }
 
@@ -348,14 +349,15 @@ static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(ru
  * between rows. */
 static void GB(finish_positions)(const gb_call *c, const int32_t *sums, const float *factors,
                                  const float *addends, ptrdiff_t line, ptrdiff_t first,
-                                 ptrdiff_t count, ptrdiff_t image, ptrdiff_t channel) {
+                                 ptrdiff_t count, ptrdiff_t image, ptrdiff_t channel,
+                                 GB(range) *range) {
   const ptrdiff_t pitch = GB(byte_pitch)(c);
   GB(run) run = {image, line + first / pitch, first % pitch, 0, channel};
   for (ptrdiff_t done = 0; done < count; ++run.row, run.column = 0) {
     const ptrdiff_t left = c->out.width - run.column, rest = count - done;
     run.count = left < rest ? left : rest;
     if (run.count > 0 && c->step->has_floats)
-      GB(finish_floats)(c, sums + done * 32, &run, factors, addends);
+      GB(finish_floats)(c, sums + done * 32, &run, factors, addends, range);
     else if (run.count > 0)
       GB(finish_bytes)(c, sums + done * 32, &run, factors, addends);
     done += pitch - run.column < rest ? pitch - run.column : rest;
@@ -407,6 +409,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   }
 #endif
 #endif
+  GB(range) range = GB(no_range)();
+  const ptrdiff_t begin = unit;
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end;
        ++unit, GB(advance)(c, &at, blocks)) {
@@ -449,9 +453,10 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
       const ptrdiff_t p = (item - 1) / pairs * GB_POSITIONS, pair = (item - 1) % pairs;
       GB(finish_positions)(c, sums[(item - 1) % 2], factors + pair * 32, addends + pair * 32, y0,
                            first + p, count - p < GB_POSITIONS ? count - p : GB_POSITIONS, at.image,
-                           at.block * GB_BLOCK + pair * 32);
+                           at.block * GB_BLOCK + pair * 32, &range);
     }
   }
+  GB(keep_range)(c, begin, &range);
 #if GB_V == 16 && GB_HAS_INTRINSICS
   if (has_tiles) gb_end_tiles(&before);
 #endif
