@@ -175,7 +175,7 @@ class StepKind:
     keeps_pixels: ClassVar[bool] = False  # without a window: computes each pixel from the same one
     scatters: ClassVar[bool] = False  # may compute pixels side by side that lie in rows with gaps
     second_is_pixel: ClassVar[bool] = False  # `second` is one pixel for each image
-    gives_range: ClassVar[bool] = False  # may also find the range of what it makes
+    gives_range: ClassVar[bool] = False  # may also find the range of its result
     reads_tables: ClassVar[bool] = False  # `second` and `third` are rows that may lie in tensors
 
     def halo(self, window: KernelWindow) -> int:

@@ -80,7 +80,7 @@ GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
   return (blocks + times - 1) / times;
 }
 
-/* The least and the largest numbers of what a task makes, for each lane. */
+/* The least and the largest number that a task makes, for each lane. */
 typedef struct {
   GB(vec) least, largest;
 } GB(range);
@@ -91,7 +91,8 @@ GK_INLINE GB(range) GB(no_range)(void) {
 
 /* Stretches a range by pixels of a block. NaN is ignored: the comparison gives the second operand for
  * it. `lanes` masks the channels of the last block. */
-GK_INLINE void GB(stretch)(GB(range) *range, const float *x, ptrdiff_t count, const int32_t *lanes) {
+GK_INLINE void GB(stretch)(GB(range) *range, const float *x, ptrdiff_t count,
+                           const int32_t *lanes) {
   GB(vec) least[4], largest[4];
   const GB(range) none = GB(no_range)();
   for (int n = 0; n < 4; ++n) {

@@ -43,7 +43,7 @@ typedef struct {
   char reads_tables;    /* in2 and in3 are rows that may lie in tensors */
   char is_matrix;       /* may be a product of pixels with a matrix */
   char writes_rows;     /* may write rows directly to the tensors of later stores */
-  char gives_range;     /* its tasks may also find the range of what they make */
+  char gives_range;     /* its tasks may also find the range of its result */
   /* how many floats packed weights are */
   ptrdiff_t (*packed_floats)(const gb_width *, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   /* the size of the result, from that of the image */
