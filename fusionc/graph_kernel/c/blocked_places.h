@@ -89,8 +89,8 @@ GK_INLINE GB(range) GB(no_range)(void) {
   return (GB(range)){GB(all)(__builtin_inff()), GB(all)(-__builtin_inff())};
 }
 
-/* Stretches a range by pixels of a block. NaN is ignored: the comparison gives the second operand for
- * it. `lanes` masks the channels of the last block. */
+/* Stretches a range by pixels of a block. NaN is ignored: the comparison gives the second operand
+ * for it. `lanes` masks the channels of the last block. */
 GK_INLINE void GB(stretch)(GB(range) *range, const float *x, ptrdiff_t count,
                            const int32_t *lanes) {
   GB(vec) least[4], largest[4];
