@@ -57,6 +57,8 @@ from fusionc.operators.integer_operators import BYTES
 _F32 = np.float32
 _BLOCK = 64  # bytes in a block of channels
 _MOST_PLANAR = 4  # an image with up to so many channels has four bytes for each pixel
+_GRID_CHANNELS = 2  # of the pixel that is a grid: a scale and a zero point
+_QUANTIZING = ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear")
 _MOST_COLUMNS = 16  # of a convolution's kernel that reads such pixels
 # Bounds for scales: their inverses are normal numbers, and quantized numbers stay finite.
 _SMALLEST = float(np.finfo(_F32).tiny)
@@ -86,12 +88,13 @@ class Unquantized(Part):
 @dataclass(frozen=True)
 class _Grid:
     """The scale and zero point of a quantization. Zero points of bytes are written as unsigned
-    numbers.
+    numbers. If both are computed at run time, they are 1 here, and `computed` is their name.
     """
 
     scale: np.ndarray
     zero: int
     axis: int  # the axis of the scales, if there are several
+    computed: str = ""
 
     @property
     def step(self) -> np.float32:
@@ -119,16 +122,25 @@ class _Result:
 
 def is_of_bytes(images: ImageArea, node: onnx.NodeProto) -> bool:
     """Whether an operator reads or makes bytes, or numbers dequantized from them."""
-    if node.op_type in ("DequantizeLinear", "QuantizeLinear"):
+    if node.op_type in _QUANTIZING:
         return True
-    if not images.has_bytes:
+    is_moved = node.op_type == "Transpose" and node.input[0] in images.grids
+    if is_moved or not images.has_bytes:
         return False
     parts = [images.parts.get(name) for name in node.input]
     if any(isinstance(part, Unquantized) for part in parts):
         return True
     if any(_is_bytes(images, name) for name in node.input):
         return True
+    return _is_of_dequantized(images, node)
+
+
+def _is_of_dequantized(images: ImageArea, node: onnx.NodeProto) -> bool:
+    """Whether an operator on dequantized numbers is computed in integers."""
+    parts = [images.parts.get(name) for name in node.input]
     are_dequantized = [isinstance(part, Dequantized) for part in parts]
+    if parts and parts[0] is not None and parts[0].image in images.grids:
+        return all(are_dequantized[:2])
     if node.op_type in _SUMS:
         return any(are_dequantized)
     # other operators are computed in integers only if all that they read and make is integers
@@ -147,6 +159,10 @@ def byte_operation(
         return None
     if node.op_type == "QuantizeLinear":
         return _quantized(images, node)
+    if node.op_type == "DynamicQuantizeLinear":
+        return _quantized_by_range(images, node)
+    if node.input[0] in images.grids:
+        raise UnfitOperator("it reads bytes whose zero point is not known before the model runs")
     if _is_bytes(images, node.input[0]):
         if node.op_type == "MaxPool":
             return _max_pool(images, node, node.input[0], node.output[0])
@@ -230,7 +246,7 @@ def quantize(conv: Operation, kind: ByteQuantizeStep) -> bool:
     limits = _LIMITS.get(conv.activated.function)
     if not isinstance(own, ByteConvolutionKind) or not own.has_floats or limits is None:
         return False
-    if conv.is_after:
+    if conv.is_after or conv.third:
         return False
     step = _F32(kind.scale)
     grid = _Grid(np.array([step]), kind.zero, 0)
@@ -265,6 +281,11 @@ def _is_bytes(images: ImageArea, name: str) -> bool:
 
 def _grid(images: ImageArea, node: onnx.NodeProto) -> _Grid:
     """The scale and zero point of a DequantizeLinear or QuantizeLinear."""
+    if node.input[0] in images.grids:
+        computed = {images.grids.get(name, "") for name in node.input}
+        if len(node.input) != 3 or len(computed) != 1:
+            raise UnfitOperator("bytes are not dequantized as they were quantized")
+        return replace(_EXACT, zero=1, computed=images.grids[node.input[0]])
     scale = images.area.constants.get(node.input[1])
     zero = images.zero_point(node)
     if scale is None or zero is None or scale.dtype != _F32:
@@ -279,6 +300,8 @@ def _grid(images: ImageArea, node: onnx.NodeProto) -> _Grid:
 def _dequantized(images: ImageArea, node: onnx.NodeProto) -> None:
     grid = _grid(images, node)
     images.note_part(node.output[0], Dequantized(node.input[0], node))
+    if grid.computed and images.is_channels_last(node.input[0]):
+        images.channels_last.add(node.output[0])
     if grid.scale.size == 1:
         images.dequantized[node.output[0]] = node.input[0], float(grid.step), grid.zero
 
@@ -299,6 +322,29 @@ def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
     images.note(node.output[0], replace(float_image, element_bytes=1))
     images.loaded_as_bytes[node.output[0]] = node.input[0], float(grid.step)
     return None
+
+
+def _quantized_by_range(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
+    """DynamicQuantizeLinear. A convolution reads an input of few channels in its own layout."""
+    x = node.input[0]
+    out, scale, zero = node.output
+    if not {scale, zero}.isdisjoint(images.area.outputs):
+        raise UnfitOperator("a scale or a zero point is needed outside")
+    is_last = images.is_channels_last(x)
+    image = images.image(x)
+    if is_last:
+        images.channels_last.add(out)
+    images.note(out, replace(image, element_bytes=1))
+    grid = f"{out}/grid"
+    images.grids |= dict.fromkeys(node.output, grid)
+    images.ranges[grid] = x
+    one = ImageSize(1)
+    images.images[grid] = Image(_GRID_CHANNELS, image.batch, one, one)
+    is_loaded = x in images.area.inputs and out not in images.area.outputs
+    if is_loaded and image.channels <= _MOST_PLANAR and not is_last:
+        images.loaded_as_bytes[out] = x, 0.0
+        return None
+    return Operation(ByteQuantizeStep(), out, x, third=grid)
 
 
 def _of_floats(images: ImageArea, node: onnx.NodeProto, grid: _Grid) -> Operation:
@@ -375,7 +421,8 @@ def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels:
     if len(node.input) < 3 or not node.input[2]:
         return ""
     if _has_float_bias(images, node):
-        if images.weights(node.input[2]) not in ((channels,), (1, channels)):
+        shape = images.weights(node.input[2])
+        if channels not in shape or np.prod(shape) != channels:
             raise UnfitOperator("its bias is not one number for each channel")
         return str(node.input[2])
     name, grid = _operand(images, node, 2)
@@ -408,6 +455,8 @@ def _sums(
     """The operation of a convolution or product. `channels` are those of its result."""
     x, of_image = _operand(images, core, 0)
     w, of_weights, _, flip = _weights(images, core)
+    if of_image.computed and not result.has_floats:
+        raise UnfitOperator("its result is quantized with a scale that is known earlier")
     scales = of_image.step * of_weights.scale.ravel()
     if scales.size not in (1, channels):
         raise UnfitOperator("its weights have neither one scale nor one for each channel")
@@ -415,6 +464,8 @@ def _sums(
     factors[:channels] = scales / result.grid.step
     bias = _bias(images, core, scales, channels)
     is_of_integers = bias and not _has_float_bias(images, core)
+    if is_of_integers and of_image.computed:
+        raise UnfitOperator("its bias has another scale")
     is_scaled = not is_of_integers and (bias or result.has_floats)
     kind = replace(
         kind,
@@ -434,6 +485,7 @@ def _sums(
         x,
         weights=w,
         bias=bias,
+        third=of_image.computed,
         window=window,
         numbers=tuple(factors.tolist()),
         is_planar=isinstance(kind, ByteFirstStep),
@@ -443,6 +495,8 @@ def _sums(
 def _convolution(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     x, _ = _operand(images, core, 0)
     image = images.image(x)
+    if images.is_channels_last(x):
+        raise UnfitOperator("the last axis is the channels")
     _, _, shape, _ = _weights(images, core)
     out, window = channels_and_window(core, shape, image)
     kind = _kind_of_convolution(
@@ -489,8 +543,10 @@ def _product(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operat
     _, _, shape, _ = _weights(images, core)
     is_turned = bool(attribute(core, "transB", 0))
     is_plain = not attribute(core, "transA", 0) and attribute(core, "alpha", 1.0) == 1
-    if len(shape) != 2 or not images.is_rows(x) or not is_plain:
+    if len(shape) != 2 or not images.is_channels_last(x) or not is_plain:
         raise UnfitOperator("it is not rows times a matrix")
+    if not images.is_rows(x):
+        images.channels_last.add(result.name)
     if len(core.input) > 2 and attribute(core, "beta", 1.0) != 1:
         raise UnfitOperator("its bias is scaled")
     taken, out = shape[::-1] if is_turned else shape

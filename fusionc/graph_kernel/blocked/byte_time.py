@@ -31,6 +31,7 @@ _LANES = 64
 _OF_ROWS = 0.1e-9
 _OF_PIXELS = 0.4e-9
 _OF_CHANNELS = 1.2e-9
+_RANGED = 0.1e-9  # seconds to find whether an element is the least or the largest one
 _QUANTIZED = 0.2e-9  # seconds to quantize an element that is in the layout
 _TRANSPOSED_THERE = 0.3e-9
 _QUANTIZED_THERE = 0.7e-9
@@ -88,12 +89,18 @@ def quantization_seconds(of: StepEstimate) -> tuple[float, float]:
     return _BEGIN + count * _QUANTIZED, _BEGIN_THERE + count * _QUANTIZED_THERE
 
 
+def range_seconds(of: StepEstimate) -> tuple[float, float]:
+    """Seconds to find the least and the largest number of an image."""
+    count = _elements(of.image)
+    return _BEGIN + count * _RANGED, count * _RANGED
+
+
 def byte_copy_seconds(
     kind: StepKind, operation: Operation, of: StepEstimate
 ) -> tuple[float, float]:
     """Seconds to copy an image into the blocked layout or out of it, including a quantization."""
     image = of.out
-    is_quantized = isinstance(kind, LoadStep) and kind.scale != 0.0
+    is_quantized = isinstance(kind, LoadStep) and (kind.scale != 0.0 or bool(operation.third))
     each = _OF_ROWS if image.is_rows else _OF_PIXELS if operation.is_planar else _OF_CHANNELS
     there = (0.0 if image.is_rows else _TRANSPOSED_THERE) + is_quantized * _QUANTIZED_THERE
     count = _elements(image)

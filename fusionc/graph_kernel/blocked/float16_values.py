@@ -21,7 +21,7 @@ from fusionc.model.operators import KERNELS
 # the operator, made here alone, that turns numbers too large for float16 into infinity
 IN_HALF_RANGE = (KERNELS, "InHalfRange")
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
-_OF_INTEGERS = ("DequantizeLinear", "QuantizeLinear")
+_OF_INTEGERS = ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear")
 
 
 def in_float32(area: Area) -> tuple[Area, list[int]]:

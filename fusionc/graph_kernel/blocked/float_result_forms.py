@@ -67,6 +67,7 @@ class _Rows:
 
     image: str
     strides: tuple[int, int] = (1, 1)
+    is_turned: bool = False  # the channels of `image` are still its last axis
 
 
 class _Forms:
@@ -107,39 +108,70 @@ class _Forms:
 
     def convolutions(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
         """Products that read an image's pixels become convolutions. The image's channels are moved
-        to the last axis before the product, and back after it or after a sum.
+        to the last axis before the product, and back after it or after a sum. If another operator
+        reads the result, a Transpose moves its channels to the last axis.
         """
         images = dict[str, str]()  # the result with channels last → the image
         for place, node in placed:
             if node.op_type == "Transpose" and node.input[0] in images:
                 continue
-            rows = self._rows(node.input[0]) if node.op_type in _PRODUCT else None
-            is_sum = node.op_type == "Add" and all(name in images for name in node.input)
+            rows = self._rows_of(node)
+            is_sum = node.op_type == "Add" and images.keys() >= set(node.input)
             image = self._image_of(node.output[0]) if rows is not None or is_sum else ""
-            if not image:
-                yield place, node
-                continue
-            images[node.output[0]] = image
-            if rows is None:
+            if image:
+                images[node.output[0]] = image
+            if rows is not None:
+                yield from ((place, part) for part in self._convolution(node, rows, image))
+            elif image:
                 yield place, helper.make_node("Add", [images[x] for x in node.input], [image])
-                continue
-            inputs = [rows.image, *node.input[1:]]
-            conv = helper.make_node(
-                POINTWISE, inputs, [image], domain=MICROSOFT, strides=rows.strides
-            )
-            yield place, conv
+            else:
+                yield place, node
+
+    def _convolution(
+        self, product: onnx.NodeProto, rows: _Rows, image: str
+    ) -> Iterator[onnx.NodeProto]:
+        """The convolution that a product is, with the Transposes that it needs."""
+        if rows.is_turned:
+            turned = self._turned(rows.image)
+            yield helper.make_node("Transpose", [rows.image], [turned], perm=_CHANNELS_SECOND)
+            rows = replace(rows, image=turned)
+        made = image or self._turned(product.output[0])
+        inputs = [rows.image, *product.input[1:]]
+        yield helper.make_node(POINTWISE, inputs, [made], domain=MICROSOFT, strides=rows.strides)
+        if not image:
+            yield helper.make_node("Transpose", [made], product.output, perm=_CHANNELS_LAST)
 
     def _image_of(self, name: str) -> str:
         """The name of the image that rows become: the result of a Transpose that reads the rows, or
         a new value if a sum reads them. "" if another operator reads them.
         """
         reader = self._only_reader(name)
-        if reader is None or not (
-            reader.op_type == "Add" or _is_transpose(reader, _CHANNELS_SECOND)
-        ):
+        if reader is None:
             return ""
-        if reader.op_type == "Transpose":
+        if _is_transpose(reader, _CHANNELS_SECOND):
             return str(reader.output[0])
+        return self._turned(name) if self._is_turned_sum(reader) else ""
+
+    def _is_turned_sum(self, total: onnx.NodeProto) -> bool:
+        """Whether an operator adds products, and a Transpose moves the channels of the sum."""
+        reader = self._only_reader(total.output[0]) if total.op_type == "Add" else None
+        return (
+            reader is not None
+            and _is_transpose(reader, _CHANNELS_SECOND)
+            and all(self._is_product_for_sum(name) for name in total.input)
+        )
+
+    def _is_product_for_sum(self, name: str) -> bool:
+        product = self._makers.get(name)
+        is_of_rows = product is not None and self._rows_of(product) is not None
+        return is_of_rows and self._only_reader(name) is not None
+
+    def _rows_of(self, node: onnx.NodeProto) -> _Rows | None:
+        """The pixels that an operator multiplies by a matrix; None for other operators."""
+        return self._rows(node.input[0]) if node.op_type in _PRODUCT else None
+
+    def _turned(self, name: str) -> str:
+        """Declare the image that has the channels of a value as its second axis."""
         rows = self.values[name]
         image = f"{name}/image"
         shape = tuple(rows.shape[axis] for axis in _CHANNELS_SECOND)
@@ -154,8 +186,10 @@ class _Forms:
         if _is_transpose(node, _CHANNELS_LAST):
             return _Rows(node.input[0])
         strides = self._strides(node) if node.op_type == "Slice" else None
-        rows = None if strides is None else self._rows(node.input[0])
-        return None if rows is None or strides is None else replace(rows, strides=strides)
+        if strides is None or len(self.values[name].shape) != len(_CHANNELS_LAST):
+            return None
+        rows = self._rows(node.input[0]) or _Rows(node.input[0], is_turned=True)
+        return replace(rows, strides=strides)
 
     def _strides(self, node: onnx.NodeProto) -> tuple[int, int] | None:
         """The steps along rows and columns of a Slice that takes all of them; None for other

@@ -21,11 +21,16 @@ from fusionc.graph_kernel.blocked.byte_operators import (
     with_sum,
 )
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
+from fusionc.graph_kernel.blocked.dynamic_forms import (
+    inputs_with_channels_last,
+    with_dynamic_groups,
+)
 from fusionc.graph_kernel.blocked.float16_values import in_float32, with_half_range
 from fusionc.graph_kernel.blocked.float_result_forms import with_plain_groups
 from fusionc.graph_kernel.blocked.image_area import (
     GroupedChannels,
     Heads,
+    Image,
     ImageArea,
     ImageCut,
     ImageJoin,
@@ -34,13 +39,19 @@ from fusionc.graph_kernel.blocked.image_area import (
     UnfitOperator,
 )
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
+from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.integer_forms import in_groups
 from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvolutionKind
 from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteAddStep, ByteClipStep
-from fusionc.graph_kernel.blocked.kinds.byte_quantize import ByteDequantizeStep, ByteQuantizeStep
+from fusionc.graph_kernel.blocked.kinds.byte_quantize import (
+    ByteDequantizeStep,
+    ByteQuantizeStep,
+    ByteRoundStep,
+)
+from fusionc.graph_kernel.blocked.kinds.byte_range import ByteGridStep, ByteRangeStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
 from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
@@ -74,7 +85,9 @@ def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, Dequantiz
     integers are groups (DequantizeLinear, operator, QuantizeLinear), float16 is float32, and the
     operators that compute weights are removed.
     """
-    area, places = with_plain_groups(area)
+    area, dynamic = with_dynamic_groups(area)
+    area, plain = with_plain_groups(area)
+    places = [dynamic[place] for place in plain]
     area, grouped = in_groups(area)
     area, kept, dequantized = with_dequantized_weights(area)
     wide, in_float = in_float32(area)
@@ -91,6 +104,8 @@ class Operations:
         area, places, dequantized = _read_as_groups(area)
         has_rows = has_rows or is_of_rows(area.nodes)
         self.images = ImageArea(area, is_fragment, has_rows, dequantized)
+        if not has_rows:
+            self.images.channels_last.update(inputs_with_channels_last(area))
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}
@@ -107,7 +122,7 @@ class Operations:
                 for name in filter(area.values.get, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
-        self._remove_unread_dequantizations()
+        self._remove_unread_conversions()
         unfinished = self._unfinished(unfit)
         # an operator that reads heads may fit if the heads come from outside
         unfit = {
@@ -117,9 +132,9 @@ class Operations:
             unfit_places = dict.fromkeys(places[number] for number in unfit)
             raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
 
-    def _remove_unread_dequantizations(self) -> None:
+    def _remove_unread_conversions(self) -> None:
         """Remove dequantizations whose results no operation reads, because convolutions
-        dequantize.
+        dequantize, and quantizations to bytes that are dequantized at once.
         """
         read = set[str]()
         for item in self.items:
@@ -130,7 +145,7 @@ class Operations:
         for key, item in list(self._order.items()):
             if not isinstance(item, Operation) or item.out in read:
                 continue
-            if isinstance(item.kind, ByteDequantizeStep):
+            if isinstance(item.kind, ByteDequantizeStep | ByteQuantizeStep):
                 del self._order[key]
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
@@ -233,9 +248,9 @@ class Operations:
 
     def _load(self, name: str, is_planar: bool) -> None:
         if name in self.images.dequantized and name not in self._made:
-            integers, step, zero = self.images.dequantized[name]
-            self._load(integers, False)
-            self._put(Operation(ByteDequantizeStep(zero, step), name, integers), name)
+            self._dequantize(name)
+        if name in self.images.ranges and name not in self._made:
+            self._compute_grid(name)
         tensor, scale = self.images.loaded_as_bytes.get(name, (name, 0.0))
         if (
             name in self._made
@@ -246,8 +261,34 @@ class Operations:
         self._loaded.add((name, is_planar))
         zero = self.images.zero_points.get(name, 0)
         flip = 0 if scale else self._flip(name)
+        grid = self.images.grids.get(name, "")
+        if grid:
+            self._load(grid, False)
         load = LoadStep(self.images.is_channels_last(name), zero, flip, scale)
-        self._put(Operation(load, name, tensor, is_planar=is_planar))
+        self._put(Operation(load, name, tensor, third=grid, is_planar=is_planar))
+
+    def _dequantize(self, name: str) -> None:
+        """Add the operation that dequantizes an image. It reads what a quantization at run time
+        reads, instead of the bytes.
+        """
+        integers, step, zero = self.images.dequantized[name]
+        grid = self.images.grids.get(integers, "")
+        image = self.images.ranges[grid] if grid else integers
+        for read in filter(None, (image, grid)):
+            self._load(read, False)
+        kind = ByteRoundStep() if grid else ByteDequantizeStep(zero, step)
+        self._put(Operation(kind, name, image, third=grid), name)
+
+    def _compute_grid(self, grid: str) -> None:
+        """Add the operations that compute a grid from the range of an image."""
+        x = self.images.ranges[grid]
+        image = self.images.image(x)
+        is_planar = any(image == x for image, _ in self.images.loaded_as_bytes.values())
+        self._load(x, is_planar)
+        rows = f"{grid}/rows"
+        self.images.images[rows] = Image(image.channels, image.batch, image.height, ImageSize(2))
+        self._put(Operation(ByteRangeStep(), rows, x, is_planar=is_planar), rows)
+        self._put(Operation(ByteGridStep(), grid, rows), grid)
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
         """Let the readers of channel groups or heads read the image itself, and let a norm read the
@@ -374,7 +415,7 @@ class Operations:
         """
         before = self._maker(quantization.image)
         assert isinstance(quantization.kind, ByteQuantizeStep)
-        if before is None or not quantize(before, quantization.kind):
+        if quantization.third or before is None or not quantize(before, quantization.kind):
             return False
         self._end_with(before, quantization.out)
         return True
@@ -508,7 +549,7 @@ class Operations:
         before = self._made.get(other)
         if not isinstance(before, Operation) or not isinstance(before.kind, ByteDequantizeStep):
             return other
-        if before.activated != NO_ACTIVATION:
+        if before.activated != NO_ACTIVATION or before.third:
             return other
         conv.kind = with_dequantized(conv.kind, before.kind)
         return before.image

@@ -28,6 +28,7 @@ from fusionc.operators.integer_operators import BYTES
 
 _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
+_RANKS = (_IMAGE_RANK, *_ROW_RANKS)
 Numbers = float | tuple[float, ...]  # one number for all channels, or one for each channel
 SIGN = 128  # flipping this bit turns signed bytes into unsigned ones and keeps their order
 _AXES = {0: "batch", 2: "height", 3: "width"}
@@ -187,6 +188,9 @@ class ImageArea:
     loaded_as_bytes: dict[str, tuple[str, float]] = field(default_factory=dict)
     # float32 image → the bytes from which it is dequantized, their scale and zero point
     dequantized: dict[str, tuple[str, float, int]] = field(default_factory=dict)
+    # bytes of a DynamicQuantizeLinear, and their scale and zero point → the grid that these are
+    grids: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, str] = field(default_factory=dict)  # grid → the image whose range it is from
     # rows that are not values of the area, because only steps make them → a value of the same shape
     alike: dict[str, str] = field(default_factory=dict)
 
@@ -204,10 +208,10 @@ class ImageArea:
         """Note an image: sizes that the area declares, completed by those that its operator
         computes.
         """
-        value = self.area.values[name]
+        value = self._value(name)
         is_bytes = value.dtype in BYTES and self.has_bytes
         is_image = value.dtype == TensorProto.FLOAT or is_bytes
-        if not is_image or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
+        if not is_image or len(value.shape) not in _RANKS:
             raise UnfitOperator("it computes a value that is not a float32 image")
         batch, channels, height, width = self._declared(name)
         expected = channels if computed is None else computed.channels
@@ -220,6 +224,11 @@ class ImageArea:
         if 0 in (image.batch.known, image.height.known, image.width.known):
             raise UnfitOperator("its images have no elements")
         self.images[name] = image
+
+    def _value(self, name: str) -> AreaValue:
+        if name not in self.area.values:
+            raise UnfitOperator("it reads or computes a value of unknown shape")
+        return self.area.values[name]
 
     @cached_property
     def has_bytes(self) -> bool:

@@ -11,6 +11,7 @@ import onnx
 from fusionc.graph_kernel.blocked import heads
 from fusionc.graph_kernel.blocked.byte_operators import byte_operation, is_of_bytes
 from fusionc.graph_kernel.blocked.convolution_operators import convolution
+from fusionc.graph_kernel.blocked.dynamic_forms import DYNAMIC_FORMS
 from fusionc.graph_kernel.blocked.float16_values import FLOATS
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import (
@@ -20,7 +21,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
     UnfitOperator,
 )
-from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS
+from fusionc.graph_kernel.blocked.integer_forms import INTEGER_FORMS, POINTWISE
 from fusionc.graph_kernel.blocked.kinds import operator_readings
 from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
 from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
@@ -47,6 +48,15 @@ from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 
 _SLICE = ("starts", "ends", "axes", "steps")
+_INTEGER_PRODUCTS = frozenset(
+    {
+        "DynamicQuantizeMatMul",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "QGemm",
+        "QLinearMatMul",
+    }
+)
 
 
 def _mean(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
@@ -258,10 +268,10 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
             byte_operation,
             of_rows=True,
             is_convolution=bool(weights),
-            is_product=operator[1] in ("QLinearMatMul", "QGemm", "MatMulIntegerToFloat"),
+            is_product=operator[1] in _INTEGER_PRODUCTS,
             weights=weights,
         )
-        for operator, weights in INTEGER_FORMS.items()
+        for operator, weights in (INTEGER_FORMS | DYNAMIC_FORMS).items()
     },
     ("", "Cast"): OperatorReading(_between_floats, of_rows=True),
     ("", "Max"): OperatorReading(byte_operation, of_rows=True),
@@ -287,7 +297,11 @@ def is_product(op: str) -> bool:
 
 def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
     """Whether operators work on rows: at least one is a product, and none is a convolution."""
-    ops = [node.op_type for node in nodes if (node.domain, node.op_type) in CONVOLVING]
+    ops = [
+        node.op_type
+        for node in nodes
+        if (node.domain, node.op_type) in CONVOLVING or node.op_type == POINTWISE
+    ]
     return bool(ops) and all(map(is_product, ops))
 
 

@@ -17,6 +17,7 @@ from fusionc.graph_kernel.blocked.image_area import (
 from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
 from fusionc.graph_kernel.blocked.kinds.byte_convolve import ByteConvStep, ByteProductStep
 from fusionc.graph_kernel.blocked.kinds.byte_elements import ByteMaxPoolStep
+from fusionc.graph_kernel.blocked.kinds.byte_range import ByteRangeStep
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
 from fusionc.graph_kernel.blocked.kinds.flatten import FlattenStep
 from fusionc.graph_kernel.blocked.kinds.global_average import GlobalAverageStep
@@ -76,10 +77,9 @@ class Places:
 
     def operands(self, step: Operation) -> tuple[Value | None, Value | None, Value | None]:
         """The values that are the image, the second and the third operand of a step."""
-        if isinstance(step.kind, LoadStep):
-            return None, None, None
         second, third = ((name, False) if name else None for name in (step.second, step.third))
-        return (step.image, step.is_planar), second, third
+        image = None if isinstance(step.kind, LoadStep) else (step.image, step.is_planar)
+        return image, second, third
 
     def read(self, step: Operation) -> list[Value]:
         """The values that a step reads, beginning with its image."""
@@ -231,15 +231,20 @@ def lifetimes(
     places: Places, steps_of_chains: Sequence[tuple[int, int]]
 ) -> dict[Value, tuple[int, int]]:
     """For each memory, the first and last step that use it, sorted by the first step. All steps of
-    a chain count as running at the same time.
+    a chain count as running at the same time. A range is already written by the step that makes its
+    image.
     """
     lives: dict[Value, tuple[int, int]] = {}
+    made: dict[Value, int] = {}  # the step that last writes each memory so far
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
         written = [] if isinstance(step.kind, StoreStep) else [places.written(step)]
-        for value in (*written, *places.read(step)):
-            storage = places.of(value).storage
-            lives[storage] = (lives.get(storage, (begin, end))[0], end)
-    return lives
+        storages = [places.of(value).storage for value in (*written, *places.read(step))]
+        if isinstance(step.kind, ByteRangeStep):
+            lives[storages[0]] = made.get(storages[1], begin), end
+        for storage in storages:
+            lives[storage] = lives.get(storage, (begin, end))[0], end
+        made |= dict.fromkeys(storages[: len(written)], begin)
+    return dict(sorted(lives.items(), key=lambda item: item[1][0]))
 
 
 def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:

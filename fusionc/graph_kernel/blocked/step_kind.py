@@ -184,6 +184,7 @@ class StepKind:
     keeps_pixels: ClassVar[bool] = False  # without a window: reads only the pixel that it computes
     scatters: ClassVar[bool] = False  # may compute consecutive pixels of rows with gaps
     second_is_pixel: ClassVar[bool] = False  # `second` is one pixel for each image
+    gives_range: ClassVar[bool] = False  # may also find the range of its result
     reads_tables: ClassVar[bool] = False  # `second` and `third` are rows that may be in tensors
 
     def halo(self, window: KernelWindow) -> int:

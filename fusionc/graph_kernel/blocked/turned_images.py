@@ -12,7 +12,7 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 # the attribute `perm` of a Transpose
 _LAST = (0, 2, 3, 1)
-_SECOND = (0, 3, 1, 2)
+CHANNELS_SECOND = (0, 3, 1, 2)
 
 
 def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
@@ -20,7 +20,7 @@ def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     (name,) = node.input
     (out,) = node.output
     order = tuple(attribute(node, "perm") or ())
-    if order == _SECOND:
+    if order == CHANNELS_SECOND:
         images.put_channels_last(name)
     elif order != _LAST or images.is_channels_last(name):
         raise UnfitOperator("it moves other axes than that of the channels")
@@ -30,4 +30,6 @@ def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     if name in images.area.inputs and image.channels <= MOST_PLANAR:
         raise UnfitOperator("a convolution reads images of few channels directly from their tensor")
     images.note(out, image)
+    if name in images.grids:
+        images.grids[out] = images.grids[name]
     return ImageCut(name, ((out, 0),))

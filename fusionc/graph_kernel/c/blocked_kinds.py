@@ -21,6 +21,7 @@ _TRAITS = (
     "reads_tables",
     "is_matrix",
     "writes_rows",
+    "gives_range",
 )
 _FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")
 # functions that exist for each width of vectors: their C type, and the macro that lists them by

@@ -82,5 +82,52 @@ GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
   return (blocks + times - 1) / times;
 }
 
+/* The least and the largest number that a task makes, for each lane. */
+typedef struct {
+  GB(vec) least, largest;
+} GB(range);
+
+GK_INLINE GB(range) GB(no_range)(void) {
+  return (GB(range)){GB(all)(__builtin_inff()), GB(all)(-__builtin_inff())};
+}
+
+/* Stretches a range by pixels of a block. NaN is ignored: the comparison gives the second operand
+ * for it. `lanes` masks the channels of the last block. */
+GK_INLINE void GB(stretch)(GB(range) *range, const float *x, ptrdiff_t count,
+                           const int32_t *lanes) {
+  GB(vec) least[4], largest[4];
+  const GB(range) none = GB(no_range)();
+  for (int n = 0; n < 4; ++n) {
+    least[n] = none.least;
+    largest[n] = none.largest;
+  }
+  ptrdiff_t k = 0;
+  for (; k + 4 <= count; k += 4, x += 4 * GB_V)
+    _Pragma("GCC unroll 4") for (int n = 0; n < 4; ++n) {
+      least[n] = GB_MIN(GB(load)(x + n * GB_V), least[n]);
+      largest[n] = GB_MAX(GB(load)(x + n * GB_V), largest[n]);
+    }
+  for (; k < count; ++k, x += GB_V) {
+    least[0] = GB_MIN(GB(load)(x), least[0]);
+    largest[0] = GB_MAX(GB(load)(x), largest[0]);
+  }
+  least[0] = GB_MIN(GB_MIN(least[0], least[1]), GB_MIN(least[2], least[3]));
+  largest[0] = GB_MAX(GB_MAX(largest[0], largest[1]), GB_MAX(largest[2], largest[3]));
+  if (lanes) {
+    const GB(bits) own = *(const GB(bits) *)lanes;
+    least[0] = (GB(vec))(((GB(bits))least[0] & own) | ((GB(bits))none.least & ~own));
+    largest[0] = (GB(vec))(((GB(bits))largest[0] & own) | ((GB(bits))none.largest & ~own));
+  }
+  range->least = GB_MIN(least[0], range->least);
+  range->largest = GB_MAX(largest[0], range->largest);
+}
+
+/* Writes the range of a task that begins with a unit, if a later step reads it. */
+GK_INLINE void GB(keep_range)(const gb_call *c, ptrdiff_t unit, const GB(range) *range) {
+  if (!c->ranges) return;
+  *(GB(vec) *)(c->ranges + 2 * unit * GB_V) = range->least;
+  *(GB(vec) *)(c->ranges + 2 * unit * GB_V + GB_V) = range->largest;
+}
+
 /* Computes the sums of a part over all input channels. */
 void GB(convolve_directly)(const gb_call *c, const GB(place) *at);

@@ -183,6 +183,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     gb_call *c = &plan->calls[k];
     if (c->is_strassen) gb_give_sums(state, k, c);
     if (gb_kinds[c->step->op].derive) gb_kinds[c->step->op].derive(state, k, c);
+    gb_range_directly(state, plan, k);
     gb_store_directly(state, plan, k);
     gb_read_directly(state, plan, k);
   }

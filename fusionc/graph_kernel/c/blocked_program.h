@@ -124,10 +124,27 @@ typedef struct gb_call {
    * `out` */
   ptrdiff_t halo;
   float *whole;
+  /* where each task writes the least and the largest numbers of its result, as two vectors for its
+   * first unit; NULL if nothing needs them */
+  float *ranges;
+  const struct gb_call *ranged; /* of a grid: the step that has written such ranges, or NULL */
   int has_tiles; /* products of narrow numbers may use the processor's matrix tiles */
   /* all bits of a lane are set if the last block has a channel in it */
   int32_t lanes[16];
 } gb_call;
+
+/* The scale and the zero point of bytes: those of the step, or of a grid that an earlier step has
+ * computed. */
+typedef struct {
+  float scale;
+  int zero;
+} gb_grid;
+
+static inline __attribute__((always_inline, unused)) gb_grid gb_grid_of(const gb_call *c,
+                                                                        float scale, int zero) {
+  const float *computed = c->in3.data;
+  return computed ? (gb_grid){computed[0], (int)computed[1]} : (gb_grid){scale, zero};
+}
 
 /* Identifies the chunk of pixels for which a thread keeps factors, or the points of tiles, from one
  * task of a step to the next. It is at the beginning of the thread's scratch memory. */

@@ -54,6 +54,25 @@ static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   }
 }
 
+/* Lets the step that makes an image find its range while the image is in the cache of its core, in
+ * the memory of the result of step k. That memory is free from then on (see lifetimes in
+ * blocked/place_images.py). */
+static void gb_range_directly(const gb_state *state, gb_plan *plan, int k) {
+  const gb_program *p = state->kernel->program;
+  const gb_step *s = &p->steps[k];
+  if (s->op != GB_BYTE_RANGE || s[1].op != GB_BYTE_GRID || s[1].in != s->out) return;
+  int maker = k - 1;
+  while (maker >= 0 && !gb_writes(p, &p->steps[maker], p->buffers[s->in].storage)) --maker;
+  if (maker < 0 || p->steps[maker].out != s->in || !gb_kinds[p->steps[maker].op].gives_range)
+    return;
+  gb_call *c = &plan->calls[maker], *range = &plan->calls[k];
+  const ptrdiff_t room = range->out.batch * range->out.image;
+  if (c->chained || !c->units || !c->tasks || 2 * c->units * state->width->vector > room) return;
+  c->ranges = range->out.data;
+  range->tasks = 0;
+  plan->calls[k + 1].ranged = c;
+}
+
 /* Changes distances to those of rows in a tensor. */
 static void gb_point_to_tensor(gb_image *image, int vector) {
   image->pixel = image->channels;

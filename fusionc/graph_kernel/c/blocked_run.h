@@ -45,6 +45,7 @@ typedef struct {
   char reads_tables;    /* in2 and in3 are rows that may be in tensors */
   char is_matrix;       /* may be a product of pixels with a matrix */
   char writes_rows;     /* may write rows directly to the tensors of later stores */
+  char gives_range;     /* its tasks may also find the range of its result */
   /* how many floats packed weights are */
   ptrdiff_t (*packed_floats)(const gb_width *, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   /* the size of the result, computed from the size of the image */

@@ -34,7 +34,7 @@ static void gb_give_back(gb_state *state, gb_plan *plan) {
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
   const ptrdiff_t side = c->halo * image->pixel, ends = c->halo * image->row + side;
-  const int zero = c->step->zero;
+  const int zero = image->bytes == 1 ? gb_grid_of(c, 1.0f, c->step->zero).zero : c->step->zero;
   const uint32_t zeros = (uint32_t)zero * 0x01010101;
   float filling;
   memcpy(&filling, &zeros, sizeof filling);

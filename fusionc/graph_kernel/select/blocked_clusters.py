@@ -27,6 +27,7 @@ from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load
 from fusionc.graph_kernel.select.make_area import area_of
 from fusionc.graph_kernel.select.products_near_grids import products_near_grids
 from fusionc.graph_kernel.select.weight_makers import constants_of_makers, weight_makers
+from fusionc.integer_groups.dynamic_groups import dynamic_groups, multiplies_scales
 from fusionc.integer_groups.float_results import casts_of_weights, is_cast_of_weights
 from fusionc.integer_groups.kept_groups import OF_INTEGERS, integer_groups
 from fusionc.integer_groups.packed_weights import takes_packed
@@ -75,7 +76,8 @@ def integer_locations(
     """The areas of whole integer groups (quantized operators with their quantizations) and the
     float32 operators between them, whether or not they save time.
     """
-    wanted = [group for group in integer_groups(graph) if not any(map(is_left_out, group))]
+    possible = [*integer_groups(graph), *dynamic_groups(graph)]
+    wanted = [group for group in possible if not any(map(is_left_out, group))]
     groups = [group for group in map(_fit_part, wanted) if group]
     groups_of = defaultdict[Node, list[frozenset[Node]]](list)
     for group in groups:
@@ -380,7 +382,8 @@ def _tensors(node: Node) -> Iterator[Edge]:
     for place, value in enumerate(node.inputs):
         if value is None:
             continue
-        is_tensor = _is_tensor(value) and not casts_of_weights(node)
+        is_scale = bool(casts_of_weights(node)) or multiplies_scales(node)
+        is_tensor = _is_tensor(value) and not is_scale
         is_read = is_tensor or _is_weights(node, place, value) or _is_table(node, place)
         if is_read or not value.is_constant:
             yield value
@@ -391,6 +394,7 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
     reading = OPERATORS[node.operator]
     is_number = value.is_constant and value.shape == (1,)
     is_vector = reading.takes_vectors and value.rank == 1 and not is_number
+    is_vector = is_vector and not multiplies_scales(node)
     return place in reading.weights or is_vector or is_cast_of_weights(node)
 
 

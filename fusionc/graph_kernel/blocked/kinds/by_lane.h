@@ -104,6 +104,8 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
     return;
   }
   GB(tile_function) *const *tiles = GB(tiles_by_lane)(s);
+  GB(range) range = GB(no_range)();
+  const ptrdiff_t begin = unit;
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;) {
     const ptrdiff_t image = at.image, block = at.block;
     const float *x = c->in.data + image * c->in.image +
@@ -135,8 +137,10 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
       t.x = x + at.row * s->stride[0] * c->in.row + at.first * t.x_pixel;
       GB(tiles_side_by_side)(&t, at.count, tiles, GB_LONGEST);
       if (!GB(is_finished)(s)) GB(finish_pixels)(&t, at.count, y, residual);
+      if (c->ranges) GB(stretch)(&range, y, at.count, t.lanes);
     }
   }
+  GB(keep_range)(c, begin, &range);
 }
 
 /* Packs weights [out, in / group, rows, columns] for by_lane: for each kernel element and channel

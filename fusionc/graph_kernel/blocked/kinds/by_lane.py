@@ -26,6 +26,7 @@ class DepthwiseStep(ConvolutionKind):
     )
     family = "by_lane"
     keeps_channels = True
+    gives_range = True
 
     def share(self, of: StepEstimate) -> float:
         has_function = of.window.kernel[1] in _COLUMNS

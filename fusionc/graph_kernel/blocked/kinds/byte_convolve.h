@@ -4,7 +4,8 @@
  * signed, in the order [16 output channels][block][row][column][4 input channels][output
  * channel][input channel], with 1024 bytes for the 64 channels of a block. The packed weights of a
  * step begin with the initial values of its sums, without the bias: the negative product of the
- * zero point and the sum of the weights. */
+ * zero point and the sum of the weights. If the zero point of the image is known only at run time,
+ * they are packed for the zero point 1. */
 #ifdef GB_V
 #ifndef GB_BYTE_TYPES
 #define GB_BYTE_TYPES
@@ -302,9 +303,8 @@ static void GB(add_second)(const gb_call *c, const GB(run) *run, const float *ad
 
 /* Turns the sums of a run into bytes. */
 static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const GB(run) *run,
-                             const float *addends) {
+                             const float *factors, const float *addends) {
   const gb_step *s = c->step;
-  const float *factors = c->tensor + run->channel;
   const GB(place) at = {run->column, run->count, run->row, run->channel / GB_BLOCK, run->image,
                         0,           0};
   uint8_t *y = (uint8_t *)GB(at)(&c->out, &at) + run->channel % GB_BLOCK;
@@ -326,43 +326,47 @@ static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const GB(run
 
 /* Turns the sums of a run into float32. */
 static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(run) *run,
-                              const float *addends) {
+                              const float *factors, const float *addends, GB(range) *range) {
   static const float zeros[32];
   const gb_step *s = c->step;
-  const float *factors = c->tensor + run->channel;
   const ptrdiff_t left = c->out.channels - run->channel, count = run->count;
   float second[GB_POSITIONS * 32];
-  if (c->in2.data) GB(add_second)(c, run, s->after ? zeros : addends, second);
+  if (c->in2.data) GB(add_second)(c, run, zeros, second);
   const int is_first = c->in2.data && !s->after;
   for (ptrdiff_t v = 0; v < 32 && v < left; v += GB_V) {
     const GB(place) at = {run->column, count, run->row, (run->channel + v) / GB_V, run->image,
                           0, 0};
     const GB(vec) factor = GB(load_loose)(factors + v), addend = GB(load_loose)(addends + v);
     float *y = GB(at)(&c->out, &at);
-    for (ptrdiff_t k = 0; k < count; ++k)
-      *(GB(vec) *)(y + k * GB_V) =
+    /* onnxruntime adds the bias first, too */
+    for (ptrdiff_t k = 0; k < count; ++k) {
+      const GB(vec) made =
           __builtin_convertvector(*(const GB(ints) *)(sums + k * 32 + v), GB(vec)) * factor +
-          (is_first ? GB(load_loose)(second + k * 32 + v) : addend);
+          addend;
+      *(GB(vec) *)(y + k * GB_V) = is_first ? made + GB(load_loose)(second + k * 32 + v) : made;
+    }
     GB(activate)(y, count * GB_V, s);
     for (ptrdiff_t k = 0; s->after && k < count; ++k)
       *(GB(vec) *)(y + k * GB_V) = GB(load)(y + k * GB_V) + GB(load_loose)(second + k * 32 + v);
+    if (c->ranges) GB(stretch)(range, y, count, GB(lanes_of)(c, at.block));
   }
 }
 
 /* Turns the sums of positions, from number `first` on, into the result: the pixels of each row,
  * without those in the gaps between rows. */
-static void GB(finish_positions)(const gb_call *c, const int32_t *sums, const float *addends,
-                                 ptrdiff_t line, ptrdiff_t first, ptrdiff_t count, ptrdiff_t image,
-                                 ptrdiff_t channel) {
+static void GB(finish_positions)(const gb_call *c, const int32_t *sums, const float *factors,
+                                 const float *addends, ptrdiff_t line, ptrdiff_t first,
+                                 ptrdiff_t count, ptrdiff_t image, ptrdiff_t channel,
+                                 GB(range) *range) {
   const ptrdiff_t pitch = GB(byte_pitch)(c);
   GB(run) run = {image, line + first / pitch, first % pitch, 0, channel};
   for (ptrdiff_t done = 0; done < count; ++run.row, run.column = 0) {
     const ptrdiff_t left = c->out.width - run.column, rest = count - done;
     run.count = left < rest ? left : rest;
     if (run.count > 0 && c->step->has_floats)
-      GB(finish_floats)(c, sums + done * 32, &run, addends);
+      GB(finish_floats)(c, sums + done * 32, &run, factors, addends, range);
     else if (run.count > 0)
-      GB(finish_bytes)(c, sums + done * 32, &run, addends);
+      GB(finish_bytes)(c, sums + done * 32, &run, factors, addends);
     done += pitch - run.column < rest ? pitch - run.column : rest;
   }
 }
@@ -378,12 +382,15 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   const int8_t *weights = (const int8_t *)(starts + (c->out.channels + 31) / 32 * 32 + GB_OUTS);
   int32_t sums[2][GB_POSITIONS * 32] __attribute__((aligned(64)));
   int32_t start[GB_BLOCK] __attribute__((aligned(64)));
-  float addends[GB_BLOCK];
+  float factors[GB_BLOCK], addends[GB_BLOCK];
   /* the sums of the bytes of each window, with which sums are corrected for the zero point of
    * weights */
   int32_t windows[GB_POSITIONS * 32] __attribute__((aligned(64)));
   const ptrdiff_t all = (c->out.channels + 31) / 32 * 32,
                   blocks = (c->out.channels + GB_BLOCK - 1) / GB_BLOCK;
+  const gb_grid grid = gb_grid_of(c, 1.0f, 1); /* that of the image */
+  int32_t windows_start[2 * GB_OUTS] __attribute__((aligned(64))) = {0};
+  if (s->zero_weights) windows_start[0] = starts[all] * grid.zero;
   gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
                     .x_block = 4 * c->in.plane,
                     .x_row = 4 * s->dilation[0] * c->in.row,
@@ -410,6 +417,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   }
 #endif
 #endif
+  GB(range) range = GB(no_range)();
+  const ptrdiff_t begin = unit;
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end;
        ++unit, GB(advance)(c, &at, blocks)) {
@@ -420,7 +429,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
                     items = (count + GB_POSITIONS - 1) / GB_POSITIONS * pairs;
     for (int k = 0; k < 32 * pairs; ++k) {
       const ptrdiff_t channel = at.block * GB_BLOCK + k;
-      start[k] = starts[channel];
+      start[k] = starts[channel] * grid.zero;
+      factors[k] = grid.scale * c->tensor[channel];
       addends[k] = 0.0f;
       if (channel >= c->out.channels) continue;
       start[k] += GB(integer_bias)(c, channel);
@@ -438,7 +448,7 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
         t.x = x + p * t.x_position;
         if (s->zero_weights && pair == 0) {
           t.w = weights + all / GB_OUTS * panels;
-          t.start = starts + all;
+          t.start = windows_start;
           t.sums = windows;
           sum(&t, n, GB_OUTS);
         }
@@ -450,11 +460,12 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
       }
       if (item == 0) continue;
       const ptrdiff_t p = (item - 1) / pairs * GB_POSITIONS, pair = (item - 1) % pairs;
-      GB(finish_positions)(c, sums[(item - 1) % 2], addends + pair * 32, y0, first + p,
-                           count - p < GB_POSITIONS ? count - p : GB_POSITIONS, at.image,
-                           at.block * GB_BLOCK + pair * 32);
+      GB(finish_positions)(c, sums[(item - 1) % 2], factors + pair * 32, addends + pair * 32, y0,
+                           first + p, count - p < GB_POSITIONS ? count - p : GB_POSITIONS, at.image,
+                           at.block * GB_BLOCK + pair * 32, &range);
     }
   }
+  GB(keep_range)(c, begin, &range);
 #if GB_V == 16 && GB_HAS_INTRINSICS
   if (has_tiles) gb_end_tiles(&before);
 #endif

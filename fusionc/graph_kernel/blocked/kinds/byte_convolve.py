@@ -43,6 +43,7 @@ class ByteConvolutionKind(StepKind):
     adds_floats: bool = False
     zero_second: int = 0
     is_convolution = True
+    gives_range = True
     family = FAMILY
     products = staticmethod(products_of_sums)
 

@@ -21,6 +21,7 @@ class ByteDepthwiseStep(ByteConvolutionKind):
     )
     family = FAMILY
     keeps_channels = True
+    gives_range = False
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         return depthwise_seconds(of)

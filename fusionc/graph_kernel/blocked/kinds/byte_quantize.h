@@ -5,16 +5,18 @@
  * of bytes are limited to numbers that saturate, and NaN becomes the least byte, as in onnxruntime.
  * */
 GK_INLINE GB(vec) GB(in_steps)(const float *p, float scale, int zero) {
-  const GB(vec) least = GB(all)((float)(-1 - zero) * scale),
-                most = GB(all)((float)(256 - zero) * scale);
-  const GB(vec) x = GB_MIN(GB_MAX(GB(load)(p), least), most);
+  const float least = (float)(-1 - zero), most = (float)(256 - zero);
 #if GB_FUSED
-  const GB(vec) inverse = GB(all)(1.0f / scale), about = x * inverse,
-                rest = GB_MADD(-about, GB(all)(scale), x);
-  return GB_MADD(rest, inverse, about);
-#else
-  return x / scale;
+  /* scales by which all that follows is exact; only a scale that is known at run time may be
+   * another one */
+  if (scale >= 0x1p-126f && scale <= 0x1p100f) {
+    const GB(vec) x = GB_MIN(GB_MAX(GB(load)(p), GB(all)(least * scale)), GB(all)(most * scale));
+    const GB(vec) inverse = GB(all)(1.0f / scale), about = x * inverse,
+                  rest = GB_MADD(-about, GB(all)(scale), x);
+    return GB_MADD(rest, inverse, about);
+  }
 #endif
+  return GB_MIN(GB_MAX(GB(load)(p) / scale, GB(all)(least)), GB(all)(most));
 }
 
 #if GB_V == 16 && GB_HAS_INTRINSICS
@@ -59,9 +61,25 @@ void GB(byte_dequantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   }
 }
 
+void GB(byte_round)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_grid grid = gb_grid_of(c, 1.0f, 0);
+  const float least = (float)-grid.zero, most = (float)(255 - grid.zero);
+  (void)scratch;
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    const float *x = GB(at)(&c->in, &at);
+    float *y = GB(at)(&c->out, &at);
+    for (ptrdiff_t k = 0; k < at.count * GB_V; k += GB_V) {
+      const GB(vec) exact = GB(in_steps)(x + k, grid.scale, grid.zero);
+      const GB(vec) steps = GB(within)(exact, least, most) + 12582912.0f - 12582912.0f;
+      *(GB(vec) *)(y + k) = steps * grid.scale;
+    }
+    GB(activate)(y, at.count * GB_V, c->step);
+  }
+}
+
 void GB(byte_quantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const float scale = c->step->scale;
-  const int zero = c->step->zero;
+  const gb_grid grid = gb_grid_of(c, c->step->scale, c->step->zero);
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;
        ++unit, GB(advance)(c, &at, c->out.blocks)) {
@@ -72,7 +90,7 @@ void GB(byte_quantize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     uint8_t *y = (uint8_t *)GB(at)(&c->out, &at);
     for (ptrdiff_t k = 0; k < at.count; ++k)
       GB(quantize_pixel)(x + k * GB_V, c->in.plane,
-                         parts < GB_BLOCK / GB_V ? parts : GB_BLOCK / GB_V, scale, zero,
+                         parts < GB_BLOCK / GB_V ? parts : GB_BLOCK / GB_V, grid.scale, grid.zero,
                          y + k * GB_BLOCK);
   }
 }

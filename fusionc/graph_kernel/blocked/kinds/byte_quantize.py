@@ -35,3 +35,17 @@ class ByteDequantizeStep(StepKind):
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         return byte_pass_seconds(of)
+
+
+@dataclass(frozen=True)
+class ByteRoundStep(StepKind):
+    """An image of float32, quantized and dequantized again."""
+
+    functions = StepFunctions(task="byte_round")
+    family = FAMILY
+    keeps_pixels = True
+    keeps_channels = True
+    writes_in_place = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return quantization_seconds(of)

@@ -26,6 +26,8 @@ static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
   const gb_step *s = c->step;
   const ptrdiff_t own = to->own, plane = to->height * to->width,
                   apart = s->is_channels_last ? 1 : plane;
+  const gb_grid grid = gb_grid_of(c, s->scale, s->zero);
+  const int is_quantized = c->in3.data || s->scale != 0.0f;
   for (GB(place) p = GB(place_of)(c, unit, to->blocks); unit < end;
        ++unit, GB(advance)(c, &p, to->blocks)) {
     const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
@@ -38,14 +40,15 @@ static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
     const ptrdiff_t step = s->is_channels_last ? to->channels : 1;
     const uint8_t *bytes = (const uint8_t *)c->tensor + first;
     const float *floats = c->tensor + first;
-    if (to->is_planar && s->scale != 0.0f) {
-      GB(load_pixels)(floats, plane, channels, (uint32_t *)(void *)y, p.count, s->scale, s->zero);
+    if (to->is_planar && is_quantized) {
+      GB(load_pixels)(floats, plane, channels, (uint32_t *)(void *)y, p.count, grid.scale,
+                      grid.zero);
     } else if (s->is_channels_last)
       for (ptrdiff_t x = 0; x < p.count; ++x) {
         uint8_t *made = y + x * own;
-        if (s->scale != 0.0f)
+        if (is_quantized)
           for (ptrdiff_t v = 0; v < channels; ++v)
-            made[v] = GB(quantized)(floats[x * step + v], s->scale, s->zero);
+            made[v] = GB(quantized)(floats[x * step + v], grid.scale, grid.zero);
         else
           for (ptrdiff_t v = 0; v < channels; ++v)
             made[v] = bytes[x * step + v] ^ (uint8_t)s->flip;
@@ -57,9 +60,9 @@ static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
         uint8_t line[64];
         for (ptrdiff_t v = 0; v < own; ++v) {
           if (v >= channels) memset(line, 0, sizeof line);
-          else if (s->scale != 0.0f)
+          else if (is_quantized)
             for (ptrdiff_t k = 0; k < count; ++k)
-              line[k] = GB(quantized)(floats[v * apart + x + k], s->scale, s->zero);
+              line[k] = GB(quantized)(floats[v * apart + x + k], grid.scale, grid.zero);
           else
             for (ptrdiff_t k = 0; k < count; ++k)
               line[k] = bytes[v * apart + x + k] ^ (uint8_t)s->flip;

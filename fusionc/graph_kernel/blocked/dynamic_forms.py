@@ -1,0 +1,280 @@
+"""Groups whose bytes have a scale that is known at run time, written as what an area reads:
+DynamicQuantizeLinear, DequantizeLinear, and a convolution or product of dequantized integers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.blocked.turned_images import CHANNELS_SECOND
+from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.model.operators import MICROSOFT
+
+_HALF = 128  # the difference of the zero points of signed and unsigned bytes
+_IMAGE_RANK = 4
+_DEQUANTIZE = "DequantizeLinear"
+_DYNAMIC = "DynamicQuantizeLinear"
+_JOINED = "DynamicQuantizeMatMul"  # a quantization and a product
+# by operator: the operator on dequantized integers, and the axis of the weights' channels out
+_CORES: Mapping[str, tuple[str, int]] = {"ConvInteger": ("Conv", 0), "MatMulInteger": ("Gemm", 1)}
+# operators that a group replaces; those that nothing reads any more are removed
+_REPLACED = frozenset(
+    {*_CORES, "Add", "Cast", "Mul", "QuantizeLinear", "Sub"}  # of integers and of scales
+)
+# Operators that such groups consist of, with the indices of their operands that are weights and
+# biases.
+DYNAMIC_FORMS: dict[tuple[str, str], tuple[int, ...]] = {
+    ("", _DYNAMIC): (),
+    ("", "ConvInteger"): (1,),
+    ("", "MatMulInteger"): (1,),
+    (MICROSOFT, _JOINED): (1, 4),
+}
+_Placed = tuple[int, onnx.NodeProto]  # with the index of the original operator
+
+
+def with_dynamic_groups(area: Area) -> tuple[Area, list[int]]:
+    """The area with groups of dequantized integers in place of operators on the results of
+    DynamicQuantizeLinear; and for each operator of the result the index of the original operator.
+    """
+    if not any(node.op_type in (_DYNAMIC, _JOINED) for node in area.nodes):
+        return area, list(range(len(area.nodes)))
+    forms = _DynamicForms(area)
+    placed = list(forms.groups(list(forms.of_unsigned(forms.apart(enumerate(area.nodes))))))
+    placed = forms.without_unread(placed)
+    nodes = tuple(node for _, node in placed)
+    known = replace(area, nodes=nodes, values=forms.values, constants=forms.constants)
+    return known, [place for place, _ in placed]
+
+
+def inputs_with_channels_last(area: Area) -> list[str]:
+    """The inputs of four axes that are quantized at run time, and then multiplied as rows or moved
+    to the order of images.
+    """
+    images = {name for name in area.inputs if len(area.values[name].shape) == _IMAGE_RANK}
+    last = _read_with_channels_last(area)
+    quantized = (n for n in area.nodes if n.op_type == _DYNAMIC and n.output[0] in last)
+    return [node.input[0] for node in quantized if node.input[0] in images]
+
+
+def _read_with_channels_last(area: Area) -> set[str]:
+    """The values that are dequantized and multiplied as rows, or moved to the order of images."""
+    rows = {node.input[0] for node in area.nodes if node.op_type in ("Gemm", "MatMul")}
+    return {
+        node.input[0]
+        for node in area.nodes
+        if _is_moved_to_second(node) or (node.op_type == _DEQUANTIZE and node.output[0] in rows)
+    }
+
+
+def _is_moved_to_second(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Transpose" and tuple(attribute(node, "perm") or ()) == CHANNELS_SECOND
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Scaled sums of integers: the operator on integers, the scale of its weights, and the operator
+    that scales the sums.
+    """
+
+    core: onnx.NodeProto
+    scale: np.ndarray
+    last: onnx.NodeProto
+    bias: str = ""
+
+
+class _DynamicForms:
+    def __init__(self, area: Area) -> None:
+        self._area = area
+        self.values = dict(area.values)
+        self.constants = dict(area.constants)
+        self._makers = {name: node for node in area.nodes for name in node.output}
+        self._readers = defaultdict[str, list[onnx.NodeProto]](list)
+        for node in area.nodes:
+            for name in dict.fromkeys(node.input):
+                self._readers[name].append(node)
+
+    def apart(self, placed: Iterator[_Placed]) -> Iterator[_Placed]:
+        """A DynamicQuantizeMatMul becomes a quantization and a product."""
+        for place, node in placed:
+            if node.op_type != _JOINED:
+                yield place, node
+                continue
+            x, weights, scale, zero, bias = [*node.input, "", ""][:5]
+            q, s, z = (f"{node.output[0]}/{name}" for name in ("bytes", "scale", "zero"))
+            self.values[q] = AreaValue(q, TensorProto.UINT8, self.values[x].shape)
+            yield place, helper.make_node(_DYNAMIC, [x], [q, s, z])
+            inputs = [q, weights, s, scale, z, zero, bias]
+            product = "MatMulIntegerToFloat"
+            yield place, helper.make_node(product, inputs, node.output, domain=MICROSOFT)
+
+    def of_unsigned(self, placed: Iterator[_Placed]) -> Iterator[_Placed]:
+        """Operators on signed bytes read the unsigned ones instead: QuantizeLinear with the same
+        scale, and with the zero point minus 128, gives the same bytes with another sign bit.
+        """
+        names = dict[str, str]()
+        quantizations = dict[str, onnx.NodeProto]()  # by the scale
+        for place, node in placed:
+            if node.op_type == _DYNAMIC:
+                quantizations[node.output[1]] = node
+            if node.op_type != "QuantizeLinear" or len(node.input) < 3:
+                yield place, _renamed(node, names)
+                continue
+            dynamic = quantizations.get(node.input[1])
+            move = self._makers.get(node.input[0])
+            if dynamic is None or not self._has_signed_zero(node, dynamic):
+                yield place, node
+            elif node.input[0] == dynamic.input[0]:
+                names |= {node.output[0]: dynamic.output[0], node.input[2]: dynamic.output[2]}
+            elif _is_transpose_of(move, dynamic.input[0]):
+                names[node.input[2]] = dynamic.output[2]
+                self.values[node.output[0]] = replace(
+                    self.values[node.output[0]], dtype=TensorProto.UINT8
+                )
+                moved = helper.make_node(move.op_type, dynamic.output[:1], node.output)
+                moved.attribute.extend(move.attribute)
+                yield place, moved
+            else:
+                yield place, node
+
+    def _has_signed_zero(self, node: onnx.NodeProto, dynamic: onnx.NodeProto) -> bool:
+        """Whether a QuantizeLinear has the zero point of a DynamicQuantizeLinear minus 128."""
+        signed = self._made_by(node.input[2], "Cast", to=TensorProto.INT8)
+        moved = None if signed is None else self._makers.get(signed.input[0])
+        if moved is None or moved.op_type not in ("Add", "Sub"):
+            return False
+        number = self._area.constants.get(moved.input[1])
+        wanted = -_HALF if moved.op_type == "Add" else _HALF
+        if number is None or number.size != 1 or number.item() != wanted:
+            return False
+        wide = self._made_by(moved.input[0], "Cast", to=TensorProto.INT32)
+        return wide is not None and wide.input[0] == dynamic.output[2]
+
+    def _made_by(self, name: str, op: str, to: int) -> onnx.NodeProto | None:
+        """The Cast to a type that makes a value."""
+        node = self._makers.get(name)
+        is_known = node is not None and node.op_type == op and attribute(node, "to") == to
+        return node if is_known else None
+
+    def groups(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
+        """A sum of integers, its Cast, the product with both scales, and the sum with a bias become
+        a group of dequantized integers.
+        """
+        cores = {node.output[0]: node for _, node in placed if node.op_type in _CORES}
+        groups = {
+            scaled.last.output[0]: scaled
+            for _, node in placed
+            if node.op_type == "Mul" and (scaled := self._scaled(node, cores)) is not None
+        }
+        for place, node in placed:
+            group = groups.get(node.output[0])
+            if group is None:
+                yield place, node
+            else:
+                yield from ((place, part) for part in self._parts(group))
+
+    def _scaled(
+        self, product: onnx.NodeProto, cores: Mapping[str, onnx.NodeProto]
+    ) -> _Scaled | None:
+        """What a product scales, if it is such a sum of integers."""
+        for sums, factor in (tuple(product.input), tuple(product.input)[::-1]):
+            cast = self._made_by(sums, "Cast", to=TensorProto.FLOAT)
+            core = None if cast is None else cores.get(cast.input[0])
+            if core is None or len(core.input) < 3:
+                continue
+            quantization = self._makers.get(core.input[2])
+            if quantization is None or quantization.op_type != _DYNAMIC:
+                continue
+            scale = self._scale_of_weights(factor, quantization.output[1])
+            if scale is not None and self._is_of_channels(scale, core, product.output[0]):
+                return self._with_bias(_Scaled(core, scale.ravel(), product))
+        return None
+
+    def _scale_of_weights(self, factor: str, scale: str) -> np.ndarray | None:
+        """The constant that the scale of bytes is multiplied by."""
+        node = self._makers.get(factor)
+        if node is None or node.op_type != "Mul" or scale not in node.input:
+            return None
+        (other,) = [name for name in node.input if name != scale] or [""]
+        return self._area.constants.get(other)
+
+    def _is_of_channels(self, numbers: np.ndarray, core: onnx.NodeProto, result: str) -> bool:
+        """Whether there is one number, or one for each channel of a result."""
+        value = self.values.get(result)
+        if value is None or numbers.size == 1:
+            return value is not None
+        axis = 1 if core.op_type == "ConvInteger" else len(value.shape) - 1
+        return _has_channels(numbers.shape, value.shape, axis)
+
+    def _with_bias(self, scaled: _Scaled) -> _Scaled:
+        """The group with the sum that follows, if that adds a constant for each channel."""
+        result = scaled.last.output[0]
+        readers = self._readers[result]
+        if len(readers) != 1 or readers[0].op_type != "Add" or result in self._area.outputs:
+            return scaled
+        (bias,) = [name for name in readers[0].input if name != result] or [""]
+        array = self._area.constants.get(bias)
+        if array is not None:
+            shape: Sequence[int | str] = array.shape
+        else:
+            shape = self.values[bias].shape if bias in self._area.inputs else ()
+        known = self.values[result].shape
+        axis = 1 if scaled.core.op_type == "ConvInteger" else len(known) - 1
+        if not _has_channels(shape, known, axis):
+            return scaled
+        return replace(scaled, last=readers[0], bias=bias)
+
+    def _parts(self, group: _Scaled) -> Iterator[onnx.NodeProto]:
+        (out,) = group.last.output
+        x, weights, zero, *more = group.core.input
+        (scale,) = [n.output[1] for n in [self._makers[zero]]]
+        op, axis = _CORES[group.core.op_type]
+        self.constants[f"{out}/weights_scale"] = (
+            group.scale if group.scale.size > 1 else (group.scale.reshape(()))
+        )
+        yield helper.make_node(_DEQUANTIZE, [x, scale, zero], [f"{out}/0"])
+        inputs = [weights, f"{out}/weights_scale", *filter(None, more)]
+        yield helper.make_node(_DEQUANTIZE, inputs, [f"{out}/1"], axis=axis)
+        bias = [group.bias] if group.bias else []
+        core = helper.make_node(op, [f"{out}/0", f"{out}/1", *bias], [out])
+        core.attribute.extend(group.core.attribute)
+        yield core
+
+    def without_unread(self, placed: Sequence[_Placed]) -> list[_Placed]:
+        """The operators without those that groups have replaced."""
+        kept = list[_Placed]()
+        read = Counter(self._area.outputs)
+        for place, node in reversed(placed):
+            if node.op_type in _REPLACED and not any(read[name] for name in node.output):
+                continue
+            read.update(node.input)
+            kept.append((place, node))
+        return kept[::-1]
+
+
+def _is_transpose_of(node: onnx.NodeProto | None, name: str) -> TypeGuard[onnx.NodeProto]:
+    return node is not None and node.op_type == "Transpose" and node.input[0] == name
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    if not any(name in names for name in node.input):
+        return node
+    renamed = onnx.NodeProto()
+    renamed.CopyFrom(node)
+    renamed.input[:] = [names.get(name, name) for name in node.input]
+    return renamed
+
+
+def _has_channels(numbers: Sequence[int | str], result: Sequence[int | str], axis: int) -> bool:
+    """Whether numbers broadcast into a result with one for each of its channels."""
+    aligned = (1,) * (len(result) - len(numbers)) + tuple(numbers)
+    return len(aligned) == len(result) and all(
+        size == (result[place] if place == axis else 1) for place, size in enumerate(aligned)
+    )
