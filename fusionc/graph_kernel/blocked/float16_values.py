@@ -7,7 +7,7 @@ float32, and rounds only where a model has a Cast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -57,25 +57,37 @@ def with_half_range(area: Area, wide: Area) -> tuple[Area, list[int]]:
     """
     if wide is area:
         return area, list(range(len(area.nodes)))
-    written = {name for name in area.outputs if area.values[name].dtype == TensorProto.FLOAT16}
-    written |= {
-        node.output[0]
-        for node in area.nodes
-        if _is_between_floats(area, node) and attribute(node, "to") == TensorProto.FLOAT
-    }
-    read = {name for node in wide.nodes for name in node.input}
-    limited = {name: f"{name} in float32" for name in wide.outputs if name in written & read}
-    nodes = list[tuple[int, onnx.NodeProto]]()
-    for place, node in enumerate(wide.nodes):
-        made = [name for name in node.output if name in limited]
-        nodes.append((place, _with_outputs(node, limited) if made else node))
-        domain, op = IN_HALF_RANGE
-        limits = [helper.make_node(op, [limited[name]], [name], domain=domain) for name in made]
-        nodes += [(place, limit) for limit in limits]
+    limited = _limited_values(area, wide)
+    nodes = [
+        (place, part)
+        for place, node in enumerate(wide.nodes)
+        for part in _with_limits(node, limited)
+    ]
     values = {new: replace(wide.values[name], name=new) for name, new in limited.items()}
     operators = tuple(node for _, node in nodes)
     ranged = replace(wide, nodes=operators, values={**wide.values, **values})
     return ranged, [place for place, _ in nodes]
+
+
+def _limited_values(area: Area, wide: Area) -> Mapping[str, str]:
+    """The outputs that other operators of the area read as well, each with the name of the value
+    before its range is limited.
+    """
+    written = {name for name in area.outputs if area.values[name].dtype == TensorProto.FLOAT16}
+    for node in area.nodes:
+        if _is_between_floats(area, node) and attribute(node, "to") == TensorProto.FLOAT:
+            written.add(node.output[0])
+    read = {name for node in wide.nodes for name in node.input}
+    return {name: f"{name} in float32" for name in wide.outputs if name in written & read}
+
+
+def _with_limits(node: onnx.NodeProto, limited: Mapping[str, str]) -> Iterator[onnx.NodeProto]:
+    """The operator, and one that limits the range of each of its results in `limited`."""
+    results = [name for name in node.output if name in limited]
+    yield _with_outputs(node, limited) if results else node
+    domain, op = IN_HALF_RANGE
+    for name in results:
+        yield helper.make_node(op, [limited[name]], [name], domain=domain)
 
 
 def _with_outputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:

@@ -117,8 +117,8 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[number] = str(reason)
-                # with the declared shapes, the following operators can be judged nevertheless; values
-                # inside a group have none
+                # with the declared shapes, the following operators can be judged nevertheless;
+                # values inside a group have none
                 for name in filter(area.values.get, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
