@@ -137,7 +137,9 @@ WRITINGS = {
 }
 
 
-@pytest.mark.parametrize(("written", "far"), zip(WRITINGS, cycle([-30.0, -17.0]), strict=False))
+@pytest.mark.parametrize(
+    ("written", "far"), list(zip(WRITINGS, cycle([-30.0, -17.0]), strict=False))
+)
 def test_a_sigmoid_that_is_written_out_is_one(tmp_path: Path, written: str, far: float) -> None:
     """It keeps digits that onnxruntime's Sigmoid lacks: an output that is nothing else decides nothing."""
     for name, body in zip("ab", WRITINGS[written], strict=True):
@@ -146,7 +148,7 @@ def test_a_sigmoid_that_is_written_out_is_one(tmp_path: Path, written: str, far:
     assert found.status != "different", found.summary
 
 
-@pytest.mark.parametrize(("written", "far"), zip(WRITINGS, cycle([-9.0, 0.0]), strict=False))
+@pytest.mark.parametrize(("written", "far"), list(zip(WRITINGS, cycle([-9.0, 0.0]), strict=False)))
 def test_a_sigmoid_that_is_written_out_decides_where_it_has_digits(
     tmp_path: Path, written: str, far: float
 ) -> None:
