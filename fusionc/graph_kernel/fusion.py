@@ -99,6 +99,7 @@ class Fused:
     unwanted: list[str] = field(default_factory=list)
     # operators that --enable_expand_ops lists, and that the model still has
     whole: list[str] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)  # functions, whose operators are in no area
     raised_ir: int = 0  # the IR version that the areas needed; 0 if the model had it
     refused: list[NoArea] = field(default_factory=list)  # areas that were not made
     # for each graph, a function that says why its remaining operators are in no area
@@ -150,6 +151,7 @@ class GraphKernelFusion:
         if self.stages.runs(CLUSTER) and self.stages.runs(SPLITTER):
             self._make_areas(model, log, fused)
         fused.whole = self._whole_operators(model)
+        fused.called = _called_functions(model)
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 
@@ -157,8 +159,7 @@ class GraphKernelFusion:
         """The operators to expand that are outside areas, and were not expanded."""
         flags = self.flags
         forced = {*flags.enable_expand_ops, *flags.enable_expand_ops_only} - {SQUARE}
-        nodes = chain.from_iterable(graph.nodes for graph in model.graphs if _may_have_areas(graph))
-        return sorted(forced & {qualified(node.op, node.domain) for node in nodes})
+        return sorted(forced & {qualified(node.op, node.domain) for node in _nodes_outside(model)})
 
     def _make_areas(self, model: Model, log: RewriteLog, fused: Fused) -> None:
         forget(model)
@@ -413,6 +414,17 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
             for reason, times in count.refused.items():
                 total.refused[reason] = total.refused.get(reason, 0) + times
     return list(totals.values())
+
+
+def _nodes_outside(model: Model) -> Iterator[Node]:
+    """The nodes that areas could take but did not, and the calls of areas."""
+    return chain.from_iterable(graph.nodes for graph in model.graphs if _may_have_areas(graph))
+
+
+def _called_functions(model: Model) -> list[str]:
+    """The model-local functions that are called, except areas."""
+    calls = (node for node in _nodes_outside(model) if node.function is not None)
+    return sorted({qualified(node.op, node.domain) for node in calls if node.domain != KERNELS})
 
 
 def _may_have_areas(graph: Graph) -> bool:

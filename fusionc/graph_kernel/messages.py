@@ -97,6 +97,11 @@ def _notices(fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary) ->
             f"--enable_expand_ops: no area holds the parts of {', '.join(fused.whole)}"
             f"{' without --enable_stitch_fusion' * could}"
         )
+    if fused.called:
+        notices.append(
+            f"the operators of the functions {', '.join(fused.called)} are in no area; with "
+            '--optimization_switch "FunctionInlinePass:on" they may be'
+        )
     if fused.raised_ir:
         notices.append(
             f"the IR version is raised to {fused.raised_ir}: areas are functions, which older IR "

@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from harness import parse
+from harness import parse, with_function
 from models_with_areas import CHAIN, GATE
 
 import fusionc
@@ -302,6 +303,20 @@ def test_an_operator_that_is_not_expanded_is_said(
     assert notices == [f"--enable_expand_ops: no area holds the parts of {operator}{hint}"] * len(
         notices
     )
+
+
+def test_operators_of_a_function_are_in_areas_if_it_is_inlined() -> None:
+    graph = "agraph (float[N,64] x) => (float[N,64] z) { a = Neg (x) b = my.MyOp (a) z = Exp (b) }"
+    onnx.save(with_function(graph, "MyOp", "a = Abs (x) y = Sqrt (a)"), "in.onnx")
+    flags: dict[str, Any] = {"graph_kernel_flags": "--opt_level=2", "verify": False}
+    notices = fusionc.convert("in.onnx", output="out.onnx", **flags).notices
+    hint = '--optimization_switch "FunctionInlinePass:on"'
+    (notice,) = [one for one in notices if hint in one]
+    assert notice.startswith("the operators of the functions my.MyOp are in no area")
+    flags["optimization_switch"] = "FunctionInlinePass:on"
+    notices = fusionc.convert("in.onnx", output="out.onnx", **flags).notices
+    assert not any(hint in one for one in notices)
+    assert len(onnx.load("out.onnx").graph.node) == 1
 
 
 def test_an_operator_that_no_kernel_computes_is_said() -> None:
