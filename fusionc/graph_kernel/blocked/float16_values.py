@@ -56,25 +56,34 @@ def with_half_range(area: Area, wide: Area) -> tuple[Area, list[int]]:
     """
     if wide is area:
         return area, list(range(len(area.nodes)))
-    written = {name for name in area.outputs if area.values[name].dtype == TensorProto.FLOAT16}
-    written |= {
-        node.output[0]
-        for node in area.nodes
-        if _is_between_floats(area, node) and attribute(node, "to") == TensorProto.FLOAT
-    }
     read = {name for node in wide.nodes for name in node.input}
-    limited = {name: f"{name} in float32" for name in wide.outputs if name in written & read}
+    limited = {name: f"{name} in float32" for name in wide.outputs if name in read}
+    for name in limited.keys() - _halves(area):
+        del limited[name]
     nodes = list[tuple[int, onnx.NodeProto]]()
     for place, node in enumerate(wide.nodes):
-        made = [name for name in node.output if name in limited]
-        nodes.append((place, _with_outputs(node, limited) if made else node))
-        domain, op = IN_HALF_RANGE
-        limits = [helper.make_node(op, [limited[name]], [name], domain=domain) for name in made]
-        nodes += [(place, limit) for limit in limits]
+        nodes += [(place, part) for part in _limited(node, limited)]
     values = {new: replace(wide.values[name], name=new) for name, new in limited.items()}
     operators = tuple(node for _, node in nodes)
     ranged = replace(wide, nodes=operators, values={**wide.values, **values})
     return ranged, [place for place, _ in nodes]
+
+
+def _halves(area: Area) -> set[str]:
+    """The values of an area that are of float16, or only Casts of such."""
+    halves = {name for name, value in area.values.items() if value.dtype == TensorProto.FLOAT16}
+    casts = (node for node in area.nodes if _is_between_floats(area, node))
+    return halves | {node.output[0] for node in casts}
+
+
+def _limited(node: onnx.NodeProto, limited: Mapping[str, str]) -> list[onnx.NodeProto]:
+    """An operator, and those that limit its results. `limited` has the names before that."""
+    made = [name for name in node.output if name in limited]
+    if not made:
+        return [node]
+    domain, op = IN_HALF_RANGE
+    limits = [helper.make_node(op, [limited[name]], [name], domain=domain) for name in made]
+    return [_with_outputs(node, limited), *limits]
 
 
 def _with_outputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
