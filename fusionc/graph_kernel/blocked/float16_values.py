@@ -1,13 +1,13 @@
-"""Areas with float16 values as areas of float32 alone: kernels widen float16 where they read a
-tensor, compute in float32, and round where they write a tensor.
+"""Turns areas with float16 values into areas with float32 alone. Their kernels convert float16 to
+float32 when they read a tensor, compute in float32, and round when they write a tensor.
 
-onnxruntime has few kernels for float16 on processors. It computes the other operators in float32
-as well, and rounds where a model has a Cast.
+onnxruntime does similarly: it has few CPU kernels for float16. It computes all other operators in
+float32, and rounds only where a model has a Cast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,15 +21,16 @@ from fusionc.model.operators import KERNELS
 # the operator, made here alone, that turns numbers too large for float16 into infinity
 IN_HALF_RANGE = (KERNELS, "InHalfRange")
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
-_OF_INTEGERS = ("DequantizeLinear", "QuantizeLinear")
+_OF_INTEGERS = ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear")
 
 
 def in_float32(area: Area) -> tuple[Area, list[int]]:
-    """The area with float32 in place of float16 and without Casts between the two, and for each of
-    its operators the place that it had.
+    """The area with float32 in place of float16, and without Casts between the two; and for each of
+    its operators the index in the original area.
 
-    A Cast stays if its operand is needed outside, or comes from there, and so is its result. Areas
-    of integers stay as they are: the type of a scale says how they are rounded.
+    A Cast stays if both its operand and its result are inputs or outputs of the area. Areas that
+    compute in integers are not changed, because the type of a scale determines how their results
+    are rounded.
     """
     is_of_integers = any(node.op_type in _OF_INTEGERS for node in area.nodes)
     if is_of_integers or not any(v.dtype == TensorProto.FLOAT16 for v in area.values.values()):
@@ -56,34 +57,37 @@ def with_half_range(area: Area, wide: Area) -> tuple[Area, list[int]]:
     """
     if wide is area:
         return area, list(range(len(area.nodes)))
-    read = {name for node in wide.nodes for name in node.input}
-    limited = {name: f"{name} in float32" for name in wide.outputs if name in read}
-    for name in limited.keys() - _halves(area):
-        del limited[name]
-    nodes = list[tuple[int, onnx.NodeProto]]()
-    for place, node in enumerate(wide.nodes):
-        nodes += [(place, part) for part in _limited(node, limited)]
+    limited = _limited_values(area, wide)
+    nodes = [
+        (place, part)
+        for place, node in enumerate(wide.nodes)
+        for part in _with_limits(node, limited)
+    ]
     values = {new: replace(wide.values[name], name=new) for name, new in limited.items()}
     operators = tuple(node for _, node in nodes)
     ranged = replace(wide, nodes=operators, values={**wide.values, **values})
     return ranged, [place for place, _ in nodes]
 
 
-def _halves(area: Area) -> set[str]:
-    """The values of an area that are of float16, or only Casts of such."""
-    halves = {name for name, value in area.values.items() if value.dtype == TensorProto.FLOAT16}
-    casts = (node for node in area.nodes if _is_between_floats(area, node))
-    return halves | {node.output[0] for node in casts}
+def _limited_values(area: Area, wide: Area) -> Mapping[str, str]:
+    """The outputs that other operators of the area read as well, each with the name of the value
+    before its range is limited.
+    """
+    written = {name for name in area.outputs if area.values[name].dtype == TensorProto.FLOAT16}
+    for node in area.nodes:
+        if _is_between_floats(area, node) and attribute(node, "to") == TensorProto.FLOAT:
+            written.add(node.output[0])
+    read = {name for node in wide.nodes for name in node.input}
+    return {name: f"{name} in float32" for name in wide.outputs if name in written & read}
 
 
-def _limited(node: onnx.NodeProto, limited: Mapping[str, str]) -> list[onnx.NodeProto]:
-    """An operator, and those that limit its results. `limited` has the names before that."""
-    made = [name for name in node.output if name in limited]
-    if not made:
-        return [node]
+def _with_limits(node: onnx.NodeProto, limited: Mapping[str, str]) -> Iterator[onnx.NodeProto]:
+    """The operator, and one that limits the range of each of its results in `limited`."""
+    results = [name for name in node.output if name in limited]
+    yield _with_outputs(node, limited) if results else node
     domain, op = IN_HALF_RANGE
-    limits = [helper.make_node(op, [limited[name]], [name], domain=domain) for name in made]
-    return [_with_outputs(node, limited), *limits]
+    for name in results:
+        yield helper.make_node(op, [limited[name]], [name], domain=domain)
 
 
 def _with_outputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
@@ -94,9 +98,9 @@ def _with_outputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodePr
 
 
 def _without_casts(area: Area) -> Mapping[int, onnx.NodeProto]:
-    """The operators by their places, without Casts between float32 and float16."""
+    """The operators by their indices, without the Casts between float32 and float16 that can go."""
     nodes = dict(enumerate(area.nodes))
-    names = dict[str, str]()  # of results of Casts, or of their operands → the name that both have
+    names = dict[str, str]()  # the result or operand of a removed Cast → the name that replaces it
     ends = {*area.inputs, *area.outputs}
     for place, node in enumerate(area.nodes):
         if not _is_between_floats(area, node):

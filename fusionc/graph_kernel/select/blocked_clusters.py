@@ -76,7 +76,8 @@ def integer_locations(
     """The areas of whole integer groups (quantized operators with their quantizations) and the
     float32 operators between them, whether or not they save time.
     """
-    possible = [*integer_groups(graph), *dynamic_groups(graph)]
+    dynamic = dynamic_groups(graph)
+    possible = [*integer_groups(graph), *dynamic]
     wanted = [group for group in possible if not any(map(is_left_out, group))]
     groups = [group for group in map(_fit_part, wanted) if group]
     groups_of = defaultdict[Node, list[frozenset[Node]]](list)
@@ -88,7 +89,8 @@ def integer_locations(
         return {other for node in unfit for group in groups_of[node] for other in group}
 
     members = set(chain(*groups))
-    members |= _after_groups(graph, members, is_left_out)
+    reads = _reads_some if dynamic else _reads_only
+    members |= _after_groups(graph, members, is_left_out, reads)
     members |= {
         maker
         for maker in set(chain(*wanted)) - members
@@ -98,12 +100,15 @@ def integer_locations(
 
 
 def _after_groups(
-    graph: Graph, groups: Set[Node], is_left_out: Callable[[Node], bool]
+    graph: Graph,
+    groups: Set[Node],
+    is_left_out: Callable[[Node], bool],
+    reads: Callable[[Node, Set[Node]], bool],
 ) -> set[Node]:
-    """The operators that read only results of groups, or of each other."""
+    """The operators that read results of groups, or of each other, as `reads` demands."""
     inside = set(groups)
     for node in graph.ordered():
-        if node in inside or not _reads_only(node, inside) or is_left_out(node):
+        if node in inside or not reads(node, inside) or is_left_out(node):
             continue
         if node.operator in QUANTIZE or _is_of_bytes(node) or _may_be_inside(node):
             inside.add(node)
@@ -115,6 +120,14 @@ def _reads_only(node: Node, groups: Set[Node]) -> bool:
     makers = {v.producer for v in node.inputs if v is not None and not v.is_constant}
     are_dequantized = all(m is None or m.operator in DEQUANTIZE for m in makers)
     return not are_dequantized and all(maker in groups for maker in makers)
+
+
+def _reads_some(node: Node, groups: Set[Node]) -> bool:
+    """Whether these operators make an operand, without dequantizing it. With this, the float32
+    operators between quantizations at run time join their groups: residual sums, norms, attention.
+    """
+    makers = {v.producer for v in node.inputs if v is not None}
+    return any(maker.operator not in DEQUANTIZE for maker in makers & groups if maker is not None)
 
 
 def _is_of_bytes(node: Node) -> bool:

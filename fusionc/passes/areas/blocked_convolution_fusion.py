@@ -13,7 +13,8 @@ class BlockedConvolutionFusionPass(AreaPass):
              bits: Conv, MatMul, Gemm, Add and GlobalAveragePool between DequantizeLinear and
              QuantizeLinear, or their integer forms such as QLinearConv; with MaxPool and Clip of
              8-bit integers. Each image in such a group must have one scale and one zero point for
-             all its elements
+             all its elements. Also ConvInteger, MatMulInteger and their fused forms on the results
+             of DynamicQuantizeLinear, with the float32 operators between them
     after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
              next to the model
     refuses  areas for which the estimate says that onnxruntime is as fast in its own blocked layout
@@ -25,8 +26,9 @@ class BlockedConvolutionFusionPass(AreaPass):
     algebra  the kernel applies the same operators, but sums in another order. If a gate has values
              from 0 to 1, the kernel may multiply the weights of the next convolution by the gate
              instead of the pixels. Groups in integers give the same bits as onnxruntime's integer
-             operators, except at rounding ties. With --precision_mode_v2=mixed_bfloat16, products
-             read bfloat16 operands and sum in float32
+             operators, except at rounding ties. In the range of a DynamicQuantizeLinear, NaN counts
+             only if there is nothing else; in onnxruntime, that depends on its place. With
+             --precision_mode_v2=mixed_bfloat16, products read bfloat16 operands and sum in float32
     source   measured: onnxruntime leaves its blocked layout for each operator that has no form in
              that layout, and returns to it afterwards
     """

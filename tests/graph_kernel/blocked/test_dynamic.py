@@ -197,6 +197,18 @@ def rows(kind: str) -> DynamicNetwork:
     return n
 
 
+def block() -> DynamicNetwork:
+    """A product, a residual sum with an image from outside, a norm, and a product."""
+    n = DynamicNetwork(seed=9)
+    x = n.input("N", "W", 96)
+    grid = n.quantized(x)
+    y = n.op("Add", n.product(grid[0], grid, 96, 96), x)
+    y = n.op("LayerNormalization", y, n.random(96), n.random(96))
+    grid = n.quantized(y)
+    n.outputs = [n.op("Add", n.product(grid[0], grid, 96, 96), y)]
+    return n
+
+
 NETWORKS: dict[str, Callable[[], DynamicNetwork]] = {
     "window": partial(plain, 72, 40),
     "points": partial(plain, 64, 64, 1),
@@ -225,9 +237,10 @@ NETWORKS: dict[str, Callable[[], DynamicNetwork]] = {
     "depthwise, moved": partial(depthwise, moved=True),
     "rows": partial(rows, "MatMulInteger"),
     "rows, joined": partial(rows, "joined"),
+    "block": block,
 }
 # networks with sums of float32 in another order, by which a later byte may be on the next step
-ROUNDED = ("depthwise", "depthwise, plain", "depthwise, moved")
+ROUNDED = ("depthwise", "depthwise, plain", "depthwise, moved", "block")
 SANITIZED = ("points, uneven", "several", "few channels", "channels last", "depthwise, plain")
 SPECIAL: Mapping[str, Callable[[Array], Array]] = {
     "zeros": np.zeros_like,
