@@ -7,6 +7,9 @@ from fusionc.model.graph import Graph, Node
 from fusionc.operators.deciding_operators import APPROXIMATED, VANISHING
 
 
+_CONTINUOUS = frozenset({"", "Sqrt"})  # no decision, or one whose error the verification judges
+
+
 def decided_by_last_bit(graph: Graph) -> set[Node]:
     """The operators whose result goes straight into an operator that decides by its last bit.
 
@@ -23,6 +26,6 @@ def decided_by_last_bit(graph: Graph) -> set[Node]:
 
 def _is_decided_by(node: Node) -> bool:
     kinds = (GRID, CANCELS, TINY) if node.operator in VANISHING else (GRID, CANCELS)
-    return any(
-        decider_of(output, kind) for output in node.outputs if output is not None for kind in kinds
-    )
+    outputs = [output for output in node.outputs if output is not None]
+    deciders = {decider_of(output, kind) for output in outputs for kind in kinds}
+    return not deciders <= _CONTINUOUS

@@ -31,6 +31,7 @@ FIRES = {
     "quantized": "a = Sigmoid (x) b = Mul (a, x) y = QuantizeLinear (b, q)",
     "an epsilon": "a = Sigmoid (x) b = Add (a, e) y = Log (b)",
     "Softmax, written out": "a = Exp (x) b = ReduceSum (a) y = Div (a, b)",
+    "a root": "a = Tanh (x) b = Sub (a, z) d = Abs (b) y = Sqrt (d)",
     "a sum far from the grid": "a = Tanh (x) b = Add (a, z) y = Round (b)",
 }
 
