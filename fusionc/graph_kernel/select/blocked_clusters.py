@@ -149,6 +149,8 @@ def _fit_part(group: frozenset[Node]) -> frozenset[Node]:
 
 
 def _is_group_fit(group: Collection[Node]) -> bool:
+    if not all(node.operator in OPERATORS for node in group):
+        return False
     nodes = sorted(group, key=lambda node: node.position)
     readers = [n for n in nodes if is_of_integers(n.operator) or is_cast_of_weights(n)]
     if not all(map(_has_constants_as_weights, readers)):

@@ -328,6 +328,14 @@ def test_what_is_next_to_a_quantization_is_computed_directly(
     assert fused(near_grids(at_begin=at_begin, at_end=at_end))[WINOGRAD] == (times, times)
 
 
+def test_a_group_with_an_operator_without_a_step_is_left_to_onnxruntime() -> None:
+    n = Network()
+    grid = n.const(0.05), n.const(100, np.uint8)
+    x = n.op("DequantizeLinear", n.op("QuantizeLinear", n.input(1, 64, 64), *grid), *grid)
+    x = n.op("QuantizeLinear", n.op("Softmax", x), *grid)
+    assert fused(n.model(n.op("DequantizeLinear", x, *grid))) == {}
+
+
 def rows_by_matrices(rows: int | str) -> onnx.ModelProto:
     n = Network()
     x = n.op("Gelu", n.product(n.input(1, rows, 768), 768, 3072), domain=MICROSOFT)
