@@ -15,6 +15,7 @@ from fusionc.rewrite import (
     Result,
     Tape,
     UBFusionPass,
+    const,
     either,
     keep,
     maybe,
@@ -53,6 +54,7 @@ def _scaled(value: Formula, scale: Formula | Out) -> Formula:
 
 _DYNAMIC = _scaled(_integers(_QUANTIZED[0], _QUANTIZED[2]), _QUANTIZED[1])
 _PRODUCT = _integers(a, a_zero) * (a_scale * W_scale)
+_FOLDED = _integers(a, a_zero) * const("W_scale")
 
 
 def _dynamic(m: Match, new: Tape) -> Result:
@@ -65,7 +67,10 @@ def _dynamic(m: Match, new: Tape) -> Result:
 
 def _integer(m: Match, new: Tape) -> Result:
     columns = _columns(m)
-    left, right = _scales_of(m.a_scale, m.W_scale, columns)
+    scale = m.a_scale
+    if scale is None:  # two constant scales have become one
+        scale = new.const(np.array(1, np.float32))
+    left, right = _scales_of(scale, m.W_scale, columns)
     _require_columns(m.W_zero, columns)
     if not _is_single(m.a_zero):
         refuse("a zero point of the left operand has several elements")
@@ -167,7 +172,7 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     before   DequantizeLinear(a) · DequantizeLinear(W) + bias as MatMul and Add or as Gemm, with W
              transposed or not, before or after it is dequantized; MatMulInteger, of a
              DynamicQuantizeLinear or of other integers, followed by a Cast, the multiplication by
-             both scales, and with or without a bias
+             both scales or their constant product, and with or without a bias
     after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
              DynamicQuantizeMatMul(x, W, …)
     refuses  weights that are not a matrix of known shape, or may have no rows (the kernel would not
@@ -193,6 +198,8 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
         Pattern("DynamicQuantizeMatMul", _DYNAMIC, _dynamic),
         Pattern("MatMulIntegerAdd", _PRODUCT + bias, _integer),
         Pattern("MatMulInteger", _PRODUCT, _integer),
+        Pattern("MatMulIntegerFoldedAdd", _FOLDED + bias, _integer),
+        Pattern("MatMulIntegerFolded", _FOLDED, _integer),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

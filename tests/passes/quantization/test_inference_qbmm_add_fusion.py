@@ -285,7 +285,21 @@ DYNAMIC_PRODUCT = ["DynamicQuantizeMatMul"]
 SHARED = "q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) c = Cast <to = 1> (p) k = Mul (s, ws) r = Mul (c, k) y = Add (r, B) e = DequantizeLinear (q, s, z)"
 OUTSIDE = f"agraph (float[N,4] x, uint8[4,5] W, uint8 wz, float ws, float[5] B) => (float[N,5] y) {{ {DYNAMIC} y = Add (r, B) }}"
 OUTSIDE_INTEGERS = "agraph (uint8[N,4] a, uint8[4,5] W, float as, float[5] ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
+ONE_SCALE = "agraph (uint8[N,4] a) => (float[N,5] y) <uint8[4,5] W, {}> {{ p = MatMulInteger (a, W) c = Cast <to = 1> (p) y = Mul (c, k) }}"
+STAYS += [
+    Stays("one scale for each row", ONE_SCALE.format("float[3,1] k").replace("[N,", "[3,"), COLUMN),
+    Stays("one scale from outside", ONE_SCALE.format("float one = {1}").replace("4] a)", "4] a, float k)"), None),
+]  # fmt: skip
 FIRES = [
+    Fires("one constant scale", ONE_SCALE.format("float k"), FLOATED),
+    Fires("one constant scale for each column", ONE_SCALE.format("float[5] k"), FLOATED),
+    Fires(
+        "one constant scale and an addend",
+        ONE_SCALE.format("float[5] k, float[5] B").replace(
+            "y = Mul (c, k)", "r = Mul (k, c) y = Add (B, r)"
+        ),
+        FLOATED,
+    ),
     Fires("Gemm", static(GEMM.format("")), ["MatMulIntegerToFloat"]),
     Fires(
         "Gemm with transposed weights", TRANSPOSED.format("", SMALL, ""), ["MatMulIntegerToFloat"]
