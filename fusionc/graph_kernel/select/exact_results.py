@@ -6,7 +6,6 @@ from fusionc.exactness.decisions_ahead import CANCELS, GRID, TINY, decider_of
 from fusionc.model.graph import Graph, Node
 from fusionc.operators.deciding_operators import APPROXIMATED, VANISHING
 
-
 _CONTINUOUS = frozenset({"", "Sqrt"})  # no decision, or one whose error the verification judges
 
 
