@@ -17,6 +17,14 @@ CODES = {
         "The value of an option is not allowed, or it does not fit the model.",
         "The message names the option and the values that are possible.",
     ),
+    "E10004": (
+        "An option is unknown, or it has no value.",
+        "The message names the nearest options. `fusionc help COMMAND` lists all.",
+    ),
+    "E10007": (
+        "An option or argument that the command needs is missing.",
+        "The message names it.",
+    ),
     "E10010": (
         "The log level is unknown.",
         "Give --log, or the environment variable that the message names, one of the levels listed.",

@@ -35,7 +35,7 @@ FENCE = re.compile(
     r"(?:^<!-- not run: (?P<reason>.+?) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-SHELL_ALONE = re.compile("set -o pipefail")
+SHELL_ALONE = re.compile("set -")
 
 
 @dataclass
