@@ -384,8 +384,9 @@ def test_a_file_without_a_pass_is_refused(text: str) -> None:
 def test_a_broken_pass_ends_in_one_error_and_writes_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "SECONDS", 0.5)
     code, message = BROKEN[name]
+    if "did not end" in message:  # no other case may be cut short: a busy machine is slow
+        monkeypatch.setattr(watchdog, "SECONDS", 0.5)
     with pytest.raises(fusionc.FusioncError) as caught:
         if name == "no such file":
             fusionc.convert(

@@ -48,7 +48,10 @@ def test_hostile(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     before = contents(folder)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(watchdog, "SECONDS", 0.5)
+    if (
+        "did not end within" in case.says
+    ):  # only what never ends may be cut short: a busy machine is slow
+        monkeypatch.setattr(watchdog, "SECONDS", 0.5)
     for name, value in case.environment.items():
         monkeypatch.setenv(name, value)
     result = CliRunner().invoke(main, list(case.words), prog_name="fusionc")
