@@ -104,7 +104,7 @@ def _has_option(command: click.Command, word: str) -> bool:
     from fusionc.cli.atc_spelling import key_of
 
     names = [
-        name for parameter in command.params for name in parameter.opts if name.startswith("--")
+        name for parameter in command.params for name in parameter.opts if name.startswith("-")
     ]
     return key_of(word.partition("=")[0]) in map(key_of, names)
 
