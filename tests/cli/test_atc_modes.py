@@ -13,10 +13,7 @@ from onnx import TensorProto, helper
 
 START = "FUSIONC start working now, please wait for a moment."
 SUCCESS = "FUSIONC run success, welcome to the next use."
-FAILURE = (
-    "FUSIONC run failed, Please check the detail log, "
-    "Try 'fusionc convert --help' for more information"
-)
+FAILURE = "FUSIONC run failed"
 
 
 def write_model(file: Path, op: str = "Relu") -> None:
