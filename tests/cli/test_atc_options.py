@@ -70,6 +70,19 @@ def test_what_another_option_does_is_refused_with_its_name(
 
 
 @pytest.mark.parametrize(
+    "mode", ["allow_fp32_to_fp16", "force_fp16", "allow_mix_precision", "allow_fp32_to_bf16"]
+)
+def test_a_refused_precision_points_to_the_one_that_is_offered(
+    run: Any, fake_convert: Any, mode: str
+) -> None:
+    result = run("convert", "--model=in.onnx", f"--precision_mode={mode}")
+    assert (result.exit_code, fake_convert.calls) == (2, [])
+    _, _, hint = result.stderr.splitlines()
+    assert "give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel" in hint
+    assert "onnxruntime.transformers.float16" in hint
+
+
+@pytest.mark.parametrize(
     "word",
     [
         "--precision_mode=must_keep_origin_dtype",
