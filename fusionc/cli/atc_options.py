@@ -56,7 +56,7 @@ REFUSED = {
     ),
     "precision_mode": RefusedOption(
         "another precision",
-        f"for matrix products in bfloat16 {_BFLOAT16}; for a model in float16 convert it first (for "
+        f"for bfloat16 inside kernels {_BFLOAT16}; for a model in float16 convert it first (for "
         "example with onnxruntime.transformers.float16)",
         harmless=("must_keep_origin_dtype",),
         offered=("allow_mix_precision_bf16", "mixed_bfloat16"),
