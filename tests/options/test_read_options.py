@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import fusionc
-from fusionc.options import output_path
+from fusionc.options import options_of, output_path
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
