@@ -171,6 +171,11 @@ def _answer(verification: Verification, ready: ReadyCheck | None, note: str | No
     return _Answer(status, verification.summary, show, as_json)
 
 
+def _first_line(status: str, summary: str) -> str:
+    """What is shown first. If nothing could be compared, the last line on stderr has the reason."""
+    return "not verified" if status == "impossible" else summary
+
+
 def _locate(
     reference: Path,
     candidate: Path,
@@ -186,7 +191,7 @@ def _locate(
     )
 
     def show() -> None:
-        for line in str(located).splitlines():
+        for line in _first_line(located.status, str(located)).splitlines():
             click.echo(printable(line))
 
     return _Answer(located.status, str(located), show, located.as_json)
@@ -222,7 +227,7 @@ def _note_on_kernels(reference: Path, candidate: Path, ready: ReadyCheck | None)
 def _show(verification: Verification) -> None:
     from fusionc.report.table import show_outputs
 
-    click.echo(printable(verification.summary))
+    click.echo(printable(_first_line(verification.status, verification.summary)))
     for difference in verification.differences if len(verification.differences) > 1 else ():
         click.echo(printable(f"  {difference}"))
     if verification.outputs:

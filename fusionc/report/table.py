@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from fusionc.errors import printable
+from fusionc.report.report import NOT_VERIFIED
 
 if TYPE_CHECKING:
     from fusionc.report.report import PassTotal, Report
@@ -148,12 +149,13 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     facts = [
         ("nodes", f"{report.nodes_before} -> {report.nodes_after}"),
         ("size", f"{size_text(report.bytes_before)} -> {size_text(report.bytes_after)}"),
-        ("verification", report.verification or "skipped"),
+        ("verification", _verification(report)),
         *(("notice", notice) for notice in report.notices),
         *(("in float32", name) for name in report.in_float32),
     ]
     files = {
         "log": report.log_file,
+        "counts": report.counts,
         "output": report.output,
         "kernels": report.kernels,
         "ready": report.ready,
@@ -164,6 +166,12 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
     return [*facts, *(("next", step) for step in _next_steps(report))]
+
+
+def _verification(report: Report) -> str:
+    if report.unverified:
+        return NOT_VERIFIED.rstrip(": ")  # the last line of the command says why
+    return report.verification or "skipped"
 
 
 def _next_steps(report: Report) -> Iterator[str]:

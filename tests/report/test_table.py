@@ -40,6 +40,7 @@ def report() -> Report:
         verification="equal in 6 runs",
         notices=["only for Ascend chips, no effect in fusionc: A"],
         log_file=Path("log/plog-1_2.log"),
+        counts=Path("fusion_result.json"),
         seconds=1.5,
         stages={"load": 0.5, "prepare": 0.004, "passes": 1.0},
     )
@@ -65,6 +66,7 @@ def test_a_pipe_gets_whole_lines() -> None:
         "verification  equal in 6 runs",
         "notice        only for Ascend chips, no effect in fusionc: A",
         "log           log/plog-1_2.log",
+        "counts        fusion_result.json",
         "output        out.onnx",
         "time          1.50 s (load 0.50, passes 1.00)",
     ]
@@ -247,6 +249,14 @@ def test_nothing_to_tell() -> None:
         "verification  skipped",
         "time          0.00 s",
     ]
+
+
+def test_why_nothing_was_verified_is_left_to_the_last_line_of_the_command() -> None:
+    stream = io.StringIO()
+    unverified = Report(Path("in.onnx"), verification="not verified: no kernel")
+    show_report(unverified, stream)
+    assert "verification  not verified\n" in stream.getvalue()
+    assert "verification  not verified: no kernel" in str(unverified)
 
 
 def last_line(of: Report) -> str:
