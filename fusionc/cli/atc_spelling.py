@@ -144,7 +144,10 @@ def notices(ctx: click.Context, idle: Sequence[str] = ()) -> list[str]:
     Empty if every option has an effect.
     """
     names = dict.fromkeys([*ctx.meta.get(_IGNORED_KEY, ()), *idle])
-    return [f"accepted, no effect: {', '.join(names)}"] if names else []
+    if not names:
+        return []
+    verbs = "is accepted, but has" if len(names) == 1 else "are accepted, but have"
+    return [f"{', '.join(names)} {verbs} no effect"]
 
 
 def respell(args: Sequence[str], options: Sequence[click.Option]) -> CommandLine:
