@@ -22,7 +22,10 @@ _MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column
 _INDENT = "    "
 _KEPT = "\N{NO-BREAK SPACE}"  # a blank at which a line is not broken; `printable` leaves none
 _MAX_OUTPUTS = 20
-OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
+_UNLISTED = "(equal runs on special inputs, such as zeros, large numbers and NaN, are not listed)"
+# the levels of onnxruntime's optimizers as the table of outputs names them
+_OPTIMIZERS = {"disabled": "off", "all": "on"}
+OUTPUT_HEADERS = ("output", "optimizers", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
 
 
 def show_report(report: Report, stream: TextIO) -> None:
@@ -74,6 +77,7 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
     show_table(OUTPUT_HEADERS, rows, stream)
     if len(rows) < len(outputs):
         print(f"… and {len(outputs) - len(rows)} more, none worse", file=stream)
+    print(_UNLISTED, file=stream)
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
@@ -86,7 +90,7 @@ def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
     return [
         [
             row.output,
-            row.level,
+            _OPTIMIZERS.get(row.level, row.level),
             str(row.samples),
             f"{row.max_abs:.2g}",
             f"{row.max_rel:.2g}",
