@@ -149,6 +149,12 @@ def size_text(count: int) -> str:
     return f"{size:.2f} GiB"
 
 
+def percent_text(before: int, after: int) -> str:
+    """The change between two different numbers. `before` is not 0."""
+    percent = f"{100 * (after - before) / before:+.1f}"
+    return f"{percent} %" if float(percent) else "< 0.1 %"
+
+
 def _facts(report: Report) -> list[tuple[str, str]]:
     facts = [
         ("nodes", f"{report.nodes_before} -> {report.nodes_after}"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fusionc.report import Report
-from fusionc.report.table import show_report, show_table, show_text, size_text
+from fusionc.report.table import percent_text, show_report, show_table, show_text, size_text
 from fusionc.rewrite.log import PatternCount
 
 REASON = "the value [x] is used :smile: by " + ", ".join(f"node_{number}" for number in range(40))
@@ -325,3 +325,10 @@ def test_the_text_of_a_pass_keeps_its_sections(monkeypatch: pytest.MonkeyPatch) 
         "         narrow type",
         "         cannot hold; all else",
     ]
+
+
+@pytest.mark.parametrize(
+    ("after", "text"), [(9000, "-10.0 %"), (10010, "+0.1 %"), (9999, "< 0.1 %"), (10001, "< 0.1 %")]
+)
+def test_percent(after: int, text: str) -> None:
+    assert percent_text(10000, after) == text
