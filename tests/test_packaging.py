@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import fusionc
+from fusionc.cli import main
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -36,6 +37,13 @@ def test_there_is_one_version() -> None:
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {
         "attr": "fusionc.version.__version__"
     }
+
+
+def test_one_sentence_says_what_it_is() -> None:
+    """On the first lines of README and of `fusionc --help`, and where packages are listed."""
+    sentence = (ROOT / "README.md").read_text().splitlines()[2]
+    assert PROJECT["project"]["description"] == sentence
+    assert " ".join((main.help or "").split()).startswith(f"{sentence} `fusionc in.onnx out.onnx`")
 
 
 def test_the_changelog_says_what_comes_next() -> None:

@@ -26,6 +26,7 @@ _PRECISION = (
     "convert the model to float16 first (for example with onnxruntime.transformers.float16); "
     "fusionc keeps the types of a model"
 )
+_BFLOAT16 = "give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel"
 _LAYOUT = "inputs and outputs keep the layout of the model; leave the option out"
 _FALSE = ("false", "0")
 
@@ -55,10 +56,11 @@ REFUSED = {
     ),
     "precision_mode": RefusedOption(
         "another precision",
-        _PRECISION,
+        f"for bfloat16 inside kernels {_BFLOAT16}; for a model in float16 convert it first (for "
+        "example with onnxruntime.transformers.float16)",
         harmless=("must_keep_origin_dtype",),
         offered=("allow_mix_precision_bf16", "mixed_bfloat16"),
-        other_option="give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel",
+        other_option=_BFLOAT16,
     ),
     "customize_dtypes": RefusedOption("other types for single operators", _PRECISION),
     "input_fp16_nodes": RefusedOption("inputs of type float16", _PRECISION),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import click
 
@@ -46,15 +47,13 @@ class AtcCommand(click.Command):
             parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)
         ]
         line = respell(args, options)
+        if line.unknown:  # before the words are counted, because one may be the value of the option
+            what = _hint_for_flag(line.unknown, options) or _unknown_text(line.unknown, options)
+            raise click.NoSuchOption(line.unknown, what, ctx=ctx)
         named = self._words_of_options(line.words)
         rest = [word for word in line.words if word not in named]
-        try:
-            placed = self._place(ctx, line, named)
-            return super().parse_args(ctx, [*placed, *line.options, "--", *rest])
-        except click.NoSuchOption as error:
-            name = key_of(error.option_name)
-            what = _hint_for_flag(name, options) or _unknown_text(name, options)
-            raise click.NoSuchOption(error.option_name, what, ctx=ctx) from error
+        placed = self._place(ctx, line, named)
+        return super().parse_args(ctx, [*placed, *line.options, "--", *rest])
 
     def _words_of_options(self, words: Sequence[str]) -> list[str]:
         """The words that are values of positional options."""
@@ -79,33 +78,36 @@ class AtcCommand(click.Command):
         return f"{what}; {many}." if many else f"{what}."
 
 
-class CommandLine(NamedTuple):
+@dataclass
+class CommandLine:
     """The words of a command line."""
 
-    options: list[str]  # options as they are declared, each with its value
-    words: list[str]  # the other words
+    options: list[str] = field(default_factory=list)  # as they are declared, each with its value
+    words: list[str] = field(default_factory=list)  # the other words
+    unknown: str = ""  # the first option that is not declared, as it is typed
 
     def has(self, names: Sequence[str]) -> bool:
         """Whether one of these options is given."""
         return not {one.partition("=")[0] for one in self.options}.isdisjoint(names)
 
 
-def _hint_for_flag(name: str, options: Sequence[click.Option]) -> str:
-    """How to write a flag of graph kernel fusion. "" if `name` is not such a flag, or if the
+def _hint_for_flag(typed: str, options: Sequence[click.Option]) -> str:
+    """How to write a flag of graph kernel fusion. "" if `typed` is not such a flag, or if the
     command does not take flags of graph kernel fusion.
     """
+    name = key_of(typed)
     takes_flags = any(option.name == "graph_kernel_flags" for option in options)
     if not takes_flags or name not in (*EFFECTIVE, *WITHOUT_EFFECT):
         return ""
     return f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
 
 
-def _unknown_text(name: str, options: Sequence[click.Option]) -> str:
+def _unknown_text(typed: str, options: Sequence[click.Option]) -> str:
     """The message that an option does not exist, with the most similar options."""
     names = {key_of(_long_name(option)): _long_name(option) for option in options}
-    near = [names[one] for one in similar(name, names)[:_MAX_SUGGESTIONS]]
+    near = [names[one] for one in similar(key_of(typed), names)[:_MAX_SUGGESTIONS]]
     hint = f"; did you mean {choice_text(near)}?" if near else "."
-    return f"No such option '--{name}'{hint}"
+    return f"No such option '{typed}'{hint}"
 
 
 def is_model(word: str) -> bool:
@@ -142,7 +144,10 @@ def notices(ctx: click.Context, idle: Sequence[str] = ()) -> list[str]:
     Empty if every option has an effect.
     """
     names = dict.fromkeys([*ctx.meta.get(_IGNORED_KEY, ()), *idle])
-    return [f"accepted, no effect: {', '.join(names)}"] if names else []
+    if not names:
+        return []
+    verbs = "is accepted, but has" if len(names) == 1 else "are accepted, but have"
+    return [f"{', '.join(names)} {verbs} no effect"]
 
 
 def respell(args: Sequence[str], options: Sequence[click.Option]) -> CommandLine:
@@ -150,9 +155,9 @@ def respell(args: Sequence[str], options: Sequence[click.Option]) -> CommandLine
     they begin with a dash.
     """
     declared = {
-        _key(name): (_long_name(option), option) for option in options for name in option.opts
+        key_of(name): (_long_name(option), option) for option in options for name in option.opts
     }
-    line = CommandLine([], [])
+    line = CommandLine()
     rest = list(reversed(args))
     while rest:
         arg = rest.pop()
@@ -163,25 +168,17 @@ def respell(args: Sequence[str], options: Sequence[click.Option]) -> CommandLine
             line.words.append(arg)
             continue
         name, equals, value = arg.partition("=")
-        spelling, option = declared.get(_key(name), (_unknown(name), None))
-        word = f"{spelling}{equals}{value}"
-        if option is not None and not equals:
-            word = "=".join([spelling, *_value_after(option, spelling, rest)])
-        line.options.append(word)
+        if key_of(name) not in declared:
+            line.unknown = line.unknown or name
+            continue
+        spelling, option = declared[key_of(name)]
+        values = [value] if equals else _value_after(option, spelling, rest)
+        line.options.append("=".join([spelling, *values]))
     return line
 
 
 def _long_name(option: click.Option) -> str:
     return next((name for name in option.opts if name.startswith("--")), option.opts[0])
-
-
-def _key(name: str) -> str:
-    """The name of an option in one form for all spellings. Short forms such as -o have only one."""
-    return key_of(name) if len(name) > 2 else name
-
-
-def _unknown(name: str) -> str:
-    return f"--{name.lstrip('-')}" if len(name) > 2 else name
 
 
 def _value_after(option: click.Option, spelling: str, rest: list[str]) -> list[str]:
@@ -197,9 +194,9 @@ def _value_after(option: click.Option, spelling: str, rest: list[str]) -> list[s
 
 def key_of(name: str) -> str:
     """The name of an option in one form for all spellings: without leading dashes, with
-    underscores.
+    underscores. Short forms such as -o have only one spelling.
     """
-    return name.lstrip("-").replace("-", "_")
+    return name.lstrip("-").replace("-", "_") if len(name) > 2 else name
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

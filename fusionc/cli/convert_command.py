@@ -41,10 +41,7 @@ if TYPE_CHECKING:
 _START = "FUSIONC start working now, please wait for a moment."
 _SUCCESS = "FUSIONC run success, welcome to the next use."
 _UNVERIFIED = "FUSIONC run finished, but the result is not verified."
-_FAILURE = (
-    "FUSIONC run failed, Please check the detail log, "
-    "Try 'fusionc convert --help' for more information"
-)
+_FAILURE = "FUSIONC run failed"
 
 
 def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> None:
@@ -143,14 +140,27 @@ def command(
             else:
                 mode_of_atc()
     except Exception as error:
-        click.echo(_FAILURE)
-        if isinstance(error, FusioncError) and error.log_file is not None:
-            click.echo(printable(f"log  {error.log_file}"))
+        _show_failure(error)
         raise
     if done is not None and done.unverified:
         click.echo(_UNVERIFIED)
         end_unverified(ctx, done.unverified)
     click.echo(_SUCCESS)
+
+
+def _show_failure(error: Exception) -> None:
+    """Show ATC's line about a failure. The rest of this line is only shown if it helps: the log
+    exists, or the error does not say what to do.
+    """
+    log = error.log_file if isinstance(error, FusioncError) else None
+    clauses = [_FAILURE]
+    if log is not None:
+        clauses.append("Please check the detail log")
+    if isinstance(error, FusioncError) and not error.hint:
+        clauses.append("Try 'fusionc convert --help' for more information")
+    click.echo(", ".join(clauses))
+    if log is not None:
+        click.echo(printable(f"log  {log}"))
 
 
 def _convert(ctx: click.Context, source: Path, arguments: Mapping[str, Any]) -> Report:

@@ -177,7 +177,9 @@ def _measures(diff: ModelDiff) -> Iterator[list[str]]:
 
 
 def _percent(before: int, after: int) -> str:
-    return f"{100 * (after - before) / before:+.1f} %" if before and before != after else ""
+    from fusionc.report.table import percent_text
+
+    return percent_text(before, after) if before and before != after else ""
 
 
 def _text(change: Change, labels: Mapping[str, str], with_names: bool) -> str:

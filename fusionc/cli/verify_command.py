@@ -134,7 +134,7 @@ def command(
             )
             is_equal = verification.status == "equal"
             ready = _check_ready(candidate, input_shape, inputs) if is_equal else None
-            answer = _answer(verification, ready)
+            answer = _answer(verification, ready, _note_on_kernels(reference, candidate, ready))
     if as_json:
         text = json.dumps(answer.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
         click.echo(text)
@@ -154,19 +154,26 @@ class _Answer(NamedTuple):
     as_json: Callable[[], dict[str, Any]]
 
 
-def _answer(verification: Verification, ready: ReadyCheck | None) -> _Answer:
+def _answer(verification: Verification, ready: ReadyCheck | None, note: str | None) -> _Answer:
     status = verification.status if ready is None or ready.is_right else "different"
 
     def show() -> None:
         _show(verification)
         if ready is not None:
             click.echo(printable(ready.summary))
+        if note is not None:
+            click.echo(printable(note))
 
     def as_json() -> dict[str, Any]:
         of_ready = None if ready is None else asdict(ready)
-        return {**verification.as_json(), "status": status, "ready": of_ready}
+        return {**verification.as_json(), "status": status, "ready": of_ready, "kernels": note}
 
     return _Answer(status, verification.summary, show, as_json)
+
+
+def _first_line(status: str, summary: str) -> str:
+    """What is shown first. If nothing could be compared, the last line on stderr has the reason."""
+    return "not verified" if status == "impossible" else summary
 
 
 def _locate(
@@ -184,7 +191,7 @@ def _locate(
     )
 
     def show() -> None:
-        for line in str(located).splitlines():
+        for line in _first_line(located.status, str(located)).splitlines():
             click.echo(printable(line))
 
     return _Answer(located.status, str(located), show, located.as_json)
@@ -203,10 +210,24 @@ def _check_ready(
     return check_ready(candidate, input_shape or {}, inputs)
 
 
+def _note_on_kernels(reference: Path, candidate: Path, ready: ReadyCheck | None) -> str | None:
+    """A note that the kernels of the candidate were not verified. None if it has no kernels."""
+    from fusionc.graph_kernel.library.location import has_areas, library_for
+
+    library = library_for(candidate)
+    if not library.is_file() or not has_areas(candidate):
+        return None
+    done = "run" if ready is None else f"compared with {reference.name}"
+    return (
+        f"the kernels in {library.name} were not {done}; the conversion that made them verified "
+        "them, unless it had --no-verify"
+    )
+
+
 def _show(verification: Verification) -> None:
     from fusionc.report.table import show_outputs
 
-    click.echo(printable(verification.summary))
+    click.echo(printable(_first_line(verification.status, verification.summary)))
     for difference in verification.differences if len(verification.differences) > 1 else ():
         click.echo(printable(f"  {difference}"))
     if verification.outputs:

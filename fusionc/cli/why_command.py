@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -82,9 +83,12 @@ def command(
     DequantizeLinear of the result stays, and which passes refuse to take it.
     """
     if pass_name is None and expected is None:
-        raise click.UsageError(
-            "Give the name of a PASS, or an optimized model with --expected.", ctx
+        example = shlex.join(["fusionc", "why", "GeluFusionPass", "--model", str(model)])
+        what = (
+            "Give the name of a PASS, or an optimized model with --expected; for example: "
+            f"{example} (fusionc convert shows which passes were refused)."
         )
+        raise click.UsageError(what, ctx)
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 

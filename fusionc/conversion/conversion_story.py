@@ -47,7 +47,7 @@ def convert(options: Options) -> Report:
             notices += onlookers.notices()
             notices += idle_passes(report.passes(), plan.custom)
             notices += tell_of_left_out(left_out.rewrites, plog)
-            write_fusion_result(
+            report.counts = write_fusion_result(
                 report.patterns,
                 options.export_compile_stat,
                 notices,

@@ -11,7 +11,7 @@ from fusionc import protos
 from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.mapped_weights import read_mapped
 from fusionc.disk.other_formats import not_a_model
-from fusionc.disk.paths import address_error, require_path, stream_at
+from fusionc.disk.paths import address_error, opened_file, require_path, stream_at
 from fusionc.disk.validate import validate
 from fusionc.errors import FusioncError, UsageError
 
@@ -24,7 +24,7 @@ def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     Raises UsageError if the file does not exist, and FusioncError if it is not a valid ONNX model.
     """
     require_path(path, "model")
-    if not path.is_file():
+    if not path.is_file() or opened_file(path):
         raise _file_error(path)
     proto = _read(path, maps=maps)
     validate(proto, str(path))
@@ -65,7 +65,7 @@ def _file_error(path: Path) -> UsageError:
     hint = "give the path of an .onnx file"
     if path.is_dir():
         problem = "is a folder"
-    elif stream := stream_at(path):
+    elif stream := stream_at(path) or opened_file(path):
         problem = f"is a {stream}, and a model may be several files"
         hint = "save the model to a file first, and give the path of that file"
     return UsageError(f"the model {problem}", where=str(path), hint=hint, code="E10410")

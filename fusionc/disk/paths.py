@@ -74,6 +74,17 @@ def stream_at(path: Path) -> str:
     return _STREAMS.get(kind, "")
 
 
+def opened_file(path: Path) -> str:
+    """What a path such as /dev/stdin is if it leads to a file that a program has opened. "" for
+    other paths. Another program sees another file at this path.
+    """
+    system = Path(os.path.abspath(path)).parts[1:]
+    is_open = system[:1] == ("proc",) or (
+        system[:1] == ("dev",) and (len(system) == 2 or system[1] == "fd")
+    )
+    return "file that a program has opened" if is_open and path.is_file() else ""
+
+
 def require_no_stream(path: Path) -> None:
     """Raise FileExistsError if a path leads to a stream."""
     if what := stream_at(path):
@@ -84,13 +95,7 @@ def require_file_place(path: Path, option: str) -> None:
     """Raise UsageError E10001 if a file cannot be renamed to the path that `option` names: a pipe,
     a device, or a name of the system for an open file, such as /dev/stdout.
     """
-    system = Path(os.path.abspath(path)).parts[1:]
-    is_open = system[:1] == ("proc",) or (
-        system[:1] == ("dev",) and (len(system) == 2 or system[1] == "fd")
-    )
-    if what := stream_at(path) or (
-        "file that a program has opened" if is_open and path.is_file() else ""
-    ):
+    if what := stream_at(path) or opened_file(path):
         hint = f"give the name of a file with {option}; another program can read that file"
         raise UsageError(f"{option} names a {what}", where=str(path), hint=hint, code="E10001")
 

@@ -23,7 +23,7 @@ from fusionc.in_memory.peer_names import (
     switches,
 )
 from fusionc.in_memory.sample_file import sample_file
-from fusionc.report.table import show_report
+from fusionc.report.table import show_text
 from fusionc.requested.exact_names import names_of_values
 
 # arguments that must have their defaults, and what to do instead
@@ -90,7 +90,7 @@ def slim(
 
     The result is always verified, and rewrites that make it wrong are left out.
 
-    output_model             write the result to this path, show what was done, and return None
+    output_model             write the result to this path, print a short summary, and return None
     input_shapes             input sizes to fix, as ["x:1,3,224,224"]; they may differ from the
                              model's sizes
     outputs                  the values that become the outputs, with a type if they get another
@@ -137,7 +137,7 @@ def slim(
             model, inputs=sample, target="onnx", on_mismatch="rollback", **options
         )
     if output_model is not None:
-        show_report(report, sys.stdout)
+        show_text(str(report), sys.stdout)
         return None
     assert isinstance(result, onnx.ModelProto)
     return result

@@ -78,7 +78,7 @@ def optimize(
         if error.where.startswith(str(folder)) and isinstance(error.__cause__, OSError):
             raise _no_room(error.__cause__, temporary) from error
         for part in ("what", "where", "hint"):
-            setattr(error, part, _hide_paths(getattr(error, part), folder))
+            setattr(error, part, _name_arguments(_hide_paths(getattr(error, part), folder)))
         error.details = tuple(_hide_paths(line, folder) for line in error.details)
         error.args = (error.what,)
         raise
@@ -167,3 +167,11 @@ def _write_model(
 def _hide_paths(text: str, folder: Path) -> str:
     """The text with "the model" instead of the paths of temporary files."""
     return re.sub(re.escape(str(folder)) + r"[^\s:;,'\"]*", "the model", text)
+
+
+def _name_arguments(text: str) -> str:
+    """The text with the names of arguments instead of options, except in commands of fusionc."""
+    if "fusionc " in text:
+        return text
+    arguments = arguments_of_convert()
+    return re.sub(r"(?<![\w/])--(\w+)", lambda one: one[1] if one[1] in arguments else one[0], text)

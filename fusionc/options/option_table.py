@@ -328,11 +328,16 @@ class Options:
     )
 
     def notices(self) -> list[str]:
-        """Notices that name options without effect because verification is off."""
+        """Notices that name options without effect because verification is off, and the output if
+        its name may surprise the user.
+        """
         idle = [] if self.verify or self.report or self.inputs is None else ["--inputs"]
         if not self.verify and not self.check_rewrites and self.on_mismatch != "fail":
             idle.append("--on_mismatch")
-        return [f"{name} has no effect without verification" for name in idle]
+        notices = [f"{name} has no effect without verification" for name in idle]
+        if self.destination.name.lower().endswith(".om.onnx"):  # .om is what ATC writes
+            notices.append(f"the result is an ONNX model, so its name is {self.destination.name}")
+        return notices
 
 
 # the options by field name

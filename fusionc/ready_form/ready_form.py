@@ -84,8 +84,8 @@ def make_ready(
     machines = f"onnxruntime {machine.onnxruntime} on processors like this one"
     proof = f"equal to the bit in {runs} runs" if runs else "not verified"
     notice = (
-        f"the ready form is for {machines}; on other machines fusionc.session loads the model "
-        f"itself ({proof})"
+        f"the ready form ({proof}) is for {machines}; on other machines fusionc.session loads the "
+        "model itself"
     )
     data = tuple((placed.file, placed.place) for placed in (weights, model) if placed is not None)
     return MadeReady(notice, data, file)

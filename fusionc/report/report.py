@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fusionc.errors import printable
+
 if TYPE_CHECKING:
     from fusionc.rewrite.log import PatternCount
     from fusionc.verify.budget import Budget
@@ -64,6 +66,7 @@ class Report:
     # are named as --keep_dtype names them
     in_float32: list[str] = field(default_factory=list)
     log_file: Path | None = None
+    counts: Path | None = None  # fusion_result.json, if it was written
     # the lines of the log about patterns, unless the log already goes to stdout
     pattern_lines: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -78,7 +81,7 @@ class Report:
             f"verification  {self.verification or 'skipped'}",
             *(f"notice        {notice}" for notice in self.notices),
         ]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def as_json(self) -> dict[str, Any]:
         """The report as plain data."""
@@ -89,6 +92,7 @@ class Report:
             "ready": self.ready,
             "report": self.page,
             "log": self.log_file,
+            "counts": self.counts,
         }
         return {
             **{name: None if file is None else str(file) for name, file in files.items()},

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from fusionc.errors import printable
+from fusionc.report.report import NOT_VERIFIED
 
 if TYPE_CHECKING:
     from fusionc.report.report import PassTotal, Report
@@ -21,7 +22,10 @@ _MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column
 _INDENT = "    "
 _KEPT = "\N{NO-BREAK SPACE}"  # a blank at which a line is not broken; `printable` leaves none
 _MAX_OUTPUTS = 20
-OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
+_UNLISTED = "(equal runs on special inputs, such as zeros, large numbers and NaN, are not listed)"
+# the levels of onnxruntime's optimizers as the table of outputs names them
+_OPTIMIZERS = {"disabled": "off", "all": "on"}
+OUTPUT_HEADERS = ("output", "optimizers", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
 
 
 def show_report(report: Report, stream: TextIO) -> None:
@@ -73,6 +77,7 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
     show_table(OUTPUT_HEADERS, rows, stream)
     if len(rows) < len(outputs):
         print(f"… and {len(outputs) - len(rows)} more, none worse", file=stream)
+    print(_UNLISTED, file=stream)
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
@@ -85,7 +90,7 @@ def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
     return [
         [
             row.output,
-            row.level,
+            _OPTIMIZERS.get(row.level, row.level),
             str(row.samples),
             f"{row.max_abs:.2g}",
             f"{row.max_rel:.2g}",
@@ -144,16 +149,23 @@ def size_text(count: int) -> str:
     return f"{size:.2f} GiB"
 
 
+def percent_text(before: int, after: int) -> str:
+    """The change between two different numbers. `before` is not 0."""
+    percent = f"{100 * (after - before) / before:+.1f}"
+    return f"{percent} %" if float(percent) else "< 0.1 %"
+
+
 def _facts(report: Report) -> list[tuple[str, str]]:
     facts = [
         ("nodes", f"{report.nodes_before} -> {report.nodes_after}"),
         ("size", f"{size_text(report.bytes_before)} -> {size_text(report.bytes_after)}"),
-        ("verification", report.verification or "skipped"),
+        ("verification", _verification(report)),
         *(("notice", notice) for notice in report.notices),
         *(("in float32", name) for name in report.in_float32),
     ]
     files = {
         "log": report.log_file,
+        "counts": report.counts,
         "output": report.output,
         "kernels": report.kernels,
         "ready": report.ready,
@@ -164,6 +176,12 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
     return [*facts, *(("next", step) for step in _next_steps(report))]
+
+
+def _verification(report: Report) -> str:
+    if report.unverified:
+        return NOT_VERIFIED.rstrip(": ")  # the last line of the command says why
+    return report.verification or "skipped"
 
 
 def _next_steps(report: Report) -> Iterator[str]:

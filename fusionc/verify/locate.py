@@ -58,6 +58,12 @@ class Located:
             return "different"
         return "equal" if self.shared else "impossible"
 
+    @property
+    def _place(self) -> str:
+        if self.compared or self.skipped:
+            return f"after {self.compared} of {self.shared}"
+        return f"the very first of {self.shared} values"
+
     def as_json(self) -> dict[str, Any]:
         """The result as plain data."""
         return {"status": self.status, "summary": str(self), **asdict(self)}
@@ -76,8 +82,7 @@ class Located:
                 f"all {self.compared} values that both models have are equal on finite inputs{more}"
             )
         return (
-            f"the first value that differs is {self.name}, after {self.compared} of "
-            f"{self.shared} that both models have"
+            f"the first value that differs is {self.name}, {self._place} that both models have"
             f"{more}: {self.sample}: {self.reason}\n"
             f"  reference: {self.reference}\n  candidate: {self.candidate}"
             + (

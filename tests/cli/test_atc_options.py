@@ -70,6 +70,19 @@ def test_what_another_option_does_is_refused_with_its_name(
 
 
 @pytest.mark.parametrize(
+    "mode", ["allow_fp32_to_fp16", "force_fp16", "allow_mix_precision", "allow_fp32_to_bf16"]
+)
+def test_a_refused_precision_points_to_the_one_that_is_offered(
+    run: Any, fake_convert: Any, mode: str
+) -> None:
+    result = run("convert", "--model=in.onnx", f"--precision_mode={mode}")
+    assert (result.exit_code, fake_convert.calls) == (2, [])
+    _, _, hint = result.stderr.splitlines()
+    assert "give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel" in hint
+    assert "onnxruntime.transformers.float16" in hint
+
+
+@pytest.mark.parametrize(
     "word",
     [
         "--precision_mode=must_keep_origin_dtype",
@@ -80,7 +93,7 @@ def test_what_another_option_does_is_refused_with_its_name(
 )  # fmt: skip
 def test_what_is_so_anyway_is_not_refused(run: Any, fake_convert: Any, word: str) -> None:
     assert run("convert", "--model=in.onnx", word).exit_code == 0
-    assert "accepted, no effect: --" in fake_convert.report.notices[-1]
+    assert "is accepted, but has no effect" in fake_convert.report.notices[-1]
 
 
 @pytest.mark.parametrize(
@@ -100,4 +113,4 @@ def test_one_value_that_asks_for_something_is_enough(
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)
 def test_what_does_not_change_the_result_is_told(run: Any, fake_convert: Any, name: str) -> None:
     assert run("convert", "--model=in.onnx", f"--{name}=1").exit_code == 0
-    assert fake_convert.report.notices[-1] == f"accepted, no effect: --{name}"
+    assert fake_convert.report.notices[-1] == f"--{name} is accepted, but has no effect"

@@ -87,7 +87,7 @@ def test_a_table_and_what_it_comes_to(run: Any, batch: FakeBatch) -> None:
         assert line in result.stdout.splitlines()
     assert "models   2: 1 converted, 1 kept\n" in result.stdout
     assert (
-        "notice   accepted, no effect: --soc_version\n" in result.stdout
+        "notice   --soc_version is accepted, but has no effect\n" in result.stdout
         and f"summary  {SUMMARY}\n" in result.stdout
     )
 
@@ -173,8 +173,10 @@ def test_what_cannot_be_meant(run: Any, batch: FakeBatch, words: list[str], prob
 def test_options_without_effect(run: Any, batch: FakeBatch, fake_convert: Any) -> None:
     result = run("convert", "--model=a.onnx", "--jobs=2", "--scheduler=tcp://x:1")
     assert (
-        "accepted, no effect: --jobs, --scheduler" in result.stdout and len(fake_convert.calls) == 1
+        "--jobs, --scheduler are accepted, but have no effect" in result.stdout
+        and len(fake_convert.calls) == 1
     )
     assert (
-        "accepted, no effect: --jobs\n" in convert(run, "--jobs=2", "--scheduler=tcp://x:1").stdout
+        "--jobs is accepted, but has no effect\n"
+        in convert(run, "--jobs=2", "--scheduler=tcp://x:1").stdout
     )

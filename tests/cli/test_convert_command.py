@@ -19,10 +19,7 @@ SAMPLES = Path(__file__).parents[2] / "sample_models"
 
 START = "FUSIONC start working now, please wait for a moment."
 SUCCESS = "FUSIONC run success, welcome to the next use."
-FAILURE = (
-    "FUSIONC run failed, Please check the detail log, "
-    "Try 'fusionc convert --help' for more information"
-)
+FAILURE = "FUSIONC run failed"
 
 
 def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> None:
@@ -187,6 +184,22 @@ def test_failure(run: Any, fake_convert: Any, error: FusioncError, exit_code: in
         "  to do: make room",
     ]
     assert result.exit_code == exit_code
+
+
+@pytest.mark.parametrize(
+    ("log", "hint", "lines"),
+    [
+        (None, "make room", [FAILURE]),
+        ("a.log", "make room", [f"{FAILURE}, Please check the detail log", "log  a.log"]),
+        (None, "", [f"{FAILURE}, Try 'fusionc convert --help' for more information"]),
+    ],
+)
+def test_a_failure_names_the_log_and_the_help_only_where_they_help(
+    run: Any, fake_convert: Any, log: str | None, hint: str, lines: list[str]
+) -> None:
+    fake_convert.error = FusioncError("the disk is full", hint=hint)
+    fake_convert.error.log_file = log
+    assert run("convert", "--model", "in.onnx").stdout.splitlines() == [START, *lines]
 
 
 def test_what_nobody_foresaw_is_one_block(run: Any, fake_convert: Any) -> None:

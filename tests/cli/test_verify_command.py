@@ -7,7 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import onnx
 import pytest
+from harness import parse
+from models_with_areas import GATE
 
 from fusionc.errors import UsageError
 from fusionc.runtime import process
@@ -65,7 +68,8 @@ def test_not_equal(run: Any, answer: SimpleNamespace, status: str, exit_code: in
     answer.summary = "not equal"
     answer.differences = ["y: off by 1", "z: NaN"]
     result = run("verify", "a.onnx", "b.onnx")
-    assert (result.exit_code, result.stdout) == (exit_code, "not equal\n  y: off by 1\n  z: NaN\n")
+    first = "not verified" if status == "impossible" else "not equal"
+    assert (result.exit_code, result.stdout) == (exit_code, f"{first}\n  y: off by 1\n  z: NaN\n")
     assert result.stderr == ("NOT VERIFIED: not equal\n" if status == "impossible" else "")
 
 
@@ -163,3 +167,24 @@ def test_json_of_the_first_value_that_differs(run: Any, stand_in: Callable[..., 
     result = run("verify", "--locate", "a.onnx", "b.onnx", "--json")
     answer = json.loads(result.stdout)
     assert (result.exit_code, answer["status"], answer["name"]) == (3, "different", "h")
+
+
+def test_kernels_that_were_not_run_are_named(run: Any, answer: SimpleNamespace) -> None:
+    area = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20, "fusionc.gk" : 1]>
+        agraph (float[N,4] x) => (float[N,4] y) { y = fusionc.gk.area (x) }
+        <domain: "fusionc.gk", opset_import: ["" : 20]> area (x) => (y) { y = Gelu (x) }"""
+    )
+    onnx.save(area, "b.onnx")
+    answer.as_json = dict
+    assert run("verify", "a.onnx", "b.onnx").stdout == "equal in 6 runs\n"
+    Path("b.kernels.so").touch()
+    note = (
+        "the kernels in b.kernels.so were not run; the conversion that made them verified them, "
+        "unless it had --no-verify"
+    )
+    assert run("verify", "a.onnx", "b.onnx").stdout == f"equal in 6 runs\n{note}\n"
+    assert json.loads(run("verify", "a.onnx", "b.onnx", "--json").stdout)["kernels"] == note
+    Path("c.kernels.so").touch()
+    onnx.save(parse(GATE), "c.onnx")
+    assert json.loads(run("verify", "a.onnx", "c.onnx", "--json").stdout)["kernels"] is None

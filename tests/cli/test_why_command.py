@@ -43,7 +43,9 @@ def test_a_pipe_gets_whole_lines(run: Any, gelu: str) -> None:
 def test_what_another_optimizer_did_not_fuse_either(run: Any, gelu: str) -> None:
     lines = run("why", "--model", gelu, "--expected", gelu).stdout.splitlines()
     assert lines == ["expected  the other optimizer fused nothing more"]
-    assert run("why", "--model", gelu).exit_code == 2
+    result = run("why", "--model", gelu)
+    example = f"for example: fusionc why GeluFusionPass --model {gelu} (fusionc convert shows"
+    assert result.exit_code == 2 and example in " ".join(result.stderr.split())
 
 
 def test_why_dequantizations_stay(run: Any, gelu: str, tmp_path: Path) -> None:

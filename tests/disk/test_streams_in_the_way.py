@@ -152,3 +152,11 @@ def test_a_model_in_a_pipe_is_refused() -> None:
     result = CliRunner().invoke(main, ["pipe.onnx"])
     assert result.exit_code == 2 and "the model is a pipe" in result.stderr
     assert "save the model to a file first" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["convert"], ["inspect"], ["verify", str(MODEL)]])
+def test_a_model_that_a_program_has_opened_is_refused(words: list[str]) -> None:
+    with MODEL.open("rb") as file:
+        result = CliRunner().invoke(main, [*words, f"/proc/self/fd/{file.fileno()}"])
+    assert result.exit_code == 2 and "and a model may be several files" in result.stderr
+    assert "save the model to a file first" in result.stderr

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from harness import parse
 from onnx import parser
 
 import fusionc
@@ -402,3 +403,14 @@ def test_an_unknown_option_is_one_of_optimize() -> None:
 def test_a_folder_that_is_not_there_is_said_to_be_so() -> None:
     with pytest.raises(fusionc.UsageError, match="base_dir is not an existing folder"):
         fusionc.optimize(small_model(), base_dir="nope")
+
+
+def test_errors_name_arguments_and_not_options(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(parse("agraph (float[N,4] x) => (float[N,4] y) { y = Exp (x) }"), path)
+    with pytest.raises(fusionc.UsageError, match="output names the model itself") as caught:
+        fusionc.optimize(path, output=path)
+    assert caught.value.hint == "give another name with output"
+    with pytest.raises(fusionc.UsageError, match="no input q") as caught:
+        fusionc.optimize(path, input_shape={"q": (1, 4)})
+    assert caught.value.where == "input_shape"

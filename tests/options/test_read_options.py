@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import fusionc
-from fusionc.options import output_path
+from fusionc.options import options_of, output_path
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
@@ -141,3 +141,16 @@ def test_a_folder_is_no_output(given: str) -> None:
 def test_what_is_named_as_another_file_is_no_output(given: str) -> None:
     with pytest.raises(fusionc.UsageError, match=f"its name ends in {Path(given).suffix}"):
         fusionc.convert(MODEL, output=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "notices"),
+    [
+        ("out.om", ["the result is an ONNX model, so its name is out.om.onnx"]),
+        ("out", []),
+        ("out.onnx", []),
+    ],
+)
+def test_the_ending_of_a_model_of_atc(given: str, notices: list[str]) -> None:
+    options = options_of(MODEL, output=given)
+    assert options.notices() == notices

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fusionc.report import Report
-from fusionc.report.table import show_report, show_table, show_text, size_text
+from fusionc.report.table import percent_text, show_report, show_table, show_text, size_text
 from fusionc.rewrite.log import PatternCount
 
 REASON = "the value [x] is used :smile: by " + ", ".join(f"node_{number}" for number in range(40))
@@ -40,6 +40,7 @@ def report() -> Report:
         verification="equal in 6 runs",
         notices=["only for Ascend chips, no effect in fusionc: A"],
         log_file=Path("log/plog-1_2.log"),
+        counts=Path("fusion_result.json"),
         seconds=1.5,
         stages={"load": 0.5, "prepare": 0.004, "passes": 1.0},
     )
@@ -65,6 +66,7 @@ def test_a_pipe_gets_whole_lines() -> None:
         "verification  equal in 6 runs",
         "notice        only for Ascend chips, no effect in fusionc: A",
         "log           log/plog-1_2.log",
+        "counts        fusion_result.json",
         "output        out.onnx",
         "time          1.50 s (load 0.50, passes 1.00)",
     ]
@@ -249,6 +251,14 @@ def test_nothing_to_tell() -> None:
     ]
 
 
+def test_why_nothing_was_verified_is_left_to_the_last_line_of_the_command() -> None:
+    stream = io.StringIO()
+    unverified = Report(Path("in.onnx"), verification="not verified: no kernel")
+    show_report(unverified, stream)
+    assert "verification  not verified\n" in stream.getvalue()
+    assert "verification  not verified: no kernel" in str(unverified)
+
+
 def last_line(of: Report) -> str:
     stream = io.StringIO()
     show_report(of, stream)
@@ -315,3 +325,10 @@ def test_the_text_of_a_pass_keeps_its_sections(monkeypatch: pytest.MonkeyPatch) 
         "         narrow type",
         "         cannot hold; all else",
     ]
+
+
+@pytest.mark.parametrize(
+    ("after", "text"), [(9000, "-10.0 %"), (10010, "+0.1 %"), (9999, "< 0.1 %"), (10001, "< 0.1 %")]
+)
+def test_percent(after: int, text: str) -> None:
+    assert percent_text(10000, after) == text

@@ -66,6 +66,7 @@ def test_a_name_that_stands_for_something_else() -> None:
     text = "agraph (float[N,2] x) => (float[N,2] y) { %s = Exp (x) %s = Neg (%s) y = Relu (%s) }"
     found = located(text % ("t1", "t2", "t1", "t2"), text % ("t2", "t1", "t2", "t1"))
     assert (found.name, found.is_inner) == ("t1", True)
+    assert "differs is t1, the very first of 3 values that both models have: seed 0" in str(found)
     assert str(found).endswith(
         "the outputs are the same: this name may mean another value in the candidate"
     )

@@ -56,7 +56,7 @@ def keep_gelu(x: Edge) -> None:
     """
     sums = [term for factor in _operands(x, "Mul") for term in _operands(factor, "Add")]
     if any(_operands(term, "Erf") or _operands(term, "Tanh") for term in sums):
-        refuse("runtimes recognize Gelu by its factor")
+        refuse("onnxruntime recognizes Gelu by this factor, so it stays")
 
 
 def _half(value: Formula) -> Formula:

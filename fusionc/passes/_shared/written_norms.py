@@ -74,7 +74,7 @@ def keep_scale(x: Edge, scale: Edge) -> None:
     roots = [*_operands(squares, "Pow"), *_operands(squares, "Mul")]
     has_own_operator = x.graph.opset >= LAYER_NORMALIZATION and bool(_operands(roots, "Sub"))
     if scale.rank == 1 and squares and not has_own_operator:
-        refuse("runtimes recognize normalizations by their scale")
+        refuse("onnxruntime recognizes normalizations by this scale, so it stays")
 
 
 def _operands(values: list[Edge], name: str, which: slice = slice(None)) -> list[Edge]:

@@ -37,7 +37,7 @@ class RealDiv2MulsFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         (quotient,) = m.outputs
         if any(user.op == "Erf" for user in quotient.outputs):
-            refuse("Erf reads the quotient, by which runtimes recognize Gelu")
+            refuse("onnxruntime recognizes Gelu by this division, so it stays")
         if m.x.producer is not None and m.x.producer.op == "MatMul":
-            refuse("the quotient scales a matrix product, by which runtimes recognize attention")
+            refuse("onnxruntime recognizes attention by this division, so it stays")
         return new.Mul(m.x, rounded(new, inverse(numbers(m.c)), m.c))

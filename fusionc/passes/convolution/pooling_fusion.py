@@ -77,7 +77,7 @@ def _is_normalization(m: Match) -> bool:
 
 def _global_mean(m: Match, new: Tape) -> Result:
     if _is_normalization(m):
-        refuse("runtimes recognize normalizations by their mean")
+        refuse("onnxruntime recognizes normalizations by this mean, so it stays")
     space = m.x.shape[2:]
     if not is_static(space) or math.prod(space) > _MAX_SUMMED:
         refuse("a global pool rounds the mean of this many numbers more than ReduceMean")

@@ -19,7 +19,7 @@ from fusionc.report.page.measured_times import MeasuredTimes
 from fusionc.report.page.rewrites import Alike
 from fusionc.report.page.sketch import VALUE, Sketch
 from fusionc.report.report import NOT_VERIFIED, PassTotal, Report
-from fusionc.report.table import OUTPUT_HEADERS, output_rows, size_text
+from fusionc.report.table import OUTPUT_HEADERS, output_rows, percent_text, size_text
 from fusionc.rewrite.definition import Pass
 from fusionc.version import __version__
 
@@ -120,7 +120,7 @@ def _change(before: int, after: int) -> tuple[str, str]:
     """A note on a change, and its tone."""
     if not before or before == after:
         return "as before", ""
-    return f"{100 * (after - before) / before:+.1f} %", "down" if after < before else "up"
+    return percent_text(before, after), "down" if after < before else "up"
 
 
 def _speed(before: float, after: float, noise: float) -> tuple[str, str]:

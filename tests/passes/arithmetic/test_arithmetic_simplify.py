@@ -85,8 +85,8 @@ STAYS = [
             "float[4] c = {1, 1, 1, 1}, float two = {2}",
         ),
         (
-            "the mean of the square is taken, by which runtimes recognize normalizations",
-            "runtimes recognize normalizations by their scale",
+            "onnxruntime recognizes normalizations by this square, so it stays",
+            "onnxruntime recognizes normalizations by this scale, so it stays",
         ),
     ),
     Stays(

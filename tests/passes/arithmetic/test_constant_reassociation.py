@@ -45,7 +45,7 @@ STAYS = [
             "a = Div (x, r) b = Erf (a) e = Add (b, o) f = Mul (x, e) h = Mul (f, c) y = Mul (h, d)",
             "float r = {1.4142}, float o = {1}, float c = {0.5}, float d = {3}",
         ),
-        "runtimes recognize Gelu by its factor",
+        "onnxruntime recognizes Gelu by this factor, so it stays",
     ),
     Stays("a constant divided", graph("a = Div (c, x) y = Mul (a, d)", SCALARS), None),
     *(

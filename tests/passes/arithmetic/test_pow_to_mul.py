@@ -35,13 +35,13 @@ STAYS = [
         "with so many elements, two multiplications may take longer",
     ),
     Stays(
-        "the mean of the square is taken, by which runtimes recognize normalizations",
+        "onnxruntime recognizes normalizations by this square, so it stays",
         graph(
             "s = Pow (x, c) y = ReduceMean (s, k)",
             "float c = {2}, int64[1] k = {-1}",
             y="float[N,1] y",
         ),
-        "the mean of the square is taken, by which runtimes recognize normalizations",
+        "onnxruntime recognizes normalizations by this square, so it stays",
     ),
     Stays("another power", graph(POW, "float c = {2.5}"), None),
     Stays("not quite two", graph(POW, "float c = {2.0000002}"), None),

@@ -26,12 +26,12 @@ STAYS = [
     Stays(
         "Gelu",
         graph(" c = {1.4142135}", body="q = Div (x, c) y = Erf (q)"),
-        "Erf reads the quotient, by which runtimes recognize Gelu",
+        "onnxruntime recognizes Gelu by this division, so it stays",
     ),
     Stays(
         "attention",
         "agraph (float[N,4] a, float[4,M] b) => (float[N,M] y) <float c = {8}> { p = MatMul (a, b) q = Div (p, c) y = Softmax (q) }",
-        "the quotient scales a matrix product, by which runtimes recognize attention",
+        "onnxruntime recognizes attention by this division, so it stays",
     ),
     Stays(
         "a large constant that stays",

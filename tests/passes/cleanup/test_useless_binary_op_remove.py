@@ -24,7 +24,7 @@ LAYER_NORM = (
     .replace("s = Pow (x, two)", "u = ReduceMean <axes = [-1]> (x) d = Sub (x, u) s = Pow (d, two)")
     .replace("b = Mul (n, c)", "t = Mul (n, c) b = Abs (t)")
 )
-RECOGNIZED = "runtimes recognize normalizations by their scale"
+RECOGNIZED = "onnxruntime recognizes normalizations by this scale, so it stays"
 ENLARGES = "the constant may enlarge the result"
 STAYS = [
     Stays("not quite one", graph("Mul (a, c)", "float c = {1.01}"), None),

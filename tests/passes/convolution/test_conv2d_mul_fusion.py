@@ -110,7 +110,7 @@ STAYS = [
         "the factor of Gelu",
         "agraph (float[N,3,6,6] x) => (float[N,d,e,f] y) <float[4,3,3,3] W, float half = {0.5}, float one = {1}> "
         "{ e1 = Erf (x) s = Add (e1, one) g = Mul (x, s) a = Mul (g, half) y = Conv (a, W) }",
-        "runtimes recognize Gelu by its factor",
+        "onnxruntime recognizes Gelu by this factor, so it stays",
     ),
     Stays(
         "float16 would overflow",

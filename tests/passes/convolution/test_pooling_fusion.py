@@ -50,7 +50,7 @@ def lowest_of_opset_10() -> ModelProto:
     return model
 
 
-NORMALIZATION = "runtimes recognize normalizations by their mean"
+NORMALIZATION = "onnxruntime recognizes normalizations by this mean, so it stays"
 
 MANY = "a global pool rounds the mean of this many numbers more than ReduceMean"
 STAYS = [

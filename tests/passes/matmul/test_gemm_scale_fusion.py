@@ -274,13 +274,13 @@ STAYS = [
         "half of Gelu",
         "agraph (float[N,3] x) => (float[N,4] y) <float[3,4] W, float one = {1}, float half = {0.5}, float r = {1.4142135}> "
         "{ d = Div (x, r) e = Erf (d) a = Add (e, one) p = Mul (x, a) g = Mul (p, half) y = MatMul (g, W) }",
-        "runtimes recognize Gelu by its factor",
+        "onnxruntime recognizes Gelu by this factor, so it stays",
     ),
     Stays(
         "the scale of a normalization",
         "agraph (float[N,3] x) => (float[N,4] y) <float[3,4] W, float[3] c, float two = {2}, float eps = {0.1}> { s = Pow (x, two) "
         "m = ReduceMean <keepdims = 1> (s) e = Add (m, eps) r = Sqrt (e) q = Reciprocal (r) n = Mul (x, q) g = Mul (c, n) y = MatMul (g, W) }",
-        "runtimes recognize normalizations by their scale",
+        "onnxruntime recognizes normalizations by this scale, so it stays",
     ),
     Stays(
         "a factor that keeps a result in range",
