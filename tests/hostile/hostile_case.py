@@ -101,7 +101,7 @@ def assert_outcome(
         assert after.keys() - before.keys() <= {*case.writes} and "o.onnx" in after, text
         after = {name: content for name, content in after.items() if name in before}
     assert after == before, text
-    said = stdout if case.exit_code in RESULT else stderr
+    said = stdout + stderr if case.exit_code in RESULT else stderr
     assert all(words in said for words in case.says), text
 
 

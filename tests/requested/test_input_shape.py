@@ -442,7 +442,7 @@ def test_a_size_that_the_model_holds_stays(
 ) -> None:
     with pytest.raises(UsageError) as caught:
         fusionc.optimize(parse(text), input_shape=shapes, verify=False)
-    assert what in caught.value.what and caught.value.where == "--input_shape"
+    assert what in caught.value.what and caught.value.where == "input_shape"
 
 
 def test_the_first_step_of_a_decoder() -> None:
