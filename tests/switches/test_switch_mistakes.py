@@ -207,9 +207,9 @@ def test_many_unknown_names_take_linear_time_and_a_short_notice(
     registry: Sequence[Pass], tmp_path: Path, form: str
 ) -> None:
     file = tmp_path / "cfg.json"
-    file.write_text("\n".join(form.format(k) + ":on" for k in range(1000, 301_000)))
+    file.write_text("\n".join(form.format(k) + ":on" for k in range(1000, 31_000)))
     (notice,) = decide(registry, switch_file=file).notices
-    assert notice.endswith(" and 299600 more") and len(notice) < 20_000
+    assert notice.endswith(" and 29600 more") and len(notice) < 20_000
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_all_mistakes_in_the_option_at_once(registry: Sequence[Pass]) -> None:
     ]
 
 
-MANY = 100_000
+MANY = 60_000
 
 
 def on_one_line(mistake: Callable[[int], str]) -> str:
