@@ -4,7 +4,7 @@ DynamicQuantizeLinear, DequantizeLinear, and a convolution or product of dequant
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.blocked.area_rewriter import AreaRewriter
 from fusionc.graph_kernel.blocked.turned_images import CHANNELS_SECOND
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -90,17 +91,7 @@ class _Scaled:
     bias: str = ""
 
 
-class _DynamicForms:
-    def __init__(self, area: Area) -> None:
-        self._area = area
-        self.values = dict(area.values)
-        self.constants = dict(area.constants)
-        self._makers = {name: node for node in area.nodes for name in node.output}
-        self._readers = defaultdict[str, list[onnx.NodeProto]](list)
-        for node in area.nodes:
-            for name in dict.fromkeys(node.input):
-                self._readers[name].append(node)
-
+class _DynamicForms(AreaRewriter):
     def apart(self, placed: Iterator[_Placed]) -> Iterator[_Placed]:
         """A DynamicQuantizeMatMul becomes a quantization and a product."""
         for place, node in placed:
@@ -216,10 +207,10 @@ class _DynamicForms:
     def _with_bias(self, scaled: _Scaled) -> _Scaled:
         """The group with the sum that follows, if that adds a constant for each channel."""
         result = scaled.last.output[0]
-        readers = self._readers[result]
-        if len(readers) != 1 or readers[0].op_type != "Add" or result in self._area.outputs:
+        reader = self._only_reader(result)
+        if reader is None or reader.op_type != "Add":
             return scaled
-        (bias,) = [name for name in readers[0].input if name != result] or [""]
+        (bias,) = [name for name in reader.input if name != result] or [""]
         array = self._area.constants.get(bias)
         if array is not None:
             shape: Sequence[int | str] = array.shape
@@ -229,7 +220,7 @@ class _DynamicForms:
         axis = 1 if scaled.core.op_type == "ConvInteger" else len(known) - 1
         if not _has_channels(shape, known, axis):
             return scaled
-        return replace(scaled, last=readers[0], bias=bias)
+        return replace(scaled, last=reader, bias=bias)
 
     def _parts(self, group: _Scaled) -> Iterator[onnx.NodeProto]:
         (out,) = group.last.output

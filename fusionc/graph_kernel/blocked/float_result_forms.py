@@ -4,7 +4,7 @@ This file rewrites these forms as groups that an area can read: DequantizeLinear
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,7 @@ import onnx
 from onnx import helper
 
 from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.blocked.area_rewriter import AreaRewriter
 from fusionc.graph_kernel.blocked.integer_forms import POINTWISE
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -70,21 +71,7 @@ class _Rows:
     is_turned: bool = False  # the channels of `image` are still its last axis
 
 
-class _Forms:
-    def __init__(self, area: Area) -> None:
-        self._area = area
-        self.values = dict(area.values)
-        self.constants = dict(area.constants)
-        self._makers = {name: node for node in area.nodes for name in node.output}
-        self._readers = defaultdict[str, list[onnx.NodeProto]](list)
-        for node in area.nodes:
-            for name in dict.fromkeys(node.input):
-                self._readers[name].append(node)
-
-    def _only_reader(self, name: str) -> onnx.NodeProto | None:
-        readers = self._readers[name]
-        return readers[0] if len(readers) == 1 and name not in self._area.outputs else None
-
+class _Forms(AreaRewriter):
     def dequantized_weights(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
         """A Cast of 8-bit weights and a multiplication by a scale for each output channel of a
         convolution become a dequantization.
