@@ -66,6 +66,18 @@ def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
     return new.node("FusedMatMul", [m.a, m.b], domain=MICROSOFT, like=m.product, **attributes)
 
 
+def _alpha(m: Match, factor: float) -> float:
+    """The alpha of the product with a factor by which it is multiplied or divided."""
+    if m.scale.op == "Div":
+        factor = 1 / factor if factor else math.inf
+    alpha = float(m.product.attr("alpha", 1.0)) * factor
+    if alpha == 0 or not math.isfinite(alpha) or abs(math.log2(abs(alpha))) > _MAX_EXPONENT:
+        refuse("the factor is zero, not finite, or of an extreme size")
+    if array_of(m.c).dtype == np.float64 and float(np.float32(alpha)) != alpha:
+        refuse("alpha is stored in single precision")
+    return alpha
+
+
 def _is_cast_constant(value: Edge) -> bool:
     """Whether a value is a constant of another type: weights of 8 bits or less, which kernels
     unpack and scale while they multiply.
@@ -174,14 +186,6 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
         scaled = next((value for value in m.scale.inputs if value is not m.c), m.c)
         if _is_cast_constant(scaled):
             refuse("onnxruntime scales these weights when it loads the model")
-        array = array_of(m.c)
-        if not broadcasts_into(array.shape, scaled.shape):
+        if not broadcasts_into(array_of(m.c).shape, scaled.shape):
             refuse("the factor may enlarge the value that it scales")
-        if m.scale.op == "Div":
-            factor = 1 / factor if factor else math.inf
-        alpha = float(m.product.attr("alpha", 1.0)) * factor
-        if alpha == 0 or not math.isfinite(alpha) or abs(math.log2(abs(alpha))) > _MAX_EXPONENT:
-            refuse("the factor is zero, not finite, or of an extreme size")
-        if array.dtype == np.float64 and float(np.float32(alpha)) != alpha:
-            refuse("alpha is stored in single precision")
-        return _fused(m, new, alpha=alpha)
+        return _fused(m, new, alpha=_alpha(m, factor))
