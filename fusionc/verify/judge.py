@@ -135,7 +135,7 @@ class Judge:
         if not mismatches:
             return self._same(sample, {}, {})
         if self.bounds_of(sample) is not None:
-            return self._bounded(sample, candidate)
+            return self._judged_by_more_runs(sample, candidate)
         if self._quantizes and self._are_steps(sample, candidate):
             return self._same(sample, {}, {})
         if not (sample.edge or self._is_optimized) and self._is_rounding(
@@ -146,13 +146,17 @@ class Judge:
         return self._judged_by_more_runs(sample, candidate)
 
     def _judged_by_more_runs(self, sample: Sample, candidate: Sequence[Any]) -> Judgement:
-        """The judgement after more runs of the reference, which show what its outputs depend on."""
+        """The judgement after more runs of the reference, which show what its outputs depend on.
+        With bounds or optimizers, only elements that change in a second run are excused.
+        """
         yardsticks = [self._yardstick(sample, name) for name in self.names]
         unsteady = self._again.reaches(sample.feeds, sample.outputs, yardsticks)
         steady = held_fast(sample.outputs, candidate, unsteady)
-        if self._is_optimized:
+        if self._is_optimized or self.bounds_of(sample) is not None:
             differences = _differences(sample, self.mismatches(sample, sample.outputs, steady))
-            return ("different", differences) if differences else self._same(sample, {}, {})
+            if differences:
+                return "different", differences
+            return self._same(sample, {}, {}, unsteady)
         outcome, differences = self._examined(sample, steady, unsteady)
         if outcome == "different" and self._is_overflow(sample, steady):
             self.tally.left_out += 1
@@ -166,18 +170,6 @@ class Judge:
     def notes(self) -> list[str]:
         """What a summary says about the bounds."""
         return [] if self._bounds is None else [str(self._bounds)]
-
-    def _bounded(self, sample: Sample, candidate: Sequence[Any]) -> Judgement:
-        """The judgement by the user's bounds. Elements that change in a second run of the reference
-        are not judged.
-        """
-        yardsticks = [self._yardstick(sample, name) for name in self.names]
-        unsteady = self._again.reaches(sample.feeds, sample.outputs, yardsticks)
-        steady = held_fast(sample.outputs, candidate, unsteady)
-        mismatches = self.mismatches(sample, sample.outputs, steady)
-        if mismatches:
-            return "different", _differences(sample, mismatches)
-        return self._same(sample, {}, {}, unsteady)
 
     def _is_overflow(self, sample: Sample, candidate: Sequence[Any]) -> bool:
         """Whether overflow explains all differences: large or small finite inputs that the
