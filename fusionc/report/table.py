@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,6 +14,8 @@ from fusionc.errors import printable
 from fusionc.report.report import NOT_VERIFIED
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
     from fusionc.report.report import PassTotal, Report
     from fusionc.verify.output_errors import OutputErrors
 
@@ -207,79 +208,52 @@ def _show_in_terminal(
     are broken only in the last column, and only if it is text: a name that is broken into two lines
     cannot be copied.
     """
-    width = shutil.get_terminal_size().columns
+    from rich import box
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+
+    # [brackets] and :colons: in names and reasons are not markup.
+    console = Console(
+        file=stream,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        color_system=None if "NO_COLOR" in os.environ else "auto",  # None: no bold headers, either
+    )
     names = [header.lstrip(">") for header in headers]
-    widths = [max(map(_columns, column)) for column in zip(names, *rows, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(names, *rows, strict=True)]
     is_text = not headers[-1].startswith(">")
-    gap = _gap(widths, width, is_text)
+    gap = _gap(widths, console.width, is_text)
     if gap is None:
         for row in rows:
-            for line in _paragraph(headers, row, width):
+            for line in _paragraph(headers, row, console.width):
                 print(line, file=stream)
         return
-    indent = sum(widths[:-1]) + len(gap) * (len(widths) - 1)
     if is_text:
-        widths[-1] = max(min(widths[-1], width - indent), 1)
-    print(_bold(_line(headers, names, widths, gap)), file=stream)
-    print(_rule(stream) * (indent + widths[-1]), file=stream)
+        room = console.width - sum(widths[:-1]) - gap * (len(widths) - 1)
+        widths[-1] = max(min(widths[-1], room), 1)
+    # the box adds one blank between columns
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for header, name, width in zip(headers, names, widths, strict=True):
+        justify: JustifyMethod = "right" if header.startswith(">") else "left"
+        # rich measures only the longest word of a header, so it would crop the others
+        table.add_column(name, justify=justify, overflow="fold", width=width)
     for row in rows:
-        first, *further = _folded(row[-1], widths[-1]) if is_text else [row[-1]]
-        print(_line(headers, [*row[:-1], first], widths, gap), file=stream)
-        for line in further:
-            print(f"{' ' * indent}{line}", file=stream)
+        table.add_row(*row)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        print(line.rstrip(), file=stream)
 
 
-def _gap(widths: Sequence[int], width: int, is_text: bool) -> str | None:
-    """The blanks between columns of these widths. None if the columns do not fit into `width`. If
-    the last column `is_text`, it may be narrower than its text.
+def _gap(widths: Sequence[int], width: int, is_text: bool) -> int | None:
+    """The number of blanks between columns of these widths. None if the columns do not fit into
+    `width`. If the last column `is_text`, it may be narrower than its text.
     """
     last = min(widths[-1], _MIN_TEXT_WIDTH) if is_text else widths[-1]
     room = width - sum(widths[:-1]) - last
-    fitting = (" " * size for size in (2, 1) if size * (len(widths) - 1) <= room)
-    return next(fitting, None)
-
-
-def _line(headers: Sequence[str], cells: Sequence[str], widths: Sequence[int], gap: str) -> str:
-    """A line of a table: numbers are at the right of their columns, text is at the left."""
-    padded = []
-    for header, cell, width in zip(headers, cells, widths, strict=True):
-        blanks = " " * (width - _columns(cell))
-        padded.append(blanks + cell if header.startswith(">") else cell + blanks)
-    return gap.join(padded).rstrip()
-
-
-def _folded(text: str, width: int) -> list[str]:
-    """The lines of a text. Words that are wider than a line are broken."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and _columns(lines[-1]) + 1 + _columns(word) > width:
-            lines.append("")
-        while _columns(word) > width:
-            fitting = next(at for at in range(len(word), 0, -1) if _columns(word[:at]) <= width)
-            lines[-1:] = [word[:fitting], ""]
-            word = word[fitting:]
-        lines[-1] = f"{lines[-1]} {word}".lstrip()
-    return lines
-
-
-def _columns(text: str) -> int:
-    """The number of columns that a text takes in a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
-        for one in text
-    )
-
-
-def _rule(stream: TextIO) -> str:
-    """The character of a horizontal line, as far as the stream can write it."""
-    return "─" if (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf") else "-"
-
-
-def _bold(text: str) -> str:
-    is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") in ("dumb", "unknown")
-    return text if is_plain else f"\x1b[1m{text}\x1b[0m"
+    return next((gap for gap in (2, 1) if gap * (len(widths) - 1) <= room), None)
 
 
 def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
