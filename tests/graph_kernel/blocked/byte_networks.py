@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from networks import MICROSOFT, Array, Found, Network
+from networks import MICROSOFT, Array, Found, Network, found_at
 from onnx import numpy_helper
 
 from fusionc.graph_kernel.area import KernelKind
@@ -184,12 +184,7 @@ def _without_relu(
 
 def only_area_of_integers(model: onnx.ModelProto) -> Found:
     (location,) = integer_locations(typed_model(model, "").main, KernelKind.BLOCKED)
-    pairs = list(zip(location.area.inputs, location.inputs, strict=True))
-    return Found(
-        location.area,
-        {name: edge.constant() for name, edge in pairs if edge.is_constant},
-        {name: edge.name for name, edge in pairs if not edge.is_constant},
-    )
+    return found_at(location)
 
 
 class _Grid:

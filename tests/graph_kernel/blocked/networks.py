@@ -14,8 +14,11 @@ from interpreter import CProgram, Interpreter, programs_in
 from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.fuse_operations import Operations
+from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.c.source import source
-from fusionc.graph_kernel.select.blocked_clusters import blocked_locations
+from fusionc.graph_kernel.select.area_location import AreaLocation
+from fusionc.graph_kernel.select.blocked_clusters import blocked_locations, integer_locations
 from fusionc.shapes.inference import typed_model
 
 Array = np.ndarray[Any, Any]
@@ -168,18 +171,47 @@ class Found:
 
 def areas_of(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> list[Found]:
     """The blocked areas of a model."""
-    found = []
-    for location in blocked_locations(typed_model(model, "").main, kind):
-        pairs = list(zip(location.area.inputs, location.inputs, strict=True))
-        constants = {name: edge.constant() for name, edge in pairs if edge.is_constant}
-        found.append(
-            Found(
-                location.area,
-                constants,
-                {n: edge.name for n, edge in pairs if not edge.is_constant},
-            )
-        )
-    return found
+    graph = typed_model(model, "").main
+    return [found_at(location) for location in blocked_locations(graph, kind)]
+
+
+def found_at(location: AreaLocation) -> Found:
+    """An area, with its weights and the names of its images."""
+    pairs = list(zip(location.area.inputs, location.inputs, strict=True))
+    return Found(
+        location.area,
+        {name: edge.constant() for name, edge in pairs if edge.is_constant},
+        {name: edge.name for name, edge in pairs if not edge.is_constant},
+    )
+
+
+@dataclass(frozen=True)
+class IntegerCase:
+    """A network with one area that computes in integers. The outputs of `model` are those of the
+    area.
+    """
+
+    network: Network
+    found: Found
+    model: onnx.ModelProto
+
+
+def integer_case(network: Network) -> IntegerCase:
+    """The area of a network that computes in integers."""
+    graph = typed_model(network.model(), "").main
+    (location,) = integer_locations(graph, KernelKind.BLOCKED)
+    model = network.model()
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=v.name) for v in location.outputs)
+    return IntegerCase(network, found_at(location), model)
+
+
+def kinds_of_steps(area: Area) -> list[str]:
+    """What the steps of an area do: the kinds of all that are not loads and stores."""
+    kinds = [
+        type(item.kind).__name__ for item in Operations(area).items if isinstance(item, Operation)
+    ]
+    return [kind for kind in kinds if kind not in ("LoadStep", "StoreStep")]
 
 
 def operators_in(network: Network, *outputs: str) -> list[list[str]]:

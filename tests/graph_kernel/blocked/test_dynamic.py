@@ -5,7 +5,6 @@ vectors of each width, and with the processor's instructions for products of byt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -14,11 +13,10 @@ import onnx
 import pytest
 from areas import session
 from kernels_run import call_of
-from networks import MICROSOFT, Array, Found, Network
+from networks import MICROSOFT, Array, Found, IntegerCase, Network, integer_case, kinds_of_steps
 from standalone_programs import SANITIZERS, Standalone, widths
 
 from fusionc.graph_kernel.area import KernelKind
-from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.select.blocked_clusters import integer_locations
 from fusionc.shapes.inference import typed_model
 
@@ -262,28 +260,9 @@ def _with(x: Array, number: float, place: int = 3) -> Array:
     return x
 
 
-@dataclass(frozen=True)
-class Case:
-    network: DynamicNetwork
-    found: Found
-    model: onnx.ModelProto  # its outputs are those of the area
-
-
 @cache
-def case(name: str) -> Case:
-    network = NETWORKS[name]()
-    graph = typed_model(network.model(), "").main
-    (location,) = integer_locations(graph, KernelKind.BLOCKED)
-    pairs = list(zip(location.area.inputs, location.inputs, strict=True))
-    found = Found(
-        location.area,
-        {name: edge.constant() for name, edge in pairs if edge.is_constant},
-        {name: edge.name for name, edge in pairs if not edge.is_constant},
-    )
-    model = network.model()
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=v.name) for v in location.outputs)
-    return Case(network, found, model)
+def case(name: str) -> IntegerCase:
+    return integer_case(NETWORKS[name]())
 
 
 @pytest.fixture(scope="module")
@@ -386,9 +365,7 @@ STEPS: Mapping[str, list[str]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_operators_become_few_steps(name: str) -> None:
-    items = Operations(case(name).found.area).items
-    kinds = [type(item.kind).__name__ for item in items if hasattr(item, "kind")]
-    assert [k for k in kinds if k not in ("LoadStep", "StoreStep")] == STEPS[name]
+    assert kinds_of_steps(case(name).found.area) == STEPS[name]
 
 
 def _scale_outside(n: DynamicNetwork) -> None:

@@ -6,7 +6,6 @@ instructions for products of bytes and without them. Bytes differ by one step at
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -16,13 +15,8 @@ import pytest
 from areas import session
 from byte_networks import ByteNetwork
 from kernels_run import call_of
-from networks import MICROSOFT, Array, Found
+from networks import MICROSOFT, Array, Found, IntegerCase, integer_case, kinds_of_steps
 from standalone_programs import Standalone, widths
-
-from fusionc.graph_kernel.area import KernelKind
-from fusionc.graph_kernel.blocked.fuse_operations import Operations
-from fusionc.graph_kernel.select.blocked_clusters import integer_locations
-from fusionc.shapes.inference import typed_model
 
 SAME = {"pads": [1, 1, 1, 1]}
 MASKS = ("", "amx", "amx avx512_vnni avx_vnni")
@@ -256,27 +250,9 @@ NETWORKS: dict[str, Callable[[], ByteNetwork]] = {
 DEEP = ("shared", "shared, not finite", "shortcut")
 
 
-@dataclass(frozen=True)
-class Case:
-    network: ByteNetwork
-    found: Found
-    model: onnx.ModelProto  # its outputs are those of the area
-
-
 @cache
-def case(name: str) -> Case:
-    network = NETWORKS[name]()
-    (location,) = integer_locations(typed_model(network.model(), "").main, KernelKind.BLOCKED)
-    pairs = list(zip(location.area.inputs, location.inputs, strict=True))
-    found = Found(
-        location.area,
-        {name: edge.constant() for name, edge in pairs if edge.is_constant},
-        {name: edge.name for name, edge in pairs if not edge.is_constant},
-    )
-    model = network.model()
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=v.name) for v in location.outputs)
-    return Case(network, found, model)
+def case(name: str) -> IntegerCase:
+    return integer_case(NETWORKS[name]())
 
 
 @pytest.fixture(scope="module")
@@ -354,6 +330,4 @@ STEPS: Mapping[str, list[str]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_operators_become_few_steps(name: str) -> None:
-    items = Operations(case(name).found.area).items
-    kinds = [type(item.kind).__name__ for item in items]
-    assert [k for k in kinds if k not in ("LoadStep", "StoreStep")] == STEPS[name]
+    assert kinds_of_steps(case(name).found.area) == STEPS[name]
