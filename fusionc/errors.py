@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 _SHORTEST_PART = 3  # characters that a name and a longer one must share
-_CLEARLY = 0.1  # a difference between similarities
+_CLEARLY = 0.1  # one candidate is clearly more similar if its similarity is greater by this
 _LONGEST_QUOTE = 120  # characters
 # An error shows at most this many details. A file with more mistakes is probably the wrong file.
 SHOWN = 20
-# What each code means, and what to do. Code and meaning are ATC's.
+# What each code means, and what to do. The codes and their meanings are those of ATC, the model
+# converter of Ascend.
 CODES = {
     "E10001": (
         "The value of an option is not allowed, or it does not fit the model.",
@@ -27,7 +28,7 @@ CODES = {
     ),
     "E10010": (
         "The log level is unknown.",
-        "Give --log, or the environment variable that the message names, one of the levels listed.",
+        "Set --log or the environment variable that the message names to one of the listed levels.",
     ),
     "E10016": (
         "The model has no input, node or value of this name.",
@@ -55,9 +56,10 @@ CODES = {
         "The message says which part is not. Export the model again.",
     ),
     "E13028": (
-        "The result differs from the model, or onnxruntime cannot load it. Nothing was written.",
+        "The result differs from the model, or onnxruntime cannot load the result. Nothing was "
+        "written.",
         "The message names the rewrite at fault and the switch that turns its pass off. "
-        "`fusionc bisect` finds all of them; `--on_mismatch rollback` leaves them out.",
+        "`fusionc bisect` finds all rewrites at fault; `--on_mismatch rollback` leaves them out.",
     ),
     "E19010": (
         "--mode 3 found operators that the target cannot run.",
@@ -65,11 +67,11 @@ CODES = {
     ),
     "E19999": (
         "A failure that has no code of its own.",
-        "The message says what failed. If it is a defect of fusionc, it asks you to report it.",
+        "The message says what failed. If fusionc has a bug, the message asks you to report it.",
     ),
     "E20007": (
         "A pass failed, did not end, or made an invalid graph.",
-        "Switch the pass off; the message gives the switch. Correct a pass of your own.",
+        "Switch the pass off; the message gives the switch. If it is your own pass, correct it.",
     ),
     "E21001": (
         "The switch file cannot be read.",
@@ -80,7 +82,8 @@ CODES = {
         "The message gives the line, the column and the nearest name for each.",
     ),
 }
-# A message lists at most this many names: more than there are names in a switch file of CANN.
+# The most names that a message lists. The published switch file of CANN, whose names fusionc may
+# have to list, has fewer.
 _MOST_NAMES = 400
 
 
@@ -96,7 +99,7 @@ def printable(text: str) -> str:
 
 
 def said(error: BaseException) -> str:
-    """The type of an error and its text, even if `str` of its class fails."""
+    """The type of an error and its text; only the type if `str(error)` raises an exception."""
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:
@@ -112,8 +115,9 @@ def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str], others: Iterable[str] = ()) -> str | None:
-    """The candidate most similar to `name`, as `similar` finds it; None if none is similar. One of
-    the `others` is returned only if it is clearly more similar than the candidates.
+    """The candidate most similar to `name`, as `similar` finds it. The most similar of the `others`
+    is returned instead if it is clearly more similar, or if no candidate is similar. The result is
+    None if nothing is similar.
     """
     near = next(iter(similar(name, candidates)), None)
     other = next(iter(similar(name, others)), None)
@@ -135,7 +139,7 @@ def similar(name: str, candidates: Iterable[str]) -> list[str]:
 
 
 def _similarity(name: str, other: str) -> float:
-    """From 0, for nothing in common, to 1, for the same or a part. Case is ignored."""
+    """From 0 (nothing in common) to 1 (`other` contains `name` or is equal). Case is ignored."""
     wanted = name.casefold()
     found = other.casefold()
     return 1.0 if wanted in found else difflib.SequenceMatcher(None, wanted, found).ratio()
@@ -145,8 +149,9 @@ class Typos:
     """Recognizes words that differ from a name in at most two letters, ignoring case. A letter may
     be missing, added or replaced.
 
-    The first letters of such a word and of the name become equal if at most two letters are removed
-    from each. So a word is compared only with the names that share such a remainder.
+    A word can only be a typo of a name if removing at most two of the first letters of each leaves
+    the same remainder. So names are looked up by such remainders, and a word is compared only with
+    the names that have a remainder in common with it.
     """
 
     _FIRST = 7  # letters
@@ -168,13 +173,13 @@ class Typos:
 
 
 def _remainders(letters: str) -> Iterator[str]:
-    """The letters without none, one or two of them."""
+    """What is left of the letters when zero, one or two of them are removed, in every way."""
     for length in range(max(len(letters) - 2, 0), len(letters) + 1):
         yield from map("".join, combinations(letters, length))
 
 
 def _differs_by(word: str, name: str, letters: int) -> bool:
-    """Whether at most so many letters are missing, added or replaced."""
+    """Whether at most `letters` letters of the name are missing, added or replaced in the word."""
     if word == name or letters == 0 or abs(len(word) - len(name)) > letters:
         return word == name
     pairs = zip(word, name, strict=False)

@@ -31,7 +31,9 @@ def write_back(model: Model) -> onnx.ModelProto:
             scope.opsets.items() - operators.opsets_of(scope.proto).items()
         ):
             scope.proto.opset_import.add(domain=domain, version=version)
-    if model.folding_growth:  # all conversions of a model share one budget
+    # Constant folding may enlarge a model only up to a limit. The growth is stored in the model,
+    # so that repeated conversions share one limit.
+    if model.folding_growth:
         entries = {entry.key: entry for entry in model.proto.metadata_props}
         entry = entries.get(GROWTH_KEY) or model.proto.metadata_props.add(key=GROWTH_KEY)
         entry.value = str(model.folding_growth)

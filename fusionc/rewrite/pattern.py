@@ -8,8 +8,8 @@ data; `matcher` does the search.
 
 - A name used twice means the same value. A sub-formula object used twice means the same node.
 - Operands of commutative operators match in either order.
-- A number matches a constant of any rank with one element of that value. None matches an input that
-  is left out.
+- A number matches a constant of any rank with one element of that value. `None` as an operand
+  matches an input that is left out.
 - A keyword is an attribute that must have that value, explicitly or by default. `_as` names the
   node for the rewrite.
 - `f[1]` is the second output of a node, `f[...]` is any of its outputs, and `f` is the first.
@@ -31,7 +31,8 @@ from typing import Any, Generic, TypeVar
 from fusionc.model.operators import COMMUTATIVE, MICROSOFT
 
 T = TypeVar("T")
-Operators = dict[tuple[str, str], None]  # (domain, name), in the order of a pattern
+# An ordered set of (domain, name): the operators appear as they do in the pattern.
+Operators = dict[tuple[str, str], None]
 
 
 class Arithmetic(Generic[T]):
@@ -103,7 +104,9 @@ class Const(Formula):
 
 @dataclass(frozen=True, eq=False)
 class OpFormula(Formula):
-    """A node of one of `operators`, which are (domain, name), and its first output."""
+    """A node whose operator is one of `operators`, each a pair (domain, name). As an operand, it
+    stands for the first output of the node.
+    """
 
     operators: tuple[tuple[str, str], ...]
     args: tuple[Formula, ...]
@@ -295,8 +298,8 @@ def walk(formula: Formula) -> Iterator[Formula]:
 
 @cache
 def makers(formula: Formula) -> Operators | None:
-    """The operators that can compute a formula, in the order of the pattern. None if any operator
-    can.
+    """The operators that can compute a formula, in the order of the pattern. `None` means that
+    every operator could.
     """
     match formula:
         case OpFormula(operators=operators):
@@ -314,7 +317,9 @@ def makers(formula: Formula) -> Operators | None:
 
 @cache
 def required(formula: Formula) -> tuple[Operators, ...]:
-    """Groups of operators. A graph without any operator of one group cannot match the formula."""
+    """Groups of operators. A graph can match the formula only if it contains at least one operator
+    of every group.
+    """
     own = makers(formula) if isinstance(formula, OpFormula | Either) else None
     parts = () if isinstance(formula, Maybe | Either) else formula.parts()
     return (*((own,) if own else ()), *(group for part in parts for group in required(part)))
@@ -322,8 +327,8 @@ def required(formula: Formula) -> tuple[Operators, ...]:
 
 @cache
 def operators_in(formula: Formula) -> frozenset[OpFormula]:
-    """The operators of a formula. Of alternatives, the alternative with the fewest operators
-    counts.
+    """The operators of a formula. Of an `either`, only the alternative with the fewest operators is
+    included.
     """
     parts = [operators_in(part) for part in formula.parts()]
     if isinstance(formula, Either):

@@ -19,10 +19,11 @@ Dim = int | str
 class Port:
     """A declared input or output.
 
-    `kind` says what contains the elements of type `element_type` (a TensorProto type) with the
-    shape `dims`: a tensor, a sequence and so on. A map has values of this type and keys of type
-    `key_type`. A dimension is a size or the name of a symbol. Equal names mean equal sizes, and a
-    dimension without a name has its own symbol. `dims` is None if even the rank is unknown.
+    `kind` is the container: a tensor, a sequence of tensors, or a map. `element_type` (a
+    TensorProto type) and `dims` describe the tensor, each tensor of the sequence, or each value of
+    the map, whose keys have the type `key_type`. A dimension is a size or the name of a symbol.
+    Equal names mean equal sizes, and a dimension without a name has its own symbol. `dims` is None
+    if even the rank is unknown.
     """
 
     name: str

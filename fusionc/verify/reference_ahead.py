@@ -1,4 +1,6 @@
-"""The reference runs while the candidate is being made, in the same process of onnxruntime."""
+"""Run the original model (the reference) in the background, while the converted model (the
+candidate) is still being made. Both models run in one child process of onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,11 @@ from fusionc.verify.reference import Reference
 
 
 class ReferenceAhead:
-    """A Reference that another thread opens and runs. If that fails, `take` returns None, and the
-    caller opens the model again to see the error, except if it took too long.
+    """A Reference that a background thread opens and runs.
+
+    If that fails, `take` returns None. The caller then opens the model itself and gets the error.
+    If it exceeds the limit of a step (the longest time that onnxruntime may take for one request),
+    `take` raises Overdue instead.
     """
 
     def __init__(
@@ -39,8 +44,10 @@ class ReferenceAhead:
         self._thread.start()
 
     def take(self, path: Path) -> Reference | None:
-        """The reference if it belongs to this model, as soon as it has run. It can be taken again
-        only if all its outputs are kept. Raises Overdue if it took longer than the limit of a step.
+        """Wait until the reference has run, and return it. Returns None if it failed, or if it is
+        for another model than `path`. If not all samples could be run in
+        advance and kept, only the first call returns the reference. Raises Overdue if the reference
+        exceeded the limit of a step.
         """
         if path != self._path:
             return None
@@ -71,8 +78,9 @@ class ReferenceAhead:
             return
 
     def _opened(self) -> Reference | None:
-        """The reference, after it has run; None if its process has crashed, perhaps because of
-        other requests.
+        """Open the reference, run it, and return it. Returns None if the child process crashed
+        before the search for inputs was over: the candidate shares this process, so its requests
+        may be the cause.
         """
         reference = Reference(self._path, self._input_shape, self._inputs, elements=self._elements)
         try:
@@ -90,8 +98,8 @@ def reference_ahead(
     inputs: Path | None,
     elements: int | None = None,
 ) -> Iterator[ReferenceAhead]:
-    """A context manager that runs a model in the background, as a verification with these inputs
-    does.
+    """A context manager that runs a model in the background, on the same inputs on which a later
+    verification runs it.
     """
     ahead = ReferenceAhead(path, input_shape, inputs, elements)
     try:

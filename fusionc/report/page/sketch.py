@@ -24,7 +24,7 @@ _MAX_DETAIL_LENGTH = 26  # characters
 @dataclass(frozen=True)
 class Item:
     """An item of a drawing: an operator, a value or a constant. The details of an operator are its
-    attributes and constants.
+    attributes and constants; those of a value or constant are its shape.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class _Sketcher:
         self.items = list(map(_operator, self.drawn))
         self.links = list[tuple[int, int]]()
         self._hidden = {value for node in nodes[_MAX_NODES:] for value in node.outputs}
-        self._place: dict[Edge, int] = {  # the index of the item that shows each value
+        self._place: dict[Edge, int] = {  # for each value, the index of the item that shows it
             value: at
             for at, node in enumerate(self.drawn)
             for value in node.outputs
@@ -88,7 +88,7 @@ class _Sketcher:
             self.links.append((self._place[value], reader))
 
     def add_result(self, value: Edge, name: str) -> None:
-        """Draw an output value under this name."""
+        """Draw an output value, and after it an item with this name."""
         if value in self._hidden:
             return
         shape = _shape_text(value)
