@@ -78,7 +78,7 @@ def bias_or_zero(bias: Edge | None, channels: int) -> Array:
     """The bias in float64, or zeros if `bias` is None. Refuses an invalid shape."""
     array = None if bias is None else bias.constant()
     if array is not None and array.shape != (channels,):
-        refuse("the bias is not one number for each channel")
+        refuse("the bias does not have exactly one number for each channel")
     return np.zeros(channels) if array is None else array.astype(np.float64)
 
 
@@ -91,7 +91,7 @@ def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
     shape = (1,) * (rank - array.ndim) + array.shape
     varies = any(size != 1 for i, size in enumerate(shape) if i != axis)
     if array.ndim > rank or varies or shape[axis] not in (1, channels):
-        refuse("the constant is not one number for each channel")
+        refuse("the constant does not have exactly one number for each channel")
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
 
 

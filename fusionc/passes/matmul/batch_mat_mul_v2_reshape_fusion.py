@@ -79,7 +79,7 @@ def _addend(m: Match, columns: int, beta: float, new: Tape) -> Edge:
     array = array_of(bias)
     is_row = array.ndim < 2 or (array.ndim == 2 and array.shape[0] == 1)
     if array.size not in (1, columns) or not is_row:
-        refuse("the bias is not one number for each column")
+        refuse("the bias does not have exactly one number for each column")
     if array.ndim == 1 and beta == 1:
         return bias
     row = array.reshape(-1)

@@ -100,7 +100,7 @@ def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
     if array.ndim > (1 if rank is None else rank):
         refuse("the constant may enlarge the value that it is combined with")
     if any(size != 1 for size in array.shape[:-1]) or array.size not in (1, count):
-        refuse("the constant is not one number for each column")
+        refuse("the constant does not have exactly one number for each column")
     return np.broadcast_to(array.reshape(-1), (count,))
 
 
@@ -162,7 +162,7 @@ def _scale_before(m: Match, new: Tape) -> Result:
     is_column = bool(m.linear.attr("transB"))
     depth = shape[-1] if is_column else shape[-2]
     if array.size > 1 and (m.linear.attr("transA") or not m.x.shape or m.x.shape[-1] != depth):
-        refuse("the constant is not one number for each row of the weights")
+        refuse("the constant does not have exactly one number for each row of the weights")
     factor = _column_numbers(array, depth, m.x.rank)
     weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))
     return new.node(m.linear.op, [m.x, weight, *m.linear.inputs[2:]], like=m.linear)
@@ -186,8 +186,8 @@ class GemmScaleFusionPass(Pass):
     before   (x·W + B)·c or /c, with MatMul or Gemm, directly or after Reshape and Transpose;
              (x·c)·W; BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
-    refuses  a constant after the product that is not one number for each column; a constant before
-             the product that is not one number for each row; a constant after a Reshape that is
+    refuses  a constant after the product that does not have exactly one number for each column; a constant before
+             the product that does not have exactly one number for each row; a constant after a Reshape that is
              not a single number; two single numbers if one of them is above 1 or
              below 1/64; weights that are not constant, or that a narrow type cannot hold; integers;
              a constant that would enlarge the result; a BatchNormalization of rank other than 2;

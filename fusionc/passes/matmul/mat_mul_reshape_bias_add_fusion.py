@@ -46,7 +46,7 @@ def _bias_of_columns(m: Match, shape: Shape, columns: int) -> Array:
     last = _last_dimensions(shape, columns)
     extra = max(bias.ndim - len(last), 0)
     if bias.ndim > len(shape) or any(size != 1 for size in bias.shape[:extra]):
-        refuse("the bias is not one number for each column")
+        refuse("the bias does not have exactly one number for each column")
     inner = bias.reshape(bias.shape[extra:])
     if not broadcasts_into(inner.shape, last):
         refuse("the bias may enlarge the product")

@@ -78,7 +78,7 @@ def _scale(m: Match) -> Array:
     if scale.size == 1:
         return (scale * array_of(m.s)).reshape(())
     if dims_of(m.t) != dims_of(m.W)[:1] or m.weights.attr("axis", 1) != 0:
-        refuse("a scale is not one number for each channel")
+        refuse("a scale does not have exactly one number for each channel")
     rank = len(dims_of(m.W))
     return (scale * array_of(m.s)).reshape((-1, *(1,) * (rank - 2)))
 

@@ -64,7 +64,7 @@ class GroupedConvIntegerPass(UBFusionPass):
     after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias), with 1 for missing scales
     refuses  one group; sums of so many products that they may not fit into the 24 bits of float32;
              weights that are not constant; more than one zero point, or scale of the data; scales
-             of the weights and a bias that are not one number for each channel; targets other than
+             of the weights and a bias that do not have exactly one number for each channel; targets other than
              onnxruntime
     algebra  Σ (q − z)·(W − w) with K products is an integer of at most K·255², in any order, and
              s·t·Σ is rounded; padding is q = z in both

@@ -104,14 +104,14 @@ def _columns(m: Match, is_transposed: bool = False) -> int:
     """The columns of the second operand.
 
     Refuses an operand that is not a matrix of known shape or that may have no rows, and an addend
-    that is not one number for each column.
+    that does not have exactly one number for each column.
     """
     shape = shape_of(m.W)
     if shape is None or len(shape) != 2 or not is_static(shape) or not shape[is_transposed]:
         refuse("the second operand is not a matrix of a known shape")
     columns = shape[not is_transposed]
     if m.bias is not None and m.bias.shape != (columns,):
-        refuse("the addend is not one number for each column")
+        refuse("the addend does not have exactly one number for each column")
     return columns
 
 
@@ -123,7 +123,7 @@ def _is_single(value: Edge | None) -> bool:
 def _require_columns(value: Edge | None, columns: int) -> None:
     """Refuse a scale or zero point that is neither one number nor one for each column."""
     if value is not None and not _is_single(value) and value.shape != (columns,):
-        refuse("a scale or zero point is not one number for each column")
+        refuse("a scale or zero point does not have exactly one number for each column")
 
 
 def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
@@ -143,7 +143,7 @@ def _require_one_scale(m: Match, columns: int, is_transposed: bool) -> None:
         refuse("the left operand has several scales")
     _require_columns(m.W_scale, columns)
     if not _is_single(m.W_scale) and m.right.attr("axis") % 2 == is_transposed:
-        refuse("a scale or zero point is not one number for each column")
+        refuse("a scale or zero point does not have exactly one number for each column")
 
 
 def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:

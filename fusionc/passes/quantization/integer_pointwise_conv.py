@@ -150,7 +150,7 @@ class IntegerPointwiseConvPass(UBFusionPass):
             refuse("the convolution has too few channels")
         values = [m.t, m.w]
         if any(v is not None and dims_of(v) not in ((), (1,), dims_of(m.W)[:1]) for v in values):
-            refuse("a scale or zero point is not one number for each channel")
+            refuse("a scale or zero point does not have exactly one number for each channel")
         if len(dims_of(m.t)) and dims_of(m.t) != (1,) and m.weights.attr("axis", 1) != 0:
-            refuse("a scale or zero point is not one number for each channel")
+            refuse("a scale or zero point does not have exactly one number for each channel")
         return _product(m, new, (*values, m.bias))

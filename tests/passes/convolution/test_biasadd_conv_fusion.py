@@ -28,7 +28,7 @@ def vector(
 
 
 NO_VECTOR = "the addend is not known to be one number for each channel"
-WRONG = "the constant is not one number for each channel"
+WRONG = "the constant does not have exactly one number for each channel"
 STAYS = [
     *[
         Stays(name, graph_, reason)

@@ -21,7 +21,7 @@ HEADS = {
 }
 SPLIT = BIASED + " k = Constant <value = int64[4] {0, 0, 2, 2}> () r = Reshape (g, k)"
 STATISTICS = "float[3,4] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
-COLUMN = "the constant is not one number for each column"
+COLUMN = "the constant does not have exactly one number for each column"
 ENLARGES = "the constant may enlarge the value that it is combined with"
 
 STAYS = [
@@ -207,7 +207,7 @@ STAYS = [
             x="float[M,1] x",
             constants="float[3,4] W, float[3] d",
         ),
-        "the constant is not one number for each row of the weights",
+        "the constant does not have exactly one number for each row of the weights",
     ),
     Stays(
         "a factor that gives x its rank",
@@ -237,7 +237,7 @@ STAYS = [
             y="float[3,4] y",
             constants="float[3,4] W, float[3] d",
         ),
-        "the constant is not one number for each row of the weights",
+        "the constant does not have exactly one number for each row of the weights",
     ),
     Stays(
         "batch normalization of rank 3",
