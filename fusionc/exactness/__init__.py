@@ -1,3 +1,3 @@
-"""Values whose bits must not change, because the result of a later operator, such as Round, depends
-on the last bit.
+"""Find values whose bits must not change, because the result of a later operator, such as Round,
+depends on the last bit of the value.
 """

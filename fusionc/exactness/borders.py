@@ -8,8 +8,10 @@ from fusionc.model.graph import Edge, Graph, Node
 
 
 def values_across_border(value: Edge) -> Iterator[Edge | None]:
-    """The values on the other side of a border from which this value may come. Empty if the value
-    is neither an input of a subgraph or function nor an output of its caller.
+    """The values on the other side of a border that may become this value.
+
+    For an output of a node with subgraphs or a function, they are outputs of these bodies. For an
+    input of a body, they are values of the graph around it. For other values, there are none.
     """
     if value.producer is not None:
         yield from _body_outputs(value.producer, value.producer.outputs.index(value))
@@ -21,7 +23,7 @@ def _body_outputs(node: Node, at: int) -> Iterator[Edge | None]:
     """The outputs of the subgraphs or the function of a node that become its output `at`."""
     bodies = node.bodies if node.function is None else (node.function,)
     for body in bodies:
-        # the first output of a Loop's body is the condition
+        # skip the first output of a Loop's body, which is the condition
         yield from body.outputs[at + (node.op == "Loop") :][:1]
 
 

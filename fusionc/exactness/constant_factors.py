@@ -1,4 +1,7 @@
-"""Constants of factors and matrix products whose effect on rounding is known."""
+"""Find out how a constant factor, or the constant weights of a product, change rounding errors: a
+power of two adds no error, a large factor makes errors visible, and integer weights keep integers
+exact.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
 from fusionc.operators.deciding_operators import PRODUCTS
 
-_MUCH = 2.0**12  # a rounding error of float32 times this factor is more than 1e-4
-_MANY = 2**16  # constants with more elements are not examined: they are trained weights
-_FEW = 64  # these many elements are examined first, because few constants pass
+_MUCH = 2.0**12  # a relative rounding error of float32 times this factor is above 1e-4
+_MANY = 2**16  # larger constants are not examined, because they usually are trained weights
+_FEW = 64  # the number of elements that are examined first, because they reject most constants
 
 
 def is_power_of_two(array: Array) -> bool:
-    """Whether every element is ±2ⁿ."""
+    """Whether an array is not empty and every element is ±2ⁿ."""
     mantissa, _ = np.frexp(np.abs(array.astype(np.float64)))
     return bool(array.size and math.isfinite(float(mantissa.sum())) and (mantissa == 0.5).all())
 
@@ -27,7 +30,7 @@ def multiplies_much(node: Node) -> bool:
 
 
 def _factors(node: Node) -> list[Array]:
-    """The constants by which a node multiplies its input, as far as they are known."""
+    """The known constants by which a node multiplies its input."""
     if node.op == "HardSigmoid":
         return [np.array(node.attr("alpha"))]
     constants = [_small_constant(value) for value in node.inputs]
@@ -45,8 +48,8 @@ def _factors(node: Node) -> list[Array]:
 
 
 def picks_and_adds(product: Node) -> bool:
-    """Whether all weights of a matrix product or convolution are 0, 1 or −1, so that it permutes,
-    adds and subtracts elements.
+    """Whether a node is a matrix product or convolution that only moves, adds and subtracts
+    elements, because all its weights are 0, 1 or −1.
     """
     return has_whole_weights(product) and not any(
         (np.abs(weights) > 1).any() for weights in _weights_of(product)
@@ -54,7 +57,9 @@ def picks_and_adds(product: Node) -> bool:
 
 
 def has_whole_weights(product: Node) -> bool:
-    """Whether a node is a matrix product or convolution with weights that are integers."""
+    """Whether a node is a matrix product or convolution whose constant weights are integers stored
+    as floating-point numbers.
+    """
     weights = _weights_of(product) if product.op in PRODUCTS else []
     return bool(weights) and all(map(_is_whole, weights))
 
@@ -73,7 +78,8 @@ def _small_constant(value: Edge | None) -> Array | None:
     if value is None or not value.is_constant:
         return None
     sizes = [size for size in value.shape or () if isinstance(size, int)]
-    if not 0 < math.prod(sizes) <= _MANY:  # the elements are not read from the file
+    # check the size first, so that a large constant is never read from the file
+    if not 0 < math.prod(sizes) <= _MANY:
         return None
     array = value.constant()
     return array if array is not None and array.dtype.kind == "f" else None

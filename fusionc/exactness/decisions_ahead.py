@@ -1,12 +1,15 @@
-"""Find out whether a value reaches an operator whose result depends on the last bit of its input,
-such as ArgMax or Floor. Such an operator decides by this bit.
+"""Find out whether a value reaches a deciding operator: one whose result depends on the last bit of
+its input, such as ArgMax or Floor.
 
-Only paths of operators that move elements, and of arithmetic, count. Along them, a number that is
-exactly on the limit between two decisions, such as an integer before Floor, stays on the limit. A
-matrix product or a convolution with trained weights, a normalization or a Softmax ends the path,
-because its results are on a limit only by chance. A product whose weights are 0, 1 and −1 only
-picks and adds elements, so the path continues. A sum with a positive epsilon ends a path to a
-decision near 0. Paths lead into and out of subgraphs and functions.
+The result of a deciding operator changes at a limit: that of Floor changes at each integer. If a
+rewrite rounds in another way, it matters only for numbers that are exactly on a limit. Such numbers
+stay on a limit along a path of operators that only move elements or compute arithmetic, so the
+module follows such paths, also into and out of subgraphs and functions. These operators end a path:
+
+- a matrix product or convolution with trained weights, a normalization or a Softmax, because its
+  results are on a limit only by chance. If all weights are 0, 1 or −1, a product only picks and
+  adds elements, so the path continues.
+- a sum with a positive epsilon, if the limit is 0.
 
 All values are marked at once, backwards from the deciding operators, when a pass asks for the first
 time. The replacement of a value has the same name, and therefore the same mark.
@@ -48,16 +51,16 @@ from fusionc.operators.deciding_operators import (
 )
 from fusionc.operators.facts import Operator, Places
 
-# the kinds of decisions
-JUMP = "jump"  # the last bit of the value decides
-GRID = "grid"  # like JUMP, but only moves, factors, limits and constant addends lie between
-STEP = "step"  # like GRID, but the decision is a step of a quantization
-CANCELS = "cancels"  # the value is a summand; the sign of the sum decides if the sum is near 0
-ZERO = "zero"  # the sign of the value decides if the value is near 0
-SIGN = "sign"  # the sign of a zero decides if the value is 0
-TINY = "tiny"  # the digits of the value decide if it is near 0: a 0 gives another result
-STEEP = "steep"  # the value is the argument of a function that is curved or has limits
-TURN = "turn"  # the value is part of an angle, which rounding may turn if the value is near 0
+# The kinds of decisions: which property of a value determines the result of a later operator.
+JUMP = "jump"  # its last bit
+GRID = "grid"  # like JUMP, but the path has only moves, factors, limits and constant addends
+STEP = "step"  # like GRID, but the deciding operator is a quantization, which rounds to a step
+CANCELS = "cancels"  # its last bit, if it is a term of a sum that is near 0 and decides
+ZERO = "zero"  # its sign, if the value is near 0
+SIGN = "sign"  # the sign of a zero, if the value is 0
+TINY = "tiny"  # its digits, if the value is near 0: a 0 would lead to another result
+STEEP = "steep"  # a large rounding error of it: a function that is curved or has limits follows
+TURN = "turn"  # its last bit, if it is part of an angle and is near 0: rounding may turn the angle
 # the operators that a path of each kind may contain
 _PATH_OPERATORS = {
     JUMP: CONTINUOUS,
@@ -84,17 +87,16 @@ _DECIDING: dict[str, Mapping[Operator, Places]] = {
     TURN: TURNS,
 }
 _CASTS = frozenset({("", "Cast"), ("", "CastLike")})
-_OF_PRODUCTS = frozenset(
-    {JUMP, GRID, STEP, CANCELS, ZERO, STEEP}
-)  # kinds that may pass `picks_and_adds`
+# the kinds whose paths may contain a product that only picks and adds elements
+_OF_PRODUCTS = frozenset({JUMP, GRID, STEP, CANCELS, ZERO, STEEP})
 
 
 @dataclass
 class _Marks:
-    """The marked values: those by which a later operator decides."""
+    """The marked values: those that reach a deciding operator."""
 
     end: int  # values with this serial number or a larger one are newer than the marks
-    # the deciding operator, by kind of decision, graph and name of the value
+    # kind of decision, graph and name of the value → name of the deciding operator
     deciders: dict[tuple[str, Graph, str], str] = field(default_factory=dict)
 
 
@@ -109,7 +111,9 @@ def forget(model: Model) -> None:
 
 
 def decider_of(value: Edge, kind: str = JUMP) -> str:
-    """The operator that makes this kind of decision by this value. "" if no operator does."""
+    """The name of a later operator that makes this kind of decision by this value; "" if no
+    operator does.
+    """
     model = value.graph.model
     if model not in _MARKS:
         _MARKS[model] = _marks_of(model)
@@ -132,8 +136,8 @@ def decider_of(value: Edge, kind: str = JUMP) -> str:
 
 
 def _decided_results(node: Node, kind: str) -> Iterator[tuple[str, Edge]]:
-    """The outputs of a node, each with the kinds of decisions that continue a decision of `kind`
-    about the node's inputs.
+    """Pairs of a kind and an output of a node: if a later operator makes this kind of decision by
+    the output, it makes a decision of `kind` by the node's inputs.
     """
     kinds = [other for other in _PATH_OPERATORS if kind in _kinds_read(node, other)]
     yield from ((other, output) for other in kinds for output in node.outputs if output is not None)
@@ -187,8 +191,9 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
 
 
 def _is_harmless_power(node: Node, kind: str) -> bool:
-    """Whether a Pow does not make a decision: for SIGN it must not divide, for ZERO and TINY it
-    must be smooth at 0, with the exponents 1, 2, 3, …
+    """Whether a node is a Pow whose constant exponents exclude this kind of decision: for SIGN,
+    exponents that are not negative; for ZERO and TINY, the exponents 1, 2, 3, …, with which Pow is
+    smooth at 0.
     """
     exponent = _exponent(node) if node.op == "Pow" else None
     if exponent is None:
@@ -199,7 +204,7 @@ def _is_harmless_power(node: Node, kind: str) -> bool:
 
 
 def _is_flat(node: Node, kind: str) -> bool:
-    """Whether a node is a HardSigmoid that rises slowly, so that it does not decide for ZERO."""
+    """Whether the kind is ZERO and a node is a HardSigmoid, which rises too slowly to decide."""
     return kind == ZERO and node.operator == _HARD_SIGMOID and not multiplies_much(node)
 
 
@@ -208,7 +213,9 @@ def _exponent(power: Node) -> Array | None:
 
 
 def _is_decided_by_cast(node: Node, kind: str) -> bool:
-    """Whether a Cast decides: to integers by the fraction, to text by the sign of a zero too."""
+    """Whether a Cast makes this kind of decision. A Cast to integers decides by the fraction of a
+    number. A Cast to text decides by all its digits, and by the sign of a zero.
+    """
     if kind == SIGN:
         return _cast_type(node) == TensorProto.STRING
     return kind in (JUMP, GRID) and _cuts_off(node)
@@ -223,7 +230,7 @@ def _cast_type(node: Node) -> int:
 
 
 def _cuts_off(node: Node) -> bool:
-    """Whether a node casts to a type without fractions, such as integers, or to an unknown one."""
+    """Whether a node is a Cast to a type that is not floating-point, or to an unknown type."""
     if node.operator not in _CASTS:
         return False
     to = _cast_type(node)
@@ -231,8 +238,8 @@ def _cuts_off(node: Node) -> bool:
 
 
 def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
-    """The kinds of decisions about the inputs of a node that follow from a decision of `kind`
-    about its outputs.
+    """The kinds of decisions that a later operator makes by the inputs of a node if it makes a
+    decision of `kind` by the outputs. Empty if the node ends the path.
     """
     if node.domain != "" and node.op not in PRODUCTS:
         is_continuous = node.operator in CONTINUOUS_ELSEWHERE and kind in (JUMP, TURN)
@@ -243,16 +250,16 @@ def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
 
 
 def _continued(node: Node, kind: str) -> tuple[str, ...]:
-    """The kinds of decisions about the inputs of a node that a path may contain."""
+    """The same as `_kinds_read` for a node that does not end the path."""
     if kind == TINY and node.operator in VANISHING:
-        return (JUMP,)  # a 0, or the first small number that is not 0
+        return (JUMP,)  # the last bit decides whether the result is 0 or a small number
     if kind == STEEP and multiplies_much(node):
         return (STEEP, ZERO)
     return (ZERO, CANCELS) if kind == ZERO and _may_cancel(node) else (kind,)
 
 
 def _continues(node: Node, kind: str) -> bool:
-    """Whether a path to a decision of this kind may contain a node."""
+    """Whether a path to a decision of this kind continues through a node."""
     if node.op in PRODUCTS and kind in _OF_PRODUCTS:
         return picks_and_adds(node)
     if node.op == "Pow" and kind in (ZERO, TINY):
@@ -278,13 +285,15 @@ def _may_cancel(node: Node) -> bool:
 
 
 def _terms(node: Node) -> int | None:
-    """How many of the first inputs are terms of a sum; None for all of them."""
+    """The terms of a sum are the first inputs of a node: their number, or None for all inputs."""
     return None if node.op in SUMS else 1
 
 
 def _is_away_from_zero(node: Node, kind: str) -> bool:
-    """Whether a result cannot be near 0 if it decides by this kind, because of a constant such as
-    the epsilon of a normalization. For TINY, the other terms of the sum are near 0.
+    """Whether a constant, such as the epsilon of a normalization, keeps the result of a node away
+    from 0, so that no decision of the kinds ZERO and TINY follows.
+
+    For TINY, one term without zeros is enough, because all other terms of the sum are near 0.
     """
     if kind not in (ZERO, TINY):
         return False

@@ -1,5 +1,7 @@
-"""Decide whether a rewrite may change the rounding of its results. It may not if it replaces only
-arithmetic, and the result of a later operator, such as Round, depends on the last bit.
+"""Decide whether a rewrite may change the rounding of its results.
+
+It may not if the result of a later operator, such as Round, depends on the last bit of a result,
+and the rewrite replaces operators whose results often are exactly on a limit of that operator.
 """
 
 from __future__ import annotations
@@ -26,18 +28,22 @@ from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, PRODUCTS, SU
 
 _FACTORS = frozenset({"Mul", "Div"})
 _NORMALIZATION = frozenset({"BatchNormalization"})
-# operators that a rewrite may join to a product with other weights
+# operators that a rewrite may replace by a single product with other weights
 _LINEAR = PRODUCTS | MOVES | SUMS | _FACTORS | _NORMALIZATION
 
 
 def reason_to_be_exact(nodes: Collection[Node], outputs: Iterable[Edge]) -> str:
-    """Why the bits of these nodes' results must not change. "" if their rounding may change.
+    """Why the bits of `outputs`, the results of the replaced `nodes`, must not change; "" if their
+    rounding may change.
 
-    The results of a convolution, a matrix product, a reduction or a function such as Exp are on a
-    limit between two decisions only by chance. Angles are an exception: products with the sines of
-    a Fourier transform are often tiny rounding errors instead of 0, and their angle is arbitrary.
-    Products that are scaled are another exception: their sums may be integers, or exactly 0 if the
-    weights are integers. Integers, and elements that are only moved, are not rounded.
+    The result of a later operator, such as Round, may change at a limit, such as ½. Integers, and
+    elements that are only moved, are not rounded. The results of arithmetic often are exactly on a
+    limit. The results of a convolution, a matrix product, a reduction or a function such as Exp are
+    on a limit only by chance, so they may be rounded in another way, with two exceptions:
+
+    - angles: products with the sines of a Fourier transform often are tiny rounding errors instead
+      of 0, and the angles of such errors are arbitrary.
+    - scaled products: their sums may be integers, or exactly 0 if the weights are integers.
     """
     kinds = _deciding_kinds(nodes)
     rounded = [value for value in outputs if is_real(value.elem_type)]
@@ -48,7 +54,9 @@ def reason_to_be_exact(nodes: Collection[Node], outputs: Iterable[Edge]) -> str:
 
 
 def _deciding_kinds(nodes: Collection[Node]) -> tuple[str, ...]:
-    """The kinds of decisions that rounding these nodes' results in another way may change."""
+    """The kinds of later decisions that may change if the results of these nodes are rounded in
+    another way.
+    """
     operators = {node.op if node.domain == "" or node.op in PRODUCTS else "" for node in nodes}
     if operators <= MOVES:
         return ()
@@ -60,12 +68,13 @@ def _deciding_kinds(nodes: Collection[Node]) -> tuple[str, ...]:
         return (TURN,)
     if any(map(has_whole_weights, nodes)):
         return (TURN, JUMP, CANCELS, ZERO, *steep)
-    # a step of a quantization is coarse: a normalization before it is worth a rare other step
+    # A normalization before a quantization may be replaced: the quantization then rarely rounds to
+    # another step, and the gain is worth it.
     return (TURN, GRID, CANCELS) if operators & _NORMALIZATION else (TURN, GRID, CANCELS, STEP)
 
 
 def _is_scaled_exactly(nodes: Iterable[Node]) -> bool:
-    """Whether each factor among these nodes is a power of two, which does not round."""
+    """Whether all factors in these nodes are powers of two, which add no rounding error."""
     return not any(node.op in _NORMALIZATION for node in nodes) and all(
         any(v is not None and v.is_constant and _is_exact_factor(v) for v in node.inputs)
         for node in nodes

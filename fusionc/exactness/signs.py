@@ -11,8 +11,9 @@ from fusionc.operators.facts import Trait, names_with, places_of
 
 _NEVER_NEGATIVE = names_with(Trait.NEVER_NEGATIVE)
 _AT_LEAST_ZERO = names_with(Trait.AT_LEAST_ZERO)
-_KEEPS_SIGN = places_of(Trait.KEEPS_SIGN) | {("", "Div"): (0, 1)}  # the row of Div is full
-_MAX_DEPTH = 12  # the number of producers, one after the other, that are examined
+# Div is added here because its row in the table of traits has no room for another trait
+_KEEPS_SIGN = places_of(Trait.KEEPS_SIGN) | {("", "Div"): (0, 1)}
+_MAX_DEPTH = 12  # the length of the longest chain of producers that is examined
 
 
 def is_never_negative(value: Edge | None) -> bool:

@@ -1,3 +1,3 @@
-"""Facts about operators: what they compute and check, and how onnxruntime treats them. They are
-data and rules that need no graph.
+"""Facts about operators: what they compute and check, and how onnxruntime treats them. The facts
+are tables and rules that can be read without a graph.
 """

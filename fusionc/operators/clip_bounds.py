@@ -1,4 +1,6 @@
-"""The bounds of a Clip, and whether they have no effect before a quantization, which saturates."""
+"""The bounds of a Clip, and whether they have no effect before a quantization, because the
+quantization saturates anyway.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from fusionc.operators.disputed_shapes import NodeLike
 
 
 def clip_bounds(clip: NodeLike, largest: float) -> list[float | None]:
-    """The lower and the upper bound. They are attributes before opset 11, and inputs since then. A
-    bound is None if it is not one known number. An omitted bound is `-largest` or `largest`.
+    """The lower and the upper bound: attributes before opset 11, and inputs since then. A bound
+    that is not a single known number is None. An omitted bound is `-largest` or `largest`.
     """
     if clip.graph.opset < 11:
         return [float(clip.attr("min", -largest)), float(clip.attr("max", largest))]
@@ -31,8 +33,8 @@ def clips_nothing(
     slack: float = 0.0,
 ) -> bool:
     """Whether bounds change none of the numbers that a quantization with this step and zero point
-    can represent. `integers` are its smallest and largest integer. The bounds may be tighter by
-    `slack`.
+    can represent. `integers` are the smallest and largest integer of the quantization. Bounds that
+    change its smallest or largest number by at most `slack` count, too.
     """
     first, last = (float(np.float32(step) * np.float32(integer - zero)) for integer in integers)
     return bounds[0] - slack <= first and last <= bounds[1] + slack

@@ -1,9 +1,9 @@
-"""Operators whose result depends on the last bit of a number, and operators that pass this bit on
-to them.
+"""Deciding operators, whose result depends on the last bit of a number, and operators that pass
+this bit on to a deciding operator.
 
 A deciding operator has different results on the two sides of a limit: Round at every half, a
-comparison at equal operands, a division where the divisor changes its sign. Integers and quantized
-numbers often are exactly on such a limit, because they are multiples of a step.
+comparison at equal operands, a division at the divisor 0. Integers and quantized numbers often are
+exactly on such a limit, because they are multiples of a step.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ ZERO_DECIDES = places_of(Trait.ZERO_DECIDES)
 TURNS = places_of(Trait.TURNS)
 SUBTRACTS = places_of(Trait.SUBTRACTS)
 APPROXIMATED = operators_with(Trait.APPROXIMATED)
-# functions whose result hardly depends on the argument in one place and much in another
+# functions whose slope is small for some arguments and large for others
 CURVED = dict.fromkeys(APPROXIMATED | {("", "Clip"), ("", "HardSigmoid"), ("", "Softsign")}, (0,))
-# operators whose result is a step of a quantization, which is as coarse as the step
+# operators that round to multiples of a step, so that the last bit may change the result by a step
 QUANTIZERS = operators_with(Trait.QUANTIZES, Trait.GRID_INSIDE)
 SUMS = names_with(Trait.SUMS)
 ADDS_ELEMENTS = names_with(Trait.ADDS_ELEMENTS)
 REDUCTIONS = names_with(Trait.REDUCES, Trait.GLOBAL_POOL, Trait.ADDS_ELEMENTS)
-# also those that onnxruntime has with an activation or a factor, such as FusedGemm
+# including onnxruntime's own products with an activation or a factor, such as FusedGemm
 PRODUCTS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
-VANISHING = frozenset({("", "Sigmoid")})  # onnxruntime's small results are 0 or have few digits
+VANISHING = frozenset({("", "Sigmoid")})  # small results of the kernels are 0 or have few digits
 LIMITED = frozenset({"Clip", "Max"})  # a constant may be a lower limit of the result
-# Sets of operators that map numbers on a limit to numbers on a limit, smallest set first.
+# The next four sets map numbers on a limit to numbers on a limit. Each contains the one before it.
 MOVES = names_with(Trait.MOVES)
-# BatchNormalization is a factor and an addend for each channel.
+# BatchNormalization multiplies each channel by a factor and adds a number to it.
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES) | {"BatchNormalization"}
 ARITHMETIC = STRAIGHT | names_with(Trait.ARITHMETIC)
 CONTINUOUS = ARITHMETIC | names_with(Trait.CONTINUOUS)
-# continuous operators of other domains than the standard one, with their domains
+# the domains and names of continuous operators outside the standard domain
 CONTINUOUS_ELSEWHERE = frozenset(
     operator
     for operator in operators_with(Trait.CONTINUOUS, Trait.MOVES)
     if operator[0] in (MICROSOFT, TRADITIONAL)
 )
 KEEPS_ZEROS = MOVES | names_with(Trait.KEEPS_ZERO)
-# Operators that map 0 to 0, whatever the sign of the result. A sum is 0 if all terms are 0.
+# Operators that map 0 to 0 or −0. Sums belong to them: a sum is 0 if all terms are 0.
 KEEPS_TINY = KEEPS_ZEROS | SUMS | {"Abs", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
 
 _FLOATS = frozenset(

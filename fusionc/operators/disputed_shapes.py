@@ -1,9 +1,13 @@
-"""Operators for which onnx's shape inference and onnxruntime may disagree.
+"""Operators for which onnx's shape inference and onnxruntime may disagree about the output shape.
 
-They disagree because they follow different versions of a rule, because only one of them computes in
-float32, or because onnx infers a size from one input while onnxruntime reads it from another input
-without a check. `benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and
-finds such cases.
+Such disagreements have three causes: onnx and onnxruntime follow different versions of a rule; only
+one of them computes in float32; or onnx infers a size from one input, but onnxruntime reads it from
+another input without a check. `benchmarks/enforced_sizes.py` finds them by calling all operators
+with contradicting sizes.
+
+For each such operator, a rule takes the node, its first input and the shape that onnx infers. It
+returns the part of this shape that is certain: an uncertain size is None, and the result is None if
+even the rank is uncertain.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from fusionc.operators.facts import Trait, names_with
 
 Shape = tuple["int | str | None", ...]
 
-_MAX_STEPS = 8  # how many readers in a row are searched for a fixed number of channels
-# the axis of the weights that has the input channels
+# length of the longest chain of operators that is searched for a fixed number of channels
+_MAX_STEPS = 8
+# the axis of the weights along which the input channels are counted
 _CHANNEL_AXIS = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}
 _KEEPS_CHANNELS = names_with(Trait.ACTIVATION, Trait.WINDOW_POOL, Trait.GLOBAL_POOL) | {
     "Identity",
@@ -57,14 +62,14 @@ class NodeLike(Protocol):
 
 
 def numbers(call: NodeLike, index: int) -> list[Any] | None:
-    """The elements of an input, if it is a constant; else None."""
+    """The elements of an input; None if it is omitted or not constant."""
     value = call.inputs[index] if index < len(call.inputs) else None
     array = None if value is None else value.constant()
     return None if array is None else list(array.reshape(-1).tolist())
 
 
 def _batch_and_channels(shape: Shape) -> Shape:
-    """The shape with batch and channels only, which are certain."""
+    """The shape with unknown sizes for all axes except batch and channels."""
     return (*shape[:2], *[None] * len(shape[2:]))
 
 
@@ -83,8 +88,8 @@ def _pool(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 def _begins_inside(call: NodeLike, x: ValueLike, shape: Shape) -> bool:
     """Whether the last window of a pool is known to begin inside the input.
 
-    If it begins in the padding after the input, only one of onnx and onnxruntime counts it. If the
-    input is smaller than the window, onnxruntime returns one element and onnx infers none.
+    If the window begins in the padding after the input, only one of onnx and onnxruntime counts it.
+    If the input is smaller than the window, onnxruntime returns one element, but onnx infers none.
     """
     rank = len(shape) - 2
     strides = call.attr("strides") or [1] * rank
@@ -99,7 +104,9 @@ def _begins_inside(call: NodeLike, x: ValueLike, shape: Shape) -> bool:
 
 
 def _conv_transpose(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """onnx stops at the first axis whose output_shape is smaller than the input."""
+    """onnx's inference stops at the first axis whose size in `output_shape` is smaller than that of
+    the input, so that the inferred shape has too few axes.
+    """
     is_same = str(call.attr("auto_pad", "NOTSET")).startswith("SAME")
     known = (
         _batch_and_channels(shape) if is_same and any(call.attr("output_padding") or []) else shape
@@ -108,7 +115,7 @@ def _conv_transpose(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _resize(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """onnxruntime multiplies sizes by scales in float32."""
+    """onnxruntime multiplies sizes by scales in float32, onnx does not."""
     is_stretched = call.attr("keep_aspect_ratio_policy", "stretch") == "stretch"
     index = 2 if call.op == "Resize" and call.graph.opset >= 11 else 1
     scales = call.attr("scales") or numbers(call, index) or []
@@ -132,8 +139,8 @@ def _is_scaled(
 
 
 def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """An empty list of axes may mean all axes of size 1, or none. Before opset 11, onnx ignores
-    negative axes, and onnxruntime does not.
+    """An empty list of axes may mean all axes of size 1, or no axis. Before opset 11, onnx ignores
+    negative axes, but onnxruntime does not.
     """
     attribute_axes = call.attr("axes")
     axes = numbers(call, 1) if attribute_axes is None else attribute_axes
@@ -142,8 +149,8 @@ def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _slice(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """In opset 10, onnx keeps unknown dimensions unchanged. In a backward Slice, onnxruntime reads
-    the largest end as "up to the front".
+    """In opset 10, onnx keeps unknown dimensions as if they were not sliced. If a step is negative,
+    onnxruntime reads an end that is the largest integer as "up to the front".
     """
     if call.graph.opset == 10:
         return tuple(dim if isinstance(dim, int) else None for dim in shape)
@@ -152,7 +159,9 @@ def _slice(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _einsum(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """onnxruntime broadcasts sizes of 1; onnx takes the first size of a label."""
+    """If a label of the equation has several sizes, onnx takes the first one, but onnxruntime
+    broadcasts a size of 1.
+    """
     terms = str(call.attr("equation")).replace(" ", "").split("->")[0].split(",")
     sizes: dict[str, int | str | None] = {}
     for term, value in zip(terms, call.inputs, strict=False):
@@ -168,15 +177,16 @@ def _einsum(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _reduce(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """For an empty tensor, onnxruntime keeps the dimensions that keepdims should make 1."""
+    """For an empty tensor, onnxruntime does not set the dimensions to 1 that keepdims should."""
     return (None,) * len(shape) if 0 in (x.shape or ()) else shape
 
 
 def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
-    """Whether each input of a Concat adds its length along the axis. All shapes have one rank.
+    """Whether each input of a Concat is known to add its length along the axis. All shapes must
+    have the same rank.
 
-    onnxruntime ignores an empty input, whatever its other sizes are. The other sizes must therefore
-    be known to be equal in all inputs, or not to be 0.
+    onnxruntime ignores an empty input even if its other sizes differ from those of the other
+    inputs. The other sizes must therefore be known to be equal in all inputs, or not to be 0.
     """
     others = [(*shape[:axis], *shape[axis + 1 :]) for shape in shapes]
     are_equal = None not in others[0] and all(other == others[0] for other in others)
@@ -184,7 +194,9 @@ def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
 
 
 def _channels_of(reader: NodeLike) -> int | None:
-    """The number of channels that an operator requires, and onnxruntime checks; None if unknown."""
+    """The number of input channels that an operator requires and that onnxruntime checks; None if
+    it is unknown.
+    """
     if reader.op == "Split" and reader.attr("axis", 0) == 1:
         parts = reader.attr("split") or numbers(reader, 1)
         return sum(parts) if parts else None
@@ -198,8 +210,8 @@ def _channels_of(reader: NodeLike) -> int | None:
 def _has_required_channels(
     value: Any, graph: Any, channels: int | str | None, steps: int = _MAX_STEPS
 ) -> bool:
-    """Whether a later operator accepts only this number of channels. The value then has this number
-    in each run that does not fail.
+    """Whether a later operator accepts only this number of channels, so that the value has this
+    number in each run that does not fail.
     """
     for reader in value.outputs if steps else ():
         if reader.graph is graph and reader.inputs[0] is value:
@@ -212,8 +224,8 @@ def _has_required_channels(
 
 
 def _other_sizes(shapes: Sequence[Shape]) -> Shape:
-    """The sizes of the joined tensor, except along the joined axis, as far as they are certain."""
-    # A tensor that is known not to be empty has the sizes of the result.
+    """The certain sizes of the result of a Concat. Ignore the size along the joined axis."""
+    # The result has the sizes of a tensor that is known not to be empty.
     full = next((s for s in shapes if all(isinstance(dim, int) and dim > 0 for dim in s)), None)
     equal_sizes = (
         a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True)
@@ -236,7 +248,7 @@ def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _prelu(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """onnxruntime broadcasts both operands."""
+    """onnxruntime broadcasts both operands, onnx only the slope."""
     slope = call.inputs[1].shape if len(call.inputs) > 1 and call.inputs[1] is not None else None
     if slope is None or len(slope) > len(shape):
         return None
@@ -247,9 +259,10 @@ def _prelu(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _attention(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """onnx infers 0 for an unknown size of merged heads, or of the scores in the fourth output.
+    """If the size of the merged heads is unknown, onnx infers 0. It does the same for an unknown
+    size of the scores, which are the fourth output.
 
-    From opset 25 on, onnxruntime computes the operator by its function, which broadcasts all
+    From opset 25 on, onnxruntime runs ONNX's function of the operator, which broadcasts all
     operands and ignores an empty past.
     """
     return (
@@ -269,13 +282,13 @@ RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
     "Attention": _attention,
     "Concat": _concat,
     "PRelu": _prelu,
-    # onnxruntime computes it by its function
+    # onnxruntime runs ONNX's function of the operator
     "NegativeLogLikelihoodLoss": lambda call, x, shape: (None,) * len(shape),
-    # A Loop without iterations has a size of 0 where its body has a symbol.
+    # If a Loop has no iterations, the sizes that are symbols in its body are 0.
     "Loop": lambda call, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
-    # for a scalar, onnxruntime returns one row
+    # if the input is a scalar, onnxruntime returns one row
     "NonZero": lambda call, x, shape: shape if x.rank else (None, *shape[1:]),
-    # onnxruntime may remove the axis although onnx says that it stays
+    # onnxruntime may remove the axis although onnx infers that it stays
     "SplitToSequence": lambda call, x, shape: None,
     "STFT": lambda call, x, shape: None,  # without a window, onnxruntime counts frames differently
     "Einsum": _einsum,

@@ -1,7 +1,8 @@
-"""Facts about operators: one row for each operator, with its traits.
+"""Facts about operators: a table with one row for each operator, which lists its traits.
 
-Other modules derive their sets of operators from this table. If a set differs from a trait on
-purpose, a comment there gives the reason. An operator without a row has no trait.
+A row is `Name: trait trait@0,1 …`. The numbers after "@" are the positions of the inputs that have
+the trait. Other modules derive their sets of operators from this table. If such a set differs from
+a trait on purpose, a comment at the set gives the reason. An operator without a row has no trait.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Places = tuple[int, ...] | None  # positions of inputs; None for all inputs
 
 
 class Trait(StrEnum):
-    """A property of an operator, or of those inputs that its row lists after "@"."""
+    """A property of an operator, or of the inputs whose positions follow "@" in its row."""
 
     # -- kinds of operators
     # each element depends on one element of the first input; other inputs are parameters
@@ -28,12 +29,13 @@ class Trait(StrEnum):
     BROADCASTS = "broadcasts"
     # the order of the operands does not matter, except for Max and Min of −0 and +0
     COMMUTATIVE = "commutative"
-    # before opset 7, broadcasts only with the attribute broadcast, from the attribute axis on
+    # before opset 7, broadcasts only if the attribute `broadcast` is set, from the axis `axis` on
     LEGACY_AXIS = "legacy-axis"
     COMPARES = "compares"
     CASTS = "casts"
     DIVIDES = "divides"  # an integer division by 0 ends the process
-    # returns elements of these inputs unchanged; other inputs may decide which ones, and where
+    # returns elements of these inputs unchanged; other inputs may decide which ones it returns, and
+    # at which positions
     MOVES = "moves"
     SELECTS = "selects"  # each output consists of elements of the first input only
     RESHAPES = "reshapes"  # keeps all elements in order
@@ -69,8 +71,8 @@ class Trait(StrEnum):
     # the sign of a zero in these inputs determines the result, as between ∞ and −∞; for Pow,
     # only with negative exponents
     ZERO_DECIDES = "zero-decides"
-    # computes an angle, perhaps of a quotient. If the numerator is 0, its last bit decides between
-    # π and −π.
+    # computes an angle, such as that of a quotient. If the numerator is near 0, its last bit may
+    # decide between π and −π.
     TURNS = "turns"
     SUMS = "sums"  # if operands nearly cancel, their rounding errors remain
     ADDS_ELEMENTS = "adds-elements"  # like SUMS, for elements of the first input
@@ -78,13 +80,15 @@ class Trait(StrEnum):
     SUBTRACTS = "subtracts"
     # a few operations per element: numbers with few digits keep few digits
     SCALES = "scales"
-    ARITHMETIC = "arithmetic"  # like SCALES, but with a few more digits
-    # each element is a continuous function of one element of each input, or a mean or sum of a few
+    ARITHMETIC = "arithmetic"  # like SCALES, but the results have a few more digits
+    # each element is a continuous function of one element of each input, or is a mean or sum of a
+    # few elements
     CONTINUOUS = "continuous"
     KEEPS_ZERO = "keeps-zero"  # maps 0 to 0, perhaps with the other sign
     UNIFORM = "uniform"  # the result does not depend on the position of the element
     APPROXIMATED = "approximated"  # no standard defines its rounding, so kernels differ
-    GRID = "grid"  # the results are multiples of a step, which is the same in equivalent models
+    # the results are multiples of a step, and equivalent models have the same step
+    GRID = "grid"
     WHOLE_LIMITS = "whole-limits"  # jumps at integers, not at halves
     GRID_INSIDE = "grid-inside"  # rounds its first input to multiples of a step before it computes
     NEVER_NEGATIVE = "never-negative"  # neither negative nor −0, for all operands
@@ -98,14 +102,15 @@ class Trait(StrEnum):
     IN_INTEGERS = "in-integers"
     FLOAT_RESULT = "float-result"  # has an integer form with a floating-point result
     ON_INTEGERS = "on-integers"  # computes on integers itself, without dequantization
-    PASSES_INTEGERS = "passes-integers"  # moves past a QuantizeLinear or DequantizeLinear
-    UNSIGNED = "unsigned"  # int8 constants in these inputs may become uint8
+    # onnxruntime exchanges the operator with a QuantizeLinear or DequantizeLinear next to it
+    PASSES_INTEGERS = "passes-integers"
+    UNSIGNED = "unsigned"  # onnxruntime may make int8 constants in these inputs uint8
     JOINS_CONV = "joins-conv"  # becomes the activation of a FusedConv
     JOINS_GEMM = "joins-gemm"  # becomes the activation of a FusedGemm
 
     # -- the values of inputs
     COUNTS = "counts"  # sizes, counts or divisors: at least 1
-    OFFSETS = "offsets"  # axes, positions in a short sequence or offsets: 0 is always valid
+    OFFSETS = "offsets"  # axes, positions in a short sequence, or offsets: 0 is always valid
     # the value of these inputs is returned, perhaps with another value added
     PASSES_VALUE = "passes-value"
     POSITIVE = "positive"  # variances, scales or probabilities: positive numbers

@@ -1,5 +1,5 @@
-"""Types in which models store weights with few bits. The weights are cast when the model is
-loaded.
+"""Types in which models store weights with few bits. onnxruntime casts such weights to the type of
+the computation when it loads the model.
 """
 
 from __future__ import annotations

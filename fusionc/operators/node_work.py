@@ -1,7 +1,7 @@
-"""The work of an operator, estimated from shapes only, so it is the same number on every machine.
+"""The work of an operator, estimated only from shapes, so that it is the same on every machine.
 
-The unit is the time of an elementwise operator for one element. Measured on a server with two
-threads, a multiply-add of a product takes 1/32 of a unit, and reading a weight 1/2.
+The unit is the time in which an elementwise operator computes one element. On a server with two
+threads, a multiply-add of a product took 1/32 of this time, and reading a weight took 1/2.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 from fusionc.operators.facts import Trait, names_with
 
 Dims = Sequence[int]
-_PRODUCTS_PER_UNIT = 32  # multiplications of a product in one unit
-_WEIGHTS_PER_UNIT = 2  # weights that are read in one unit
-# The beginning or end of its name identifies the kind of an operator, even for onnxruntime's own
-# operators.
+_PRODUCTS_PER_UNIT = 32  # multiply-adds of a product in one unit of work
+_WEIGHTS_PER_UNIT = 2  # weights that are read in one unit of work
+# Operators are recognized by the beginning or end of their names, so that onnxruntime's own
+# operators are recognized, too.
 _RECURRENT = tuple(names_with(Trait.RECURRENT))
 _WINDOW_POOLS = tuple(names_with(Trait.WINDOW_POOL))
 _READS_ALL = ("Reduce", "Arg", "Global", "TopK", "CumSum", "NonZero", "Unique", "Multinomial")
-# positions of the weights; the second input for other operators
+# the position of the weights; for other operators, they are the second input
 _WEIGHTS_POSITION = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
 
 
 def node_work(
     op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], output_elements: int
 ) -> int:
-    """The work of one call that returns `output_elements` elements. An input is None if it is
-    omitted or has an unknown shape.
+    """The work of one call of an operator. `inputs` are the dimensions of its inputs; None for an
+    input that is omitted or whose shape is unknown. `output_elements` is the number of elements
+    that it returns.
     """
     input_elements = max((prod(dims) for dims in inputs[:1] if dims is not None), default=0)
     elements = (
@@ -50,8 +51,8 @@ def _weights(op: str, inputs: Sequence[Dims | None]) -> Dims | None:
 def _products(
     op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], output_elements: int
 ) -> int:
-    """How many multiplications a product takes; for a pool or a tree, how many take the same
-    time.
+    """The number of multiply-adds of a product. For a pool, a tree or a Fourier transform, the
+    number of multiply-adds that would take as long.
     """
     data = inputs[0] if inputs else None
     weights = _weights(op, inputs)
@@ -75,8 +76,8 @@ def _tree_products(attributes: Mapping[str, Any], data: Dims | None) -> int:
 
 
 def _length_of_transform(op: str, data: Dims | None, weights: Dims | None) -> int:
-    """The length of a Fourier transform: that of the window, or without a window that of the
-    signal.
+    """The length of a Fourier transform: the length of its window if it has one, else the length of
+    the signal.
     """
     if op == "STFT" and weights:
         return weights[0]
@@ -98,6 +99,6 @@ def _weighted_products(
         return prod(data[:-1]) * (
             prod(weights) + 4 * prod(weights[:-1]) * int(attributes.get("hidden_size", 0))
         )
-    if op == "Einsum" or "Attention" in op:  # this is exact for an Einsum of two matrices
+    if op == "Einsum" or "Attention" in op:  # exact for an Einsum that multiplies two matrices
         return 2 * isqrt(prod(data) * prod(weights) * output_elements)
     return 0

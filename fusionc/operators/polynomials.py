@@ -1,7 +1,8 @@
 """Sizes of dimensions as polynomials: sums of products of symbols, with integer factors.
 
-An atom is an unknown size: a symbol or another hashable name, or a minimum or a quotient of
-polynomials. Equal polynomials have equal values for all values of the atoms.
+A symbol is one kind of atom. An atom is an unknown size: a symbol (any hashable name), a minimum of
+a number and a polynomial, or a quotient of two polynomials. Equal polynomials have equal values for
+all values of the atoms.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ class Polynomial:
 
     @property
     def number(self) -> int | None:
-        """The value if the polynomial has no atoms, else None."""
+        """The value of the polynomial if it has no atoms, else None."""
         if not self.terms:
             return 0
         product, factor = self.terms[0]
         return factor if len(self.terms) == 1 and not product else None
 
     def atoms(self) -> Iterator[Atom]:
-        """The symbols and unknown sizes in the polynomial."""
+        """All symbols of the polynomial, including those inside minima and quotients."""
         for product, _ in self.terms:
             for atom in product:
                 if isinstance(atom, Least):
@@ -59,8 +60,8 @@ class Polynomial:
                     yield atom
 
     def over(self, other: Polynomial) -> Polynomial | None:
-        """The quotient if the division is exact for all nonzero values of the atoms; None if that
-        is not known.
+        """The quotient of this polynomial and `other`; None if the division is not known to be
+        exact for all nonzero values of the atoms.
         """
         if len(other.terms) != 1:
             return None

@@ -1,7 +1,7 @@
 """Operators whose result may differ in a second run, or that have a side effect.
 
-No pass folds, merges or removes these operators. For Dropout and BatchNormalization, an attribute
-or input decides: see `is_pure` in `model.operators`.
+No pass folds, merges or removes these operators. Dropout and BatchNormalization are not among them,
+because an attribute or input decides: see `is_pure` in `model.operators`.
 """
 
 from fusionc.operators.domains import MICROSOFT

@@ -1,9 +1,10 @@
 """Types and shapes of the outputs of onnxruntime's own operators, and of the few standard operators
 for which onnx infers nothing.
 
-The element types are those of onnxruntime's definitions: each output has the type of an input, or a
-fixed type. A rule gives a shape only if it follows from an attribute, or if onnxruntime rejects all
-inputs that would lead to another shape. `benchmarks/enforced_sizes.py` tests these rules, too.
+The element types come from onnxruntime's definitions: each output has the type of an input, or a
+fixed type. A rule returns a shape only if the shape follows from an attribute, or if onnxruntime
+rejects all inputs that would lead to another shape. `benchmarks/enforced_sizes.py` tests these
+rules.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class CallLike(Protocol):
     def attr(self, name: str, default: Any = None) -> Any: ...
 
 
-# For each output: the position of the input with the same element type, or a fixed type, or "-" if
-# neither holds.
+# Operators whose first output has the element type of the first input. For other outputs, no type
+# is known.
 _FIRST = """
     BiasAdd BiasGelu BiasSoftmax BiasSplitGelu CDist ComplexMul ComplexMulConj
     ConvTransposeWithDynamicPads CropAndResize DynamicQuantizeMatMul ExpandDims FastGelu FusedMatMul
@@ -48,6 +49,8 @@ _FIRST = """
     QLinearSigmoid QLinearSoftmax QMoE QuickGelu Range RelativePositionBias RestorePadding Rfft
     RotaryEmbedding ScaledSiLU SwiGLU TorchEmbedding TransposeMatMul Trilu UnfoldTensor
 """
+# Operators, each with one word for each output: the position of the input that has the same element
+# type, or a fixed type, or "-" for an unknown type.
 _OTHERS = """
     Attention 0 0 / AttnLSTM 0 0 0 / BiasDropout 0 bool / BitmaskBiasDropout 0 uint32
     BitmaskDropout 0 uint32 / CausalConvWithState 0 0 / DecoderAttention 0 0 0
@@ -91,7 +94,7 @@ def runtime_types(call: CallLike) -> OutputTypes | None:
     rule = _SHAPES.get(call.operator)
     try:
         shapes = list(rule(call)) if rule is not None else []
-    # an input is omitted, or has an unknown shape or another rank
+    # The rule failed because an input is omitted, or has an unknown shape or an unexpected rank.
     except (IndexError, TypeError, AttributeError):
         shapes = []
     shapes += [None] * len(types)
@@ -108,7 +111,7 @@ def _element_type(call: CallLike, source: str) -> int:
 
 
 def _shape(call: CallLike, index: int) -> Shape:
-    """The shape of an input. Raises TypeError if it is unknown."""
+    """The shape of an input. Raises TypeError if the shape is unknown."""
     return tuple(call.inputs[index].shape)
 
 
@@ -136,7 +139,9 @@ def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
 
 
 def _columns(call: CallLike) -> list[Shape | None]:
-    """The weights are packed; the attribute N is the number of their columns."""
+    """The weights are packed, so their shape does not have the number of columns. The attribute N
+    has it.
+    """
     return [(*_shape(call, 0)[:-1], call.attr("N"))]
 
 

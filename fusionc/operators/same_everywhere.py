@@ -1,10 +1,11 @@
 """Elementwise operators whose result does not depend on the position of the element.
 
 onnxruntime computes Log, Softplus, Pow and others by polynomials. It uses one polynomial for
-elements that fill a vector and another for the rest of a row; Pow uses one for a scalar operand and
-another for a tensor. Which operators these are depends on the processor. Arithmetic is the same at
-every position, because each result is the number nearest to the exact one. Max and Min are not: for
-−0 and +0, the result depends on which operand is broadcast.
+elements that fill a vector register, and another one for the rest of a row. For Pow, it uses one
+polynomial if the exponent is a scalar, and another one if it is a tensor. The processor determines
+for which operators this is so. Arithmetic is the same at every position, because each result is the
+number nearest to the exact one. Max and Min are not: for −0 and +0, the result depends on which
+operand is broadcast.
 """
 
 from __future__ import annotations

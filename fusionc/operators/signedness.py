@@ -1,15 +1,18 @@
-"""The signedness of 8-bit operands for which onnxruntime's CPU kernels of products are fast.
+"""The signedness of 8-bit operands with which onnxruntime's CPU kernels of products are fast.
 
-Measured with onnxruntime 1.32 on processors with VNNI and one thread, in ms: products of 128 × 512
-by 512 × 512, and convolutions of 64 by 64 channels on 56 × 56 pixels. The two letters are the types
-of the data and of the weights, u for uint8 and s for int8:
+Measured with onnxruntime 1.32 on a processor with VNNI and one thread, in ms: products of 128 × 512
+by 512 × 512, and convolutions from 64 to 64 channels on 56 × 56 pixels. In the head, the first
+letter is the type of the data and the second one that of the weights: u for uint8, s for int8.
 
-    QLinearConv 3×3   uu 1.89  us 0.44  ss 7.18        QLinearMatMul  uu 0.40  us 0.06  ss 2.06
-    ConvInteger 3×3   uu 1.74  us 8.13  su 0.52  ss 8.08
-    MatMulInteger     uu 0.37  us 0.04  su 2.03  ss 2.12
-    QGemm             uu 0.39  us 0.06  ss 2.03
+                       uu    us    su    ss
+    QLinearConv 3×3  1.89  0.44        7.18
+    QLinearMatMul    0.40  0.06        2.06
+    ConvInteger 3×3  1.74  8.13  0.52  8.08
+    MatMulInteger    0.37  0.04  2.03  2.12
+    QGemm            0.39  0.06        2.03
 
-ConvInteger exchanges its operands: its product has the weights as the left operand.
+ConvInteger is fast with the opposite types, because its kernel exchanges the operands: the weights
+are the left operand of its product.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ _HALF = 128  # half of the range of 8-bit integers
 UNSIGNED = int(TensorProto.UINT8)
 SIGNED = int(TensorProto.INT8)
 OPPOSITE = {UNSIGNED: SIGNED, SIGNED: UNSIGNED}
-MOST_PRODUCTS = ((1 << 31) - 1) // 255**2  # of 8-bit integers, whose sum fits into 32 bits
+# the largest number of products of two 8-bit integers whose sum always fits into 32 bits
+MOST_PRODUCTS = ((1 << 31) - 1) // 255**2
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Operand:
 
     value: int  # position of the input
     zero: int  # position of the input with the zero point
-    fast: int = 0  # the element type for which the kernel is fast; 0 if both are equally fast
+    fast: int = 0  # the element type with which the kernel is fast; 0 if both are equally fast
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class IntegerKernel:
     operands: tuple[Operand, ...]
     # position of the input with the zero point of the result; None if the result has none
     result_zero: int | None = None
-    # The first `alike` operands must have one type, which a quantized result has, too.
+    # The first `alike` operands must have the same type. A quantized result has it, too.
     alike: int = 0
 
 
@@ -80,16 +84,17 @@ KERNELS: dict[tuple[str, str], IntegerKernel] = {
     (MICROSOFT, "QLinearSoftmax"): _ONE_OPERAND,
     (MICROSOFT, "QLinearWhere"): IntegerKernel((Operand(1, 3), Operand(4, 6)), 8, alike=2),
 }
-# Operators whose results change with the signedness, because the zero points take part in float32
-# sums; and for each the position of the input with the zero point of the result. Of 4 million
-# elements, 11 differed for products and 19 for sums. For averages more differed, because averages
-# often are halfway between two integers.
+# Operators whose signedness must not change, because their results would change: they add the zero
+# points in float32. For each operator, the position of the input with the zero point of the result.
+# Of 4 million elements, 11 differed for QLinearMul and 19 for QLinearAdd. More differed for
+# averages, because averages often are halfway between two integers.
 KEPT: dict[tuple[str, str], int] = {
     (MICROSOFT, "QLinearAdd"): 7,
     (MICROSOFT, "QLinearMul"): 7,
     (MICROSOFT, "QLinearAveragePool"): 4,
 }
-# Operators that move or compare integers, and the positions of the inputs with these integers.
+# Operators that move or compare integers → the positions of the inputs with these integers; None
+# for all inputs
 CARRIED: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(
         (
@@ -107,7 +112,9 @@ CARRIED: dict[str, tuple[int, ...] | None] = {
 
 
 def kernel_of(operator: tuple[str, str], inputs: int) -> IntegerKernel | None:
-    """The kernel of an operator on integers with this number of inputs; None for others."""
+    """The kernel of an operator with this number of inputs; None if the operator is not in the
+    table.
+    """
     if operator == (MICROSOFT, "QLinearConcat"):
         operands = tuple(Operand(position, position + 2) for position in range(2, inputs, 3))
         return IntegerKernel(operands, result_zero=1, alike=len(operands))

@@ -451,7 +451,7 @@ MISSES = [
         PRODUCT_SPLIT,
         "MatMul (x, W)",
         "Gelu (x)",
-        "Split ‹y›: its input is not a product, or a product and a constant",
+        "Split ‹y›: its input is neither a product nor the sum of a product and a constant",
     ),
     Miss(PRODUCT_SPLIT, "axis = 1", "axis = 0", "Split ‹y›: the sizes of the pieces are unknown"),
     # interior values

@@ -11,16 +11,17 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 
 
 def batchnorm_of(x: Formula) -> OpFormula:
-    """BatchNormalization of a formula, with constant mean and variance, and with the captures that
+    """A BatchNormalization of x whose scale, offset, mean and variance are constants. Captures what
     `affine` reads.
     """
     return op.BatchNormalization(x, *map(const, ("scale", "offset", "mean", "variance")), _as="bn")
 
 
 def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
-    """Factor and addend of each channel, in float64: bn(x) = x·factor + addend.
+    """Factor and addend of each channel, in float64: bn(x) = x·factor + addend. Refuses training
+    mode, and statistics that do not have exactly one number for each channel.
 
-    Refuses training mode, and statistics that do not have exactly one number for each channel.
+    If `channels` is None, the number of channels is the length of the scale.
     """
     if not _is_inference(m.bn, m.opset):
         refuse("the BatchNormalization is in training mode")
@@ -31,7 +32,7 @@ def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
     )
     wanted = scale.shape[:1] if channels is None else (channels,)
     if any(statistic.shape != wanted for statistic in (scale, offset, mean, variance)):
-        refuse("the statistics are not one number for each channel")
+        refuse("the statistics do not have exactly one number for each channel")
     factor = scale / np.sqrt(variance + m.bn.attr("epsilon"))
     return factor, offset - mean * factor
 

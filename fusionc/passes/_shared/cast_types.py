@@ -1,17 +1,19 @@
-"""Cast: whether it changes anything, and whether one element type holds all numbers of another."""
+"""Whether a Cast changes its input, and whether one element type can represent all numbers of
+another one.
+"""
 
 from onnx import TensorProto
 
 from fusionc.rewrite import Match
 
-# the bits of mantissa and exponent of each type
+# for each type, the number of bits of the mantissa and of the exponent
 _FLOATS: dict[int, tuple[int, int]] = {
     TensorProto.FLOAT16: (10, 5),
     TensorProto.BFLOAT16: (7, 8),
     TensorProto.FLOAT: (23, 8),
     TensorProto.DOUBLE: (52, 11),
 }
-# the bits of each type, and whether it is signed
+# for each type, the number of bits, and whether it is signed
 _INTEGERS: dict[int, tuple[int, bool]] = {
     TensorProto.INT8: (8, True),
     TensorProto.INT16: (16, True),
@@ -25,7 +27,7 @@ _INTEGERS: dict[int, tuple[int, bool]] = {
 
 
 def casts_nothing(m: Match) -> bool:
-    """Whether x already has the type of the Cast."""
+    """Whether m.x already has the type to which m.cast casts it."""
     return bool(m.x.elem_type == m.cast.attr("to"))
 
 

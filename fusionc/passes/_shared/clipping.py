@@ -1,4 +1,4 @@
-"""Clip, Relu, Min and Max as one interval of limits."""
+"""Clip, Relu, Min and Max, each described by an interval with a lower and an upper limit."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Interval:
     high: float = math.inf
 
     def then(self, other: Interval) -> Interval:
-        """This interval followed by another one. Refuses if a lower limit is above the upper one,
-        because the order of the limits would then matter.
+        """The single interval with the effect of this interval followed by `other`. Refuses if the
+        lower limit of one of them is above its upper limit, because the order of the limits would
+        then matter.
         """
         if self.low > self.high or other.low > other.high:
             refuse("a lower limit is above the upper one")
@@ -30,9 +31,10 @@ class Interval:
 
 def interval_of(node: Node, limit: Edge | None = None) -> Interval:
     """The interval of Relu, of Clip, or of Min or Max with the constant `limit`. Refuses limits
-    that are not constant.
+    that are not constant, or that are NaN.
 
-    A limit that Clip omits is the largest finite number, so Clip makes infinities finite.
+    If a Clip omits a limit, the largest finite number of the type is the limit (with a minus sign
+    for the lower one), so the Clip makes infinities finite.
     """
     if node.op == "Relu":
         return Interval(low=0.0)
@@ -44,7 +46,9 @@ def interval_of(node: Node, limit: Edge | None = None) -> Interval:
 
 
 def largest_of(value: Edge | None) -> float:
-    """The largest finite number of a value's element type; infinity for integer types."""
+    """The largest finite number of a value's element type; infinity for integer types. Refuses an
+    unknown type.
+    """
     dtype = require_known(None if value is None else value.dtype, "the element type")
     return math.inf if dtype.kind in "iu" else float(float_info(dtype).max)
 

@@ -1,7 +1,7 @@
 """Arithmetic with constants.
 
 Floating-point constants are combined in float64 and rounded once. Integers are combined in their
-own type, where they wrap around as they do when the model runs.
+own type, in which they wrap around as they do when the model runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOO_SMALL = "a constant would be too small for its type"
 
 
 def is_everywhere(value: Edge, number: float) -> bool:
-    """Whether a constant is not empty and all its elements equal this number."""
+    """Whether a value is a constant that is not empty, and all its elements equal this number."""
     array = value.constant()
     if array is None or not array.size or array.dtype.kind in "OSU":
         return False
@@ -42,10 +42,10 @@ def c_is(number: float) -> Callable[[Match], bool]:
 
 
 def is_zero(value: Edge, sign: float) -> bool:
-    """Whether all elements of a constant are zeros of this sign (1.0 or −1.0).
+    """Whether all elements of a constant are zeros of this sign (1.0 or −1.0). The zero of integers
+    counts for both signs.
 
-    The sign matters because −0 + 0 is 0, not −0. Integers have only one zero, which counts for both
-    signs.
+    The sign matters because −0 + 0 is 0, not −0.
     """
     array = value.constant()
     if array is None or not is_everywhere(value, 0):
@@ -60,8 +60,8 @@ def check_fits(constant: Edge, x: Edge) -> None:
 
 
 def drop_one(m: Match, new: Tape) -> Result:
-    """Replace x · c by x. Refuses a c that may enlarge the result, or that is the scale of a
-    normalization.
+    """Replace m.x · m.c by m.x. Refuses a constant c that may enlarge the result. Also refuses the
+    scale of a normalization, because onnxruntime recognizes the normalization by it.
     """
     check_fits(m.c, m.x)
     keep_scale(m.x, m.c)
@@ -87,7 +87,7 @@ def require_attribute(number: float | None, x: Edge) -> None:
     """
     may_be_double = x.elem_type in (TensorProto.DOUBLE, TensorProto.UNDEFINED)
     if number is not None and may_be_double and float(np.float32(number)) != number:
-        refuse("a number has more digits than an attribute")
+        refuse("a number has more digits than an attribute can hold")
 
 
 def is_integer(array: Array) -> bool:
@@ -110,12 +110,12 @@ def product(a: Array, b: Array) -> Array:
 
 
 def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
-    """The single factor that replaces two: x · first · second becomes x · result.
+    """The single factor that replaces two: x · first · second becomes x · result. Refuses if
+    x · first may overflow or underflow although x · result does not.
 
-    Refuses if x · first may overflow although the result is an ordinary number. For example, 1e30
-    followed by 1e-30 turns every x above 3e8 into infinity. Also refuses if x · first may underflow
-    before the second factor makes it large. `like` are the two constants: their types determine
-    when a number overflows.
+    For example, the factor 1e30 followed by 1e-30 turns every x above 3e8 into infinity. `like` are
+    the two constants: their types determine when a number overflows. Integers wrap around, so they
+    are never refused.
     """
     result = product(first, second)
     if is_integer(result):
@@ -132,9 +132,7 @@ def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """1 / a for each element. Refuses integers, and infinities, because x/∞ is NaN for infinite
-    x.
-    """
+    """1 / a for each element. Refuses integers and infinite elements."""
     if is_integer(a):
         refuse("the elements are not floating-point numbers")
     if np.isinf(a).any():
@@ -143,11 +141,13 @@ def inverse(a: Array) -> Array:
 
 
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
-    """A new constant that replaces the constants `like`, in their element type.
+    """A new constant with the numbers `exact`, rounded to the element type of the constants `like`,
+    which it replaces. Refuses a constant that would be infinite, NaN or subnormal, or that would
+    make the model larger.
 
-    Refuses infinities and numbers below the smallest normal one, and a new constant with more
-    elements than the largest constant of `like`. Also refuses a large new constant if other nodes
-    use the largest constant of `like`, because both would then be in the model.
+    The model would become larger if the new constant had more elements than the largest constant
+    of `like`. It would also become larger if the new constant were large and other nodes used the
+    largest constant of `like`, because both would then be in the model.
     """
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:
@@ -166,7 +166,9 @@ def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
 
 
 def negated(new: Tape, constant: Edge) -> Constant:
-    """The constant with opposite signs. Integers wrap around."""
+    """A new constant with the negated elements; integers wrap around. Refuses a large constant that
+    other nodes use, too, because both would then be in the model.
+    """
     array = array_of(constant)
     if would_double(constant, array.size):
         refuse("a large constant is used elsewhere")
@@ -195,8 +197,8 @@ def check_zeros(m: Match) -> None:
 def check_power(m: Match) -> None:
     """Refuse if m.x ^ m.c is not the same as a product of x with itself.
 
-    Refuses a c that may enlarge x. Also refuses integers if x may be a single number or if c has
-    several exponents, because onnxruntime may then compute the power in float64.
+    This is so if the constant c may enlarge x. It is also so for integers if x may be a single
+    number or if c has several exponents, because onnxruntime may then compute the power in float64.
     """
     check_fits(m.c, m.x)
     dtype = m.x.require_type()
@@ -206,7 +208,9 @@ def check_power(m: Match) -> None:
 
 
 def square(m: Match, new: Tape) -> Result:
-    """x · x in place of m.x ^ m.c with c = 2. Refuses a square whose mean is taken."""
+    """x · x in place of m.x ^ m.c with c = 2. Refuses a square whose mean is taken, because
+    onnxruntime recognizes normalizations by it.
+    """
     check_power(m)
     (result,) = m.outputs
     if any(user.op == "ReduceMean" for user in result.outputs):

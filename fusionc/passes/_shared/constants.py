@@ -11,7 +11,8 @@ from fusionc.model.graph import Constant, Edge, Shape
 from fusionc.model.tensors import Array, byte_size, float_info, numpy_type, to_array
 from fusionc.rewrite import Match, Tape, refuse
 
-_MAX_EXPONENT = 40  # factors beyond 2^±40 may lead out of the range of float32 or float16
+# with factors above 2^40 or below 2^−40, intermediate results may leave the range of their type
+_MAX_EXPONENT = 40
 COPIED = 1024  # a second copy of a constant with at most this many elements is acceptable
 LARGE = 1 << 20  # a second copy of weights with at most this many bytes is acceptable
 SHARED = "large weights are used elsewhere: the model would grow"
@@ -55,7 +56,9 @@ def bits_of(constant: Edge) -> Array:
 
 
 def shape_of(value: Edge | None) -> Shape | None:
-    """The shape of a value. In a function body, where types are unknown, a constant has a shape."""
+    """The shape of a value; None if it is unknown. If the declared shape of a constant is unknown,
+    as in a function body, the elements determine it.
+    """
     if value is None:
         return None
     shape = value.shape
@@ -85,15 +88,16 @@ def require_own(m: Match, *weights: Edge | None) -> None:
 
 
 def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
-    """Weights times a factor that broadcasts into them. Refuses a factor that would make the scaled
-    weights inexact.
+    """Weights times a factor that broadcasts into them. Refuses if the scaled weights would be
+    infinite or inexact, and large weights that other nodes use, too.
 
-    Weights that are computed from constants when the model runs are scaled by a new Mul instead, so
-    that the file stays small.
+    If the weights are not stored but computed from constants when the model runs, a new Mul scales
+    them, so that the file stays small.
     """
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
-    largest = np.abs(factor).max(initial=0)  # small factors are harmless: dead channels have them
+    # only the largest factor counts: a dead channel may have a very small one
+    largest = np.abs(factor).max(initial=0)
     if largest and abs(np.log2(largest)) > _MAX_EXPONENT:
         refuse(
             "the factor is so large or so small that intermediate results may leave the range of "
@@ -126,9 +130,9 @@ def require_range(weights: Array) -> None:
 
 
 def _loses_precision(rounded: Array, exact: Array) -> bool:
-    """Whether rounding lost more than the type's precision, as it does for subnormal numbers.
+    """Whether a rounding error exceeds the precision of the type, as it may for subnormal numbers.
 
-    Only an error that is large relative to the largest element counts.
+    The errors are compared with the largest element.
     """
     where = _mask_or_true(np.isfinite(exact))
     error = rounded.astype(np.float64)
@@ -139,5 +143,5 @@ def _loses_precision(rounded: Array, exact: Array) -> bool:
 
 
 def _mask_or_true(mask: Array) -> Array | bool:
-    """The mask, or True if all its elements are true, because numpy is then five times as fast."""
+    """The mask, or True if all its elements are true: with True, numpy is five times as fast."""
     return True if mask.all() else mask

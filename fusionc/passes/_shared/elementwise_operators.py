@@ -1,4 +1,4 @@
-"""Elementwise operators, which commute with operators that move elements."""
+"""Find elementwise operators: they commute with operators that only move elements."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ BROADCASTING = 8  # the opset from which all elementwise operators broadcast lik
 
 
 def is_unary_elementwise(node: Node) -> bool:
-    """Whether each output element depends on one element of the first input only."""
+    """Whether each output element of a node depends on a single element of the first input."""
     return node.domain == "" and node.op in _UNARY and not node.has_references
 
 
 def is_broadcasting_elementwise(node: Node) -> bool:
-    """Whether each output element depends on one element of each input, with broadcasting."""
+    """Whether each output element of a node depends on a single element of each input, and the
+    inputs are broadcast as in numpy.
+    """
     is_broadcasting = node.domain == "" and node.op in _BROADCASTS and not node.has_references
     return is_broadcasting and node.graph.opset >= BROADCASTING and not has_legacy_axis(node)

@@ -18,7 +18,8 @@ def all_meet(a: Shape, b: Shape) -> bool:
 def meets(a: Element, b: Element) -> bool:
     """Whether two dimensions are equal in every run in which they broadcast.
 
-    One of them may be the minimum of the other and a number above 1.
+    This includes dimensions n and min(limit, n) with a limit above 1. If they differ, neither of
+    them is 1, so they do not broadcast.
     """
     limits = (limited(a), limited(b))
     return a == b or any(

@@ -33,10 +33,8 @@ def reduced_axes(node: Node, rank: int | None) -> list[int]:
 
 
 def trailing_axis(node: Node, x: Edge) -> int:
-    """The first axis of a Reduce operator over trailing axes: it reduces all axes from there to the
-    last, with keepdims.
-
-    Refuses other Reduce operators.
+    """The axis k of a Reduce operator that reduces all axes of x from axis k to the last one and
+    has keepdims. Refuses other Reduce operators.
     """
     rank = x.require_rank()
     axes = reduced_axes(node, rank)
@@ -48,10 +46,10 @@ def trailing_axis(node: Node, x: Edge) -> int:
 
 
 def one_axis(node: Node, x: Edge) -> int:
-    """The only axis of a Reduce operator with keepdims. If the rank of x is unknown, the axis is
-    returned as written.
+    """The axis of a Reduce operator that reduces a single axis of x and has keepdims. Refuses other
+    Reduce operators.
 
-    Refuses other Reduce operators.
+    The axis is counted from the front, except if the rank of x is unknown: it may then be negative.
     """
     axes = (axes_of(node) or []) if x.rank is None else reduced_axes(node, x.rank)
     if len(axes) != 1:
@@ -62,15 +60,18 @@ def one_axis(node: Node, x: Edge) -> int:
 
 
 def reduce_twice(name: str) -> OpFormula:
-    """The formula of two nested Reduce operators of one kind, with the captures of
-    `join_reduces`.
+    """The formula Reduce(Reduce(x)), where both operators have this name. Captures what
+    `join_reduces` reads.
     """
     return op[name](op[name](var("x"), rest("first"), _as="inner"), rest("second"), _as="outer")
 
 
 def join_reduces(m: Match, new: Tape) -> Result:
-    """Reduce(Reduce(x)) as one Reduce. Refuses if the order of the reductions matters."""
-    # Integers wrap around in any order. Floats do not: some runtimes lose a NaN in some orders.
+    """A single Reduce in place of Reduce(Reduce(x)). Refuses if one Reduce cannot compute the same
+    integers or the same shape. Refuses all floating-point numbers.
+    """
+    # The order of the elements does not change the result for integers, because they wrap around.
+    # It does for floating-point numbers: in some orders, some runtimes even lose a NaN.
     if m.x.require_type().kind not in "iu":
         refuse("the order of the reductions matters for floating-point numbers")
     rank = m.x.require_rank()
@@ -88,19 +89,24 @@ def join_reduces(m: Match, new: Tape) -> Result:
 
 
 def reduce_once(names: Sequence[str] = _KEEPING_ONE_ELEMENT) -> OpFormula:
-    """The formula of a Reduce, with the captures of `reduces_nothing` and `drop_reduce`."""
+    """The formula of a Reduce operator with one of these names. Captures what `reduces_nothing` and
+    `drop_reduce` read.
+    """
     return op[tuple(names)](var("x"), rest("axes"), _as="reduce")
 
 
 def reduces_nothing(m: Match) -> bool:
-    """Whether all axes that a Reduce reduces are known to have one element."""
-    shape = m.x.shape  # read once: a new shape inference may lose it
+    """Whether all axes that m.reduce reduces are known to have size 1."""
+    # Read the shape only once: if shape inference runs again, the shape may become unknown.
+    shape = m.x.shape
     axes = None if shape is None else known_axes(m.reduce, len(shape))
     return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
 def drop_reduce(m: Match, new: Tape) -> Result:
-    """x in place of a Reduce that reduces nothing. Without keepdims, x is squeezed."""
+    """m.x in place of a Reduce whose axes all have size 1. If the Reduce lacks keepdims, x is
+    squeezed.
+    """
     axes = reduced_axes(m.reduce, m.x.rank)
     if m.reduce.attr("keepdims") or not axes:
         return m.x

@@ -1,4 +1,4 @@
-"""A residual sum and its normalization, which onnxruntime computes in one operator."""
+"""A residual sum x + skip and its normalization: onnxruntime can compute both in one operator."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SUM = op.Add(var("x"), var("skip"), _as="sum")
 
 
 def rms_norm(value: Formula) -> Formula:
-    """Root mean square normalization of a value: RMSNormalization, or the written form, which is
-    the only one below opset 23.
+    """Root mean square normalization of a value: the operator RMSNormalization (since opset 23), or
+    its formula written out.
     """
     return either(op.RMSNormalization(value, gamma, _as="norm"), root_mean_square(value) * gamma)
 
 
 def layer_norm(value: Formula) -> OpFormula:
-    """Layer normalization of a value, with the captures that `joined` reads."""
+    """Layer normalization of a value. Captures the scale as gamma and the offset as beta."""
     return op.LayerNormalization(value, gamma, maybe(var("beta")), _as="norm")
 
 
@@ -50,8 +50,9 @@ def patterns_of(
     sum_: OpFormula = SUM,
     *where: Callable[[Match], bool],
 ) -> tuple[Pattern, Pattern]:
-    """Two patterns: one for a sum that other nodes use, too, whose rewrite has two results, and one
-    for a sum that only the normalization uses.
+    """Two patterns of a normalized sum. The first is for a sum that other nodes use, too: its
+    rewrite returns the normalized sum and the sum. The second is for a sum that only the
+    normalization uses.
     """
     return (
         Pattern(f"{name}AndSum", (formula, sum_), where=(_is_shared, *where)),
@@ -72,7 +73,9 @@ def _is_shared(m: Match) -> bool:
 
 
 def epsilon_of_last(m: Match) -> float:
-    """The epsilon of the captured normalization. Refuses a normalization over several axes."""
+    """The epsilon of the captured normalization. Refuses a negative epsilon, and a normalization
+    that covers several axes or does not compute in float32.
+    """
     value: Edge = m.sum.outputs[0]
     rank = value.require_rank()
     norm = m.norm
@@ -97,9 +100,10 @@ def joined(
     m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], epsilon: float
 ) -> Result:
     """The sum and its normalization as one operator. If other nodes use the sum, it becomes the
-    fourth output.
+    fourth output of the operator. Refuses shapes and types that the operator does not accept.
 
-    `vectors` are the inputs along the last axis, such as scale and bias, each None if omitted.
+    `vectors` are the inputs that follow the addends, such as scale and bias: vectors along the
+    last axis. An omitted input is None.
     """
     whole, other = _ordered_addends(m)
     present = [value for value in vectors if value is not None]
@@ -109,7 +113,10 @@ def joined(
     if last < 1:  # the kernel divides by it
         refuse("the last axis is empty")
     if not all(same_shape(shape_of(value), (last,)) for value in present):
-        refuse("the scale or an addend is not one number for each element of the last axis")
+        refuse(
+            "the scale or an addend does not have exactly one number for each element of the last "
+            "axis"
+        )
     inputs = [whole, other, *vectors]
     if len(m.outputs) == 1:
         return new.node(operator, inputs, domain=MICROSOFT, epsilon=epsilon)
@@ -121,7 +128,9 @@ def joined(
 
 
 def _ordered_addends(m: Match) -> tuple[Edge, Edge]:
-    """The two addends. The first has the shape of the sum; the second may be smaller."""
+    """The two addends: first the one that has the shape of the sum, then the other one, which may
+    be smaller. Refuses addends that the kernel does not accept.
+    """
     total: Shape | None = m.sum.outputs[0].shape
     for whole, other in ((m.x, m.skip), (m.skip, m.x)):
         shape = require_known(shape_of(whole), "the rank")
@@ -135,6 +144,8 @@ def _ordered_addends(m: Match) -> tuple[Edge, Edge]:
 
 
 def _accepts_addend(small: Shape, shape: Shape) -> bool:
-    """Whether the kernel accepts an addend of shape `small`, which it can repeat for each batch."""
+    """Whether the kernel accepts an addend of shape `small` for a sum of this shape. The addend
+    must have the shape of the sum or of one batch of it, which the kernel repeats for each batch.
+    """
     is_row = len(shape) == 3 and (small == shape[1:] or all_meet(small, (1, *shape[1:])))
     return is_row or all_meet(small, shape)

@@ -1,5 +1,5 @@
-"""Slice, Split and Concat: which elements they cut or join along an axis, and how to create
-them.
+"""Slice, Split and Concat: which elements they cut or join along an axis, and how to create a new
+Slice or Split.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Cut:
 
 
 def cuts_of(node: Node) -> list[Cut] | None:
-    """The cuts of a Slice, one for each axis; None if they are unknown before the model runs."""
+    """The cuts of a Slice, one for each axis that it cuts; None if they are unknown before the
+    model runs.
+    """
     starts, ends, axes, steps = (
         _sliced_by_attributes(node) if node.graph.opset < 10 else _sliced_by_inputs(node)
     )
@@ -49,7 +51,8 @@ def cuts_of(node: Node) -> list[Cut] | None:
         return None
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
-    # No runtime accepts a Slice with other counts, but it may be in a branch that never runs.
+    # No runtime accepts lists of different lengths, but the Slice may be in a branch that never
+    # runs.
     if not len(axes) == len(starts) == len(ends) == len(steps):
         return None
     return [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
@@ -70,7 +73,9 @@ def _sliced_by_inputs(node: Node) -> list[list[int] | None]:
 
 
 def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
-    """A Slice in the form of the graph's opset: cuts as attributes or inputs."""
+    """A new Slice with these cuts. They are attributes or inputs, depending on the graph's
+    opset.
+    """
     axes = [c.axis for c in cuts]
     starts = [min(c.start, _END_OF_AXIS) for c in cuts]
     # With a negative step, onnxruntime reads only INT64_MAX as "up to the front".
@@ -95,8 +100,8 @@ def slices_nothing_off(m: Match) -> bool:
 
 
 def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
-    """Input, axis, start and end of a Slice along one axis with step 1 and known bounds; None for
-    any other node. Start and end are counted from the front.
+    """Input, axis, start and end of a Slice that cuts one axis of known size with step 1; None for
+    any other node, and if no element remains. Start and end are counted from the front.
     """
     if node is None or not node.is_op("Slice") or node.has_references or node.inputs[0] is None:
         return None
@@ -116,17 +121,18 @@ def axis_of(node: Node, rank: int | None) -> int | None:
     """The axis of a Split or Concat, counted from the front; None if the axis does not exist, or if
     it is negative and the rank is unknown.
 
-    onnx truncates an axis to 32 bits before it checks it, so a loaded model may have an axis of
-    -2⁶³.
+    The axis may not exist although onnx has checked the model: onnx truncates an axis such as −2⁶³
+    to 32 bits before the check.
     """
-    axis = int(node.attr("axis", node.op == "Concat"))  # 1 for a Concat before opset 4
+    # if the attribute is omitted: 1 for Concat (before opset 4), else 0
+    axis = int(node.attr("axis", node.op == "Concat"))
     if rank is None:
         return axis if axis >= 0 else None
     return axis % rank if -rank <= axis < rank else None
 
 
 def joins_all_inputs(concat: Node) -> bool:
-    """Whether each input of a Concat adds its length to the result, although onnxruntime ignores
+    """Whether each input of a Concat is known to add its length to the result. onnxruntime ignores
     some empty inputs.
     """
     shapes = [
@@ -151,7 +157,9 @@ def sizes_of(split: Node) -> list[int] | None:
 
 
 def _equal_sizes(split: Node) -> list[int] | None:
-    """The sizes of the outputs of a Split that does not specify them."""
+    """The sizes of the outputs of a Split that does not specify them; None if the size of the axis
+    is unknown or too small.
+    """
     whole = split.inputs[0]
     shape = None if whole is None else whole.shape
     axis = None if shape is None else axis_of(split, len(shape))
@@ -165,7 +173,9 @@ def _equal_sizes(split: Node) -> list[int] | None:
 
 
 def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> tuple[Value, ...]:
-    """The outputs of a new Split with these sizes, in the form of the graph's opset."""
+    """The outputs of a new Split with these sizes. They are an attribute or an input, depending on
+    the graph's opset.
+    """
     if new.graph.opset < 13:
         return new.node("Split", [x], outputs=len(sizes), axis=axis, split=list(sizes))
     return new.node(

@@ -33,10 +33,11 @@ def require_vnni() -> None:
 
 
 def require_kernel(m: Match, name: str) -> None:
-    """Refuse if the target lacks a kernel of a standard operator for the element type of x.
+    """Refuse if the target lacks a kernel of a standard operator for the element type of m.x, or if
+    this type is unknown.
 
-    The tape checks this for new nodes, except for float16. It does not check an existing node whose
-    element type changes.
+    The tape, which creates the new nodes of a rewrite, checks this for all types except float16. It
+    does not check existing nodes whose element type the rewrite changes.
     """
     elem_type = m.x.elem_type
     if not elem_type:

@@ -17,7 +17,7 @@ _MAY_COPY = "the second shape may copy dimensions of the first"
 
 
 def order_of(node: Node) -> list[int]:
-    """The permutation of a Transpose; empty if it is unknown."""
+    """The permutation of a Transpose; empty if neither the permutation nor the rank is known."""
     perm = node.attr("perm")
     if perm:
         return [int(axis) for axis in perm]
@@ -38,8 +38,8 @@ def transposed(new: Tape, x: Edge, order: Sequence[int]) -> Edge:
 
 
 def axes_of(node: Node) -> list[int] | None:
-    """The axes of a Squeeze, Unsqueeze or Reduce as written, from the attribute or the input; None
-    if unknown.
+    """The axes of a Squeeze, Unsqueeze or Reduce as written in its attribute or its input; None if
+    they are omitted or unknown.
     """
     written = node.attr("axes")
     if written is not None:
@@ -50,16 +50,18 @@ def axes_of(node: Node) -> list[int] | None:
 
 
 def new_unsqueeze(new: Tape, x: Edge, axes: Sequence[int], op: str = "Unsqueeze") -> Edge:
-    """An Unsqueeze (or Squeeze) in the form of the graph's opset: axes as attribute or input."""
+    """A new Unsqueeze (or Squeeze). The axes are an attribute or an input, depending on the graph's
+    opset.
+    """
     if new.graph.opset < 13:
         return new.node(op, [x], axes=list(axes))
     return new.node(op, [x, new.const(np.array(axes, np.int64))])
 
 
 def transpose_transpose(m: Match, new: Tape) -> Result:
-    """Two Transposes in a row as one.
+    """One Transpose (or none) in place of two in a row. Refuses an unknown rank.
 
-    y = T₂(T₁(x)): axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x.
+    If y = T₂(T₁(x)), axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x.
     """
     first = m.first.attr("perm")
     second = m.second.attr("perm")
@@ -73,8 +75,8 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
 
 
 def reshape_reshape(m: Match, new: Tape) -> Result:
-    """Two Reshapes in a row as one. Refuses if a 0 in the second shape copies a dimension that x
-    may not have at that axis.
+    """One Reshape in place of two in a row. Refuses if a 0 in the second shape may copy a dimension
+    that x does not have at that axis, and no number can replace the 0.
     """
     middle = m.second.inputs[0]
     target = m.shape.constant()
@@ -91,7 +93,9 @@ def reshape_reshape(m: Match, new: Tape) -> Result:
 
 
 def _possibly_copied(m: Match) -> list[int]:
-    """The axes at which the second shape may be 0, which copies a dimension of the first result."""
+    """The axes at which the second shape may be 0. At such an axis, the second Reshape copies a
+    dimension of the first result.
+    """
     sizes = elements(m.shape)
     rank = m.second.outputs[0].rank
     if m.second.attr("allowzero"):
@@ -107,8 +111,9 @@ def _possibly_copied(m: Match) -> list[int]:
 
 
 def _without_copies(target: Array, copied: Sequence[int], shape: Shape | None) -> Array:
-    """The target shape with numbers in place of its copied dimensions. An unknown dimension becomes
-    −1 if the target then has no 0 and no other −1.
+    """The target shape with numbers in place of the zeros at the axes `copied`. `shape` is the
+    shape that they copy. An unknown dimension becomes −1; refuses if the target then has a 0 or
+    another −1.
     """
     known = dict(enumerate(shape or ()))
     sizes = {

@@ -1,4 +1,4 @@
-"""GELU that is written out: its formulas, and the factor ½, which must stay in place."""
+"""GELU that is written out: its formulas, and a check that its factor ½ stays in place."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ def written_tanh_gelu(x: Formula) -> Formula:
 
 
 def any_gelu(x: Formula) -> Formula:
-    """GELU with Erf: the ONNX operator, onnxruntime's own, or written out."""
+    """GELU with Erf: the ONNX operator, onnxruntime's own operator, or the formula written out."""
     return either(op.Gelu(x, approximate="none"), ms.Gelu(x), written_gelu(x))
 
 
 def bias_of(m: Match) -> tuple[Edge, Edge]:
-    """The addends m.x and m.b, ordered: first the rows, then one number for each column."""
+    """The addends m.x and m.b, ordered: first the matrix, then the bias, a vector with one number
+    for each column. Refuses if neither addend is such a vector.
+    """
     for x, bias in ((m.x, m.b), (m.b, m.x)):
         columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
         if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
@@ -51,8 +53,8 @@ def bias_of(m: Match) -> tuple[Edge, Edge]:
 
 
 def keep_gelu(x: Edge) -> None:
-    """Refuse to move the factor ½ away from y·(1 + erf(…)) or y·(1 + tanh(…)), because runtimes
-    recognize GELU by it.
+    """Refuse to move a factor away from x if x is y·(1 + erf(…)) or y·(1 + tanh(…)): runtimes
+    recognize GELU by its factor ½.
     """
     sums = [term for factor in _operands(x, "Mul") for term in _operands(factor, "Add")]
     if any(_operands(term, "Erf") or _operands(term, "Tanh") for term in sums):
@@ -68,6 +70,6 @@ def _half_product(x: Formula, value: Formula) -> Formula:
 
 
 def _operands(value: Edge, name: str) -> list[Edge]:
-    """The inputs of the producer of a value, if the producer is this operator; else none."""
+    """The inputs of the node that produces a value; empty if the node has another operator."""
     node = value.producer
     return [] if node is None or node.op != name else [v for v in node.inputs if v is not None]

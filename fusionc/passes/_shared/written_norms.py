@@ -20,7 +20,9 @@ _epsilon = const("epsilon")
 
 
 def _centred(name: str) -> OpFormula:
-    """x − mean(x). Exporters write it once, or once for each use."""
+    """x − mean(x), with its mean captured as `name`. The names of two uses may capture the same
+    node, because some exporters write x − mean(x) once and others once for each use.
+    """
     return op.Sub(_x, op.ReduceMean(_x, rest(f"{name}_axes"), _as=name))
 
 
@@ -58,10 +60,11 @@ def is_plain(m: Match) -> bool:
 
 
 def keep_scale(x: Edge, scale: Edge) -> None:
-    """Refuse to move the scale away from any form of x / √(mean(x²) + epsilon).
+    """Refuse to move the scale away from any form of y / √(mean(y²) + epsilon), because onnxruntime
+    recognizes normalizations by it.
 
-    Layer normalization may lose its scale at opsets that have the operator: it is recognized
-    without a scale, too, and may become InstanceNormalization.
+    Layer normalization may lose its scale at opsets that have LayerNormalization, because fusionc
+    recognizes it there without a scale, too, and it may become InstanceNormalization.
     """
     quotients = [x, *_operands([x], "Cast")]
     factors = _operands(quotients, "Mul")
@@ -78,8 +81,8 @@ def keep_scale(x: Edge, scale: Edge) -> None:
 
 
 def _operands(values: list[Edge], name: str, which: slice = slice(None)) -> list[Edge]:
-    """The inputs (or the inputs `which`) of those producers of the values that are this
-    operator.
+    """The inputs of all nodes with the operator `name` that produce one of the values. `which`
+    selects among the inputs of each node.
     """
     nodes = [value.producer for value in values]
     inputs = [
@@ -100,12 +103,14 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
     array = array_of(value)
     shape = (1,) * (rank - array.ndim) + array.shape
     if shape != (1, channels, *[1] * (rank - 2)):
-        refuse("the constant is not one number for each channel")
+        refuse("the constant does not have exactly one number for each channel")
     return array.reshape(-1)
 
 
 def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
-    """The captured scale for the axes from `axis` on, or ones if the formula has no scale."""
+    """The captured scale for the axes from `axis` on, or ones if the formula has no scale. Refuses
+    a scale of another shape, and a scale of ones that would be too large.
+    """
     normalized = m.x.shape[axis:]
     factor = m.scale
     # The formula maps an empty tensor to an empty one. The operator may not.
@@ -113,7 +118,7 @@ def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
         refuse("the normalized axes may be empty")
     if factor is None:
         if math.prod(normalized) > _MAX_ONES:
-            refuse("scales would take too much memory")
+            refuse("a scale of ones would take too much memory")
         return new.const(np.ones(normalized), dtype=m.x.dtype)
     if not same_shape(factor.shape, normalized):
         refuse("scale or offset does not have the shape of the normalized axes")

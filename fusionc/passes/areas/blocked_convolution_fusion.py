@@ -21,8 +21,8 @@ class BlockedConvolutionFusionPass(AreaPass):
     never    anything without --enable_graph_kernel; computed weights; unknown numbers of channels;
              grouped convolutions, unless each group has a multiple of 16 channels, or has 1, 2, 4
              or 8 input channels and a multiple of that number of output channels. Among integer
-             operators also a bias that is not one number for each channel, and grouped convolutions
-             other than depthwise ones
+             operators also a bias that does not have exactly one number for each channel, and
+             grouped convolutions other than depthwise ones
     algebra  the kernel applies the same operators, but sums in another order. If a gate has values
              from 0 to 1, the kernel may multiply the weights of the next convolution by the gate
              instead of the pixels. Groups in integers give the same bits as onnxruntime's integer

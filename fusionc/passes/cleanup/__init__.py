@@ -1,1 +1,1 @@
-"""Passes that remove what the model does not need, so that later passes see less."""
+"""Passes that remove what the model does not need, so that later passes examine less."""

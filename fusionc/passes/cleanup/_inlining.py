@@ -23,11 +23,13 @@ def inlined(
     inputs: Sequence[Edge | None] = (),
     attributes: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> list[Edge]:
-    """The values that replace the outputs of a node by a copy of its subgraph or function.
+    """Copy the body of a node (its subgraph or function) into the graph of the node, and return the
+    values that replace the outputs of the node.
 
     `inputs` replace the inputs of the body, `attributes` the parameters of a function. Nodes with
-    subgraphs are moved instead of copied. Refuses to move such nodes out of a function, which other
-    nodes may call. Also refuses operators that have another definition at the target's opset.
+    subgraphs are moved instead of copied. Refuses to move such nodes out of a function, because
+    other nodes may call the function. Also refuses operators that have another definition at the
+    opset of the node's graph, and random operators without a seed.
     """
     copier = _Copier(new, body, dict(zip(body.inputs, inputs, strict=False)), attributes or {})
     copier.values.update(dict.fromkeys(body.inputs[len(inputs) :]))
@@ -49,12 +51,12 @@ class _Copier:
     new: Tape
     body: Graph
     values: dict[Edge, Edge | None]  # value of the body → its copy; None for an omitted input
-    attributes: Mapping[str, onnx.AttributeProto]  # of the node that calls the function
+    attributes: Mapping[str, onnx.AttributeProto]  # those of the node that calls the function
 
     def add(self, node: Node) -> None:
         _require_same_meaning(node, self.new.graph)
         if node.op in RANDOM and node.attr("seed") is None:
-            refuse("random numbers without a seed, which depend on the node's name")
+            refuse("without a seed, random numbers depend on the name of the node")
         inputs = [None if value is None else self.copy_of(value) for value in node.inputs]
         if node.bodies and self.body.is_function:
             refuse("the function contains control flow")
@@ -76,7 +78,9 @@ class _Copier:
         return self.new.node(node.op, inputs, domain=node.domain, like=like, outputs=wanted)
 
     def _move(self, node: Node, inputs: Sequence[Edge | None]) -> Sequence[Value | None]:
-        """Move a node together with its subgraphs, which then read the copies of its captures."""
+        """Move a node together with its subgraphs. Values of the body that the subgraphs read are
+        replaced by their copies.
+        """
         copies = {value: self.copy_of(value) for value in node.captures()}
         changed = {
             value: copy for value, copy in copies.items() if copy is not None and copy is not value

@@ -56,7 +56,8 @@ class CastRemovePass(Pass):
     after    x; the outer Cast of x; ConstantOfShape(s) with its value in the other type
     refuses  an unknown type; an inner Cast to a type of smaller range or precision; a Cast
              to text after a Cast to another type; a value of ConstantOfShape that is NaN, infinite
-             or too large for an integer type, or whose type numpy lacks
+             or too large for an integer type, that is cast to float16 and has more digits than
+             float32, or whose type numpy lacks
     algebra  a number does not change in a type that can represent it
     source   CANN's CastRemovePass
     """

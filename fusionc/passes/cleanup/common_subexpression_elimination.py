@@ -35,7 +35,7 @@ def _operands(node: Node) -> tuple[int, ...]:
 
 
 def _reason_to_stay(node: Node) -> str:
-    """Why a node is not compared with others; empty if it is."""
+    """Why a node is not compared with others; "" if it is."""
     if node.is_op("Constant"):
         return "RemoveSameConstPass merges constants, once they are initializers"
     if node.bodies:
@@ -45,7 +45,7 @@ def _reason_to_stay(node: Node) -> str:
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
     first: dict[tuple[Any, ...], dict[tuple[int, ...], Node]] = {}
-    # Producers come first: after they are merged, the inputs of later nodes are equal.
+    # Producers come first: once they are merged, nodes that read their results have equal inputs.
     for node in graph.ordered():
         if reason := _reason_to_stay(node):
             yield Miss(node, reason)
@@ -67,8 +67,8 @@ class CommonSubexpressionEliminationPass(Pass):
     before   f(x) twice, with equal operators, attributes and inputs (the inputs of commutative
              operators in either order)
     after    f(x) once, used twice; if both are graph outputs, one becomes an Identity of the other
-    refuses  more than one pair of equal results that are both graph outputs; with one such pair, an
-             operator that takes no more time than the Identity
+    refuses  nodes with more than one pair of equal results that are both graph outputs; nodes with
+             one such pair if their operator takes no more time than the Identity
     never    random or stateful operators, custom operators, operators with subgraphs; constants,
              which RemoveSameConstPass merges
     algebra  equal functions of equal values are equal, bit by bit

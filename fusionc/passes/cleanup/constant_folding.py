@@ -24,7 +24,7 @@ _ELLIPSIS_LABELS = frozenset(map(str, range(1, 64)))  # labels for the axes of a
 
 BUDGET = 1 << 20  # bytes by which all folding together may enlarge a model
 _BATCH = 256 << 20  # known bytes that are read and computed in one batch
-# multiplications of the nodes that have been folded
+# for each model, the multiplications of the nodes that have been folded
 _work_done: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
 # nodes that crashed onnxruntime or exceeded its limits, and the reason
 _failed_nodes: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
@@ -105,8 +105,8 @@ def _batches(nodes: list[Node]) -> Iterator[list[Node]]:
 def _affordable(
     results: dict[Node, dict[Value, np.ndarray[Any, Any]]], budget: int
 ) -> tuple[dict[Node, None], int]:
-    """The results that fit into the budget, smallest first, and the bytes that they add to the
-    model.
+    """The nodes whose results fit into the budget, smallest growth first, and the bytes that these
+    results add to the model.
     """
     stored = sum(_stored_bytes(arrays.values()) for arrays in results.values())
     total = stored - _freed_bytes(results)
@@ -126,8 +126,8 @@ def _affordable(
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """The last nodes of the constant part of the graph. If a node cannot be folded, its producers
-    are tried instead.
+    """A match for each last node of the constant part of the graph. If such a node cannot be
+    folded, its producers are tried instead.
     """
     rejected = (
         {node: _failed_nodes[node] for node in graph.nodes if node in _failed_nodes}
@@ -183,10 +183,11 @@ def _constant_node(node: Node) -> Match:
 
 
 def _rejection_and_work(node: Node, spent: int) -> tuple[str | None, int]:
-    """The reason not to compute a node, or None, and the multiplications that it takes.
+    """Why a node that depends only on constants is not computed (None if it is), and the number of
+    multiplications that it takes.
 
-    The node depends only on constants. It is not computed if its known shapes mean that it would
-    take too much memory or time. `spent` counts the multiplications of other nodes.
+    A node is not computed if its known shapes mean that it would take too much memory or time.
+    `spent` is the number of multiplications of other nodes.
     """
     if _is_weight_cast(node):
         return "onnxruntime unpacks these narrow numbers when it loads the model", 0
@@ -218,7 +219,7 @@ def _is_weight_cast(node: Node) -> bool:
 
 
 def _multiplications(node: Node) -> int:
-    """A rough count of multiplications; 0 if unknown, or if about one is needed per element."""
+    """A rough count of multiplications; 0 if it is unknown, or about one for each element."""
     rule = _MULTIPLICATIONS.get(node.op)
     return 0 if rule is None else rule(node)
 
@@ -364,11 +365,11 @@ class ConstantFoldingPass(Pass):
     before   a node whose inputs are all constants
     after    its result as a constant, computed by onnxruntime with its optimizers off
     refuses  nodes that onnxruntime cannot compute within 10 seconds of processor time and 2 GiB;
-             nodes that need 512 MiB or 4 billion multiplications according to their shapes; results
-             that would enlarge the model by more than 1 MiB in total, minus the constants that are
-             no longer needed (nodes whose folding shrinks the model are always folded); Casts of
-             weights of at most 8 bits, or of bfloat16, to larger types, which onnxruntime folds
-             when it loads the model
+             nodes that need more than 512 MiB or 4 billion multiplications according to their
+             shapes; results that would enlarge the model by more than 1 MiB in total, after the
+             constants that are no longer needed have been removed (nodes whose folding shrinks the
+             model are always folded); Casts of weights of at most 8 bits, or of bfloat16, to larger
+             types, because onnxruntime folds these when it loads the model
     never    random, stateful and custom operators; operators with subgraphs; QuantizeLinear and
              DequantizeLinear, whose pairs define the quantization of the model; element types that
              numpy lacks

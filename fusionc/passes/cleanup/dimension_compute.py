@@ -41,8 +41,8 @@ class DimensionComputePass(Pass):
              result are known
     after    a constant
     refuses  only what every pass refuses
-    never    a dimension that the model declares, but that onnx does not infer although it has an
-             inference rule for the operator
+    never    a dimension that the model declares, but that onnx does not infer although onnx has a
+             rule of shape inference for the operator
     algebra  an inferred dimension is the same for every input
     source   CANN's DimensionComputePass and ShapeOperateOpRemovePass
     """

@@ -7,9 +7,9 @@ class DropOutPass(Pass):
 
     before   Dropout(x, ratio?, training_mode?) with an unused mask
     after    x
-    refuses  unless the ratio is known to be 0, a training mode that is on, or unknown before the
-             model runs; a mask that is used; opset below 7 without is_test
-    algebra  without training mode, Dropout is the identity for any ratio. In training mode with a
+    refuses  a Dropout whose training mode is on, or is unknown before the model runs, unless its
+             ratio is known to be 0; a mask that is used; opset below 7 without is_test
+    algebra  if training mode is off, Dropout is the identity for any ratio. In training mode with a
              ratio of 0, it is the identity, too: it drops nothing and divides by 1 (ONNX, Dropout 7
              to 22)
     source   CANN's DropOutPass

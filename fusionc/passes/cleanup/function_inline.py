@@ -25,8 +25,8 @@ class FunctionInlinePass(Pass):
     """The call of a model-local function is replaced by the nodes of its body.
 
     before   f(x, attribute = 3)
-    after    the body of f with x as its input and 3 as its attribute; with its last call, f itself
-             is removed
+    after    the body of f with x as its input and 3 as its attribute; if this was the last call of
+             f, f is removed, too
     refuses  bodies with control flow, or with random numbers without a seed; operators that have
              another definition at the opset of the model; a function with the name of an operator
              of onnx or onnxruntime, because onnxruntime runs its own operator

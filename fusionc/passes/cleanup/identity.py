@@ -4,7 +4,9 @@ x = var("x")
 
 
 def _keeps_all_axes(m: Match) -> bool:
-    """Whether an Einsum of one input returns it, as "bij->bij" or, without "->", sorted labels."""
+    """Whether an Einsum of one input returns this input: its equation has the form "bij->bij", or
+    sorted labels without "->".
+    """
     equation = "".join(str(m.einsum.attr("equation", "")).split())
     before, arrow, after = equation.partition("->")
     if len(set(before)) != len(before):
@@ -13,7 +15,7 @@ def _keeps_all_axes(m: Match) -> bool:
 
 
 class IdentityPass(Pass):
-    """Identity, and operators that join several inputs but have only one, become their input.
+    """Identity, and operators that could join several inputs but have only one, become this input.
 
     before   Identity(x); Concat(x), Sum(x), Max(x), Min(x), Mean(x); Einsum("ij->ij", x)
     after    x

@@ -31,7 +31,9 @@ def _pads_nothing(m: Match) -> bool:
 
 
 def _resizes_nothing(m: Match) -> bool:
-    """Whether a Resize is nearest, with all scales 1 and a result known to have the shape of x."""
+    """Whether a Resize has the mode nearest, all its scales are 1, and its result is known to have
+    the shape of x.
+    """
     scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
     is_moved = m.node.attr("coordinate_transformation_mode") in (
         "tf_crop_and_resize",

@@ -26,7 +26,9 @@ def _possible_ranks(value: Edge) -> set[int]:
 
 
 def _dependent_ifs(answer: Edge, is_then: bool = True) -> Iterator[tuple[Node, bool]]:
-    """The Ifs that depend on an answer, and whether the answer True takes their then_branch."""
+    """The Ifs that depend on an answer. For each of them, whether the answer True selects its
+    then_branch.
+    """
     for user in answer.outputs:
         if user.graph is not answer.graph:
             continue
@@ -49,7 +51,9 @@ def _rank_change(node: Node) -> int | None:
 
 
 def _rank_of_result(result: Edge | None, value: Edge, rank: int) -> int | None:
-    """The rank of a branch's result, if the value has this rank; None if it cannot be derived."""
+    """The rank of a branch's result if `value` has the rank `rank`; None if it cannot be
+    derived.
+    """
     if result is value:
         return rank
     node = None if result is None else result.producer
@@ -129,7 +133,7 @@ class RankQuestionPass(Pass):
         return new.const(np.array(answer))
 
     def _fails(self, m: Match, rank: int, answer: bool) -> bool:
-        """Whether the model fails with a value of this rank, if the test has this answer."""
+        """Whether the model fails if m.v has this rank and the test has this answer."""
         for if_node, is_then in _dependent_ifs(m.equal.outputs[0]):
             branch = if_node.attr("then_branch" if answer is is_then else "else_branch")
             for inner, result in zip(branch.outputs, if_node.outputs, strict=True):

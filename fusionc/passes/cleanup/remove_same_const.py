@@ -10,8 +10,9 @@ from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape
 
-# onnxruntime names the converted tensor after the original. If two operators share a tensor,
-# onnxruntime converts it twice and rejects the model ("Attempt to replace the existing tensor").
+# When onnxruntime loads a model, it may convert int8 constants in these inputs to uint8. It names
+# the converted tensor after the original one. If two operators share a constant, onnxruntime
+# converts it twice and rejects the model ("Attempt to replace the existing tensor").
 _CHANGED_TO_UNSIGNED = places_of(Trait.UNSIGNED)
 _SAMPLE_LENGTH = 64  # elements at each end of a constant, which distinguish most constants
 _SAMPLES: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = (
@@ -86,14 +87,14 @@ def _find(graph: Graph) -> Iterator[Match | Miss]:
             yield Miss(same_type[0], "no other constant has its type and shape")
             continue
         for same_sample in _groups(same_type, _sample):
-            # the digest of all elements is only needed if there is something to compare it with
+            # compute the digest of all elements only if there is a constant to compare it with
             equal = _groups(same_sample, _content_key) if same_sample[1:] else [same_sample]
             for kept, *others in equal:
                 yield from _merged(kept, others)
 
 
 def _merged(kept: Constant, others: list[Constant]) -> Iterator[Match | Miss]:
-    """A match for each of the other constants that are equal to the one that stays."""
+    """A match for each constant in `others`: all of them equal the constant `kept`, which stays."""
     if not others:
         yield Miss(kept, "no other constant of its type and shape has its elements")
     for constant in others:

@@ -142,8 +142,8 @@ class RequantizeRemovePass(Pass):
     after    q; f(q)
     refuses  elements other than integers of 8 or 16 bits; scales that are not float32, or so small
              or large that products may be subnormal or infinite; different axes or block sizes;
-             more than one scale if elements move; an f for which the target lacks a kernel; MaxPool
-             below opset 12, or with a negative scale
+             more than one scale if there is an f; an f for which the target lacks a kernel of
+             integers; MaxPool below opset 12, or with a negative scale
     never    a scale or zero point that is not a constant
     algebra  rounding changes (q − z)·s, and its quotient by s, by at most one part in 2²⁴ each: the
              result differs from q − z by less than ½

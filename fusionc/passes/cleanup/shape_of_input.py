@@ -14,7 +14,9 @@ _SHAPE = keep(op.Shape(x, _as="shape"))
 
 
 def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
-    """The required inputs of the model and their dimensions; none if the Shape reads an input."""
+    """The inputs of the model that have no default value, and their dimensions; none if the Shape
+    reads an input itself, or is in a function.
+    """
     value = shape.inputs[0]
     main = shape.graph.model.main
     if value is None or value.producer is None or shape.graph.in_function:
@@ -84,10 +86,11 @@ class ShapeOfInputPass(Pass):
     after    Shape(input), Gather(Shape(input), j). Equal shapes then become one, and subgraphs that
              differed only in their shapes, such as the heads of an attention, can be fused
     refuses  only what every pass refuses
-    never    off by default, because for an empty tensor a computed size may be 0, and Reshape then
-             copies a dimension of its input, which may differ. Even if on: a Shape from which other
-             dimensions are taken as well; nodes in functions, which cannot read the inputs of the
-             model; inputs with a default value
+    never    off by default, because a size that is computed for an empty tensor may be 0, and a
+             Reshape to size 0 copies a dimension of its own input, which may be another one. Even
+             if it is on: a Shape from which dimensions are taken that the input does not have;
+             nodes in functions, which cannot read the inputs of the model; inputs with a default
+             value
     algebra  dimensions with the same symbol have the same size
     source   exporters write a Shape for each tensor; onnxruntime's attention fusions look through
              such Shapes

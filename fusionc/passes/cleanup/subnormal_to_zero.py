@@ -12,14 +12,16 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import bits_of
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
+# In this file, a difference is the change of a value that follows if subnormal elements of a
+# constant become 0.
 _CHUNK = 1 << 16  # elements that are checked together; they fit into the cache
-# whether a constant has subnormal elements, so that its elements are read only once
+# for each examined constant, whether it has subnormal elements, so that it is read only once
 _known_subnormals: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
 _MAX_FACTOR = 2.0**40  # factor by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
 _MAX_VALUES = 5_000  # the search gives up after this many values
 
-# Operators that compute with a constant, and the positions of inputs that may be the constant.
+# Operators that compute with a constant, and the positions of the inputs that may be the constant.
 _CONSTANT_INPUTS = {
     **dict.fromkeys(("Conv", "ConvTranspose", "FusedConv"), (1, 2)),
     **dict.fromkeys(names_with(Trait.RECURRENT), (1, 2, 3)),
@@ -35,9 +37,9 @@ _TAME = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) -
     "Pad", "QuickGelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize",
 }  # fmt: skip
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
-# Operators that end the search, like sums: they add larger numbers, which absorb the difference.
+# Operators that end the search, as sums do: they add larger numbers, which absorb the difference.
 _ABSORBING = ("Sigmoid", "Softmax", "LogSoftmax", "Exp", "LSTM", "GRU", "RNN")
-# Operators whose result may lack the larger numbers next to the small ones.
+# Operators whose result may have only the elements that differ, without larger numbers next to them.
 _LEAVES_OUT = (
     "Compress", "Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin", "Slice", "Split",
 )  # fmt: skip
@@ -51,7 +53,7 @@ _BIAS = 2  # the input of sums and normalizations that has the bias
 
 
 def _first_input(node: Node, value: Edge) -> float:
-    """1 if only the first input is the value, else infinity."""
+    """1 if the node reads the value only as its first input, else infinity."""
     return math.inf if any(read is value for read in node.inputs[1:]) else 1.0
 
 
@@ -74,8 +76,8 @@ def _divisor(node: Node, value: Edge) -> float:
 
 
 def _deviation(node: Node, value: Edge) -> float:
-    """The largest scale, divided by the smallest possible standard deviation, which is the root of
-    epsilon.
+    """The largest element of the scale, divided by the smallest possible standard deviation, which
+    is the square root of epsilon.
     """
     epsilon = 0.0 if node.has_references else float(node.attr("epsilon", 0.0))
     if epsilon <= 0:
@@ -163,8 +165,8 @@ class _Reached:
     """The values that a small difference reaches, each with the factor by which the difference may
     have grown.
 
-    They are visited in graph order, so most of them are visited only once. The elements that differ
-    may be all elements of the values in `alone`.
+    The values are visited in graph order, so that most of them are visited only once. In a value of
+    `alone`, all elements may differ.
     """
 
     def __init__(self) -> None:
@@ -231,7 +233,7 @@ def _follow(value: Edge, factor: float, reached: _Reached) -> None:
 
 
 def _may_be_alone(user: Node, value: Edge, reached: _Reached) -> bool:
-    """Whether the result of a node may have only elements that differ."""
+    """Whether all elements of the result of a node may differ."""
     if value not in reached.alone and user.op not in _LEAVES_OUT:
         return False
     others: Sequence[Edge | None] = ()
@@ -243,7 +245,9 @@ def _may_be_alone(user: Node, value: Edge, reached: _Reached) -> bool:
 
 
 def _is_small(other: Edge | None) -> bool:
-    """Whether a difference matters next to this operand: a constant that is small, or none."""
+    """Whether a difference still matters if it is added to this operand: the operand is omitted, or
+    is a small constant.
+    """
     array = None if other is None else other.constant()
     return other is None or (array is not None and bool(_are_small(array)))
 
@@ -259,7 +263,7 @@ def _has_small_row(gather: Node) -> bool:
 
 
 def _are_small(array: Array, axes: tuple[int, ...] | None = None) -> Array:
-    """Whether all elements along these axes are so small that a subnormal one matters."""
+    """Whether all elements along these axes are so small that a subnormal element matters."""
     info = float_info(array.dtype)
     largest = np.abs(array).max(axes, where=np.isfinite(array), initial=0)
     return np.asarray(largest * float(info.eps) < 2 * float(info.smallest_normal))
@@ -272,10 +276,11 @@ class SubnormalToZeroPass(Pass):
     before   Conv(x, W), if W has elements below the smallest normal number, as dead filters of
              trained models have
     after    the same with zeros in their place
-    refuses  constants whose largest elements are so small that a subnormal one matters; constants
-             whose users may enlarge the difference, for example by a division, a logarithm or a
-             comparison, before other channels are added; constants with small rows that a Gather
-             reads, or with small channels that a Split cuts off, if they may be all of an output
+    refuses  constants whose largest elements are so small that a subnormal element matters;
+             constants whose users may enlarge the difference, for example by a division, a
+             logarithm or a comparison, before other channels are added; constants with small rows
+             that a Gather reads, or with small channels that a Split cuts off, if an output may
+             consist of only these
     never    float16, whose subnormal numbers are useful and cost no time
     algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126.
              |d| is also smaller than the rounding of W, ε·max|W|.

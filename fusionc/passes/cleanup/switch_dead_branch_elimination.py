@@ -30,7 +30,9 @@ def _loops_that_never_run(graph: Graph) -> Iterator[Match | Miss]:
             outputs = [value for value in node.outputs if value is not None and value.is_used]
             yield Match(graph, (node,), outputs, {"node": node, "initial": initial})
         else:
-            yield Miss(node, "neither a trip count of 0 nor a false condition is constant")
+            yield Miss(
+                node, "it has neither a constant trip count of 0 nor a constant false condition"
+            )
 
 
 def _initial_values(m: Match, new: Tape) -> Result:
@@ -47,9 +49,9 @@ class SwitchDeadBranchElimination(Pass):
     before   If(true) with branches A and B; a Loop with a trip count of 0, or with a condition that
              is false from the start
     after    the nodes of A; the initial values
-    refuses  a Loop whose collected values are used: they would be empty tensors, and only the body
-             determines their shape; control flow in the branch that reuses the name of an outer
-             value; random numbers without a seed in the branch
+    refuses  a Loop whose collected values (scan outputs) are used: they would be empty tensors, and
+             only the body determines their shape; control flow in the branch that reuses the name
+             of an outer value; random numbers without a seed in the branch
     algebra  the other branch does not affect any output
     source   CANN's SwitchDeadBranchElimination
     """

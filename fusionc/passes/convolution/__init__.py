@@ -1,3 +1,3 @@
-"""Operators around Conv, ConvTranspose and pools are folded into them, and convolutions are
-joined.
+"""Operators before and after Conv, ConvTranspose and pools are folded into these, and convolutions
+are joined.
 """

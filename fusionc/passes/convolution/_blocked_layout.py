@@ -62,8 +62,8 @@ def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
 def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
     """Whether a Conv or pool reads a value in the blocked layout.
 
-    Operators that keep the layout may be in between if their other operands are also in the blocked
-    layout. The values in `known` are assumed to be in it.
+    Operators that keep the layout may be in between if their other operands are in the blocked
+    layout, too. The values in `known` are assumed to be in this layout.
     """
     pending = [value]
     seen = {value, *known}
@@ -126,8 +126,8 @@ def _has_blocked_kernel(conv: Node, shape: Sequence[int]) -> bool:
 
 
 def _blocks_read(node: Node) -> Sequence[Edge | None]:
-    """The inputs that an operator reads in the blocked layout, if its result is in this layout,
-    too; otherwise none.
+    """The inputs that an operator reads in the blocked layout; empty if its result is not in this
+    layout.
     """
     if node.is_op(*_SAME_SHAPE_OPERATORS):
         return node.inputs

@@ -59,7 +59,7 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
     """The amount, in float64, by which each output channel of a Conv grows if addend[c] is added to
     each input channel c.
 
-    Refuses a Conv with padding, because its zeros would not get the addend.
+    Refuses a Conv with padding, because the addend is not added to the zeros of the padding.
     """
     shape = weight_shape(weight)
     if not np.isfinite(addend).all():
@@ -78,20 +78,20 @@ def bias_or_zero(bias: Edge | None, channels: int) -> Array:
     """The bias in float64, or zeros if `bias` is None. Refuses an invalid shape."""
     array = None if bias is None else bias.constant()
     if array is not None and array.shape != (channels,):
-        refuse("the bias is not one number for each channel")
+        refuse("the bias does not have exactly one number for each channel")
     return np.zeros(channels) if array is None else array.astype(np.float64)
 
 
 def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
     """A constant as one float64 number for each channel of a tensor of this rank.
 
-    `axis` is the axis of the channels. Refuses a constant that varies along another axis, or whose
-    rank would raise the rank of the result.
+    `axis` is the axis of the channels. Refuses a constant that varies along another axis, or that
+    has a higher rank than the tensor.
     """
     shape = (1,) * (rank - array.ndim) + array.shape
     varies = any(size != 1 for i, size in enumerate(shape) if i != axis)
     if array.ndim > rank or varies or shape[axis] not in (1, channels):
-        refuse("the constant is not one number for each channel")
+        refuse("the constant has neither one number nor one number for each channel")
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
 
 

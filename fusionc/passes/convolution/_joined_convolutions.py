@@ -18,9 +18,9 @@ ELEMENTWISE = tuple(sorted(names_with(Trait.ACTIVATION)))
 
 
 def conv_key(conv: Node) -> tuple[Any, ...]:
-    """A key that is equal for Convs that can be joined, which differ only in their weights and
-    number of filters. Refuses other operators, Convs with groups, and weights that are not
-    constant.
+    """A key that is equal for Convs that can be joined: Convs that differ only in their weights,
+    biases and number of filters. Refuses other operators, Convs with groups, and weights or biases
+    that are not constant.
     """
     if not conv.is_op("Conv") or conv.has_references:
         refuse(f"{conv.op} is not a Conv with known attributes")
@@ -37,8 +37,8 @@ def conv_key(conv: Node) -> tuple[Any, ...]:
 
 
 def elementwise_key(node: Node) -> tuple[Any, ...] | None:
-    """A key that is equal for elementwise operators that compute the same function; None for other
-    operators.
+    """A key that is equal for activations that compute the same function; None for other operators,
+    and for activations whose parameters are not constant.
     """
     if not node.is_op(*ELEMENTWISE) or node.has_references:
         return None
@@ -58,7 +58,9 @@ def elementwise_key(node: Node) -> tuple[Any, ...] | None:
 def one_conv(
     new: Tape, convs: Sequence[Node], activation: Node | None = None
 ) -> tuple[Edge, list[int]]:
-    """One Conv in place of Convs with equal keys, and the number of output channels of each."""
+    """One Conv in place of Convs with equal keys, followed by the activation if one is given; and
+    the number of output channels of each of the Convs.
+    """
     weights = [conv.inputs[1] for conv in convs]
     biases = [[*conv.inputs, None][2] for conv in convs]
     arrays = [array_of(weight) for weight in weights if weight is not None]

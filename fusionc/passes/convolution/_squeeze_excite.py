@@ -27,8 +27,10 @@ def is_for_each_channel(scale: Edge, image: Edge) -> bool:
 
 def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
     """Whether onnxruntime can multiply an image by its scale in its blocked layout, which stores
-    blocks of channels together. For that, image and scale must come from Convs in this layout, a
-    Conv or pool must read the product in it, and all other users of the image must keep it.
+    blocks of channels together.
+
+    Image and scale must come from Convs in this layout, a Conv or pool must read the product in
+    this layout, and all other users of the image must keep the layout.
     """
     if image.elem_type != TensorProto.FLOAT or not is_for_each_channel(scale, image):
         return False

@@ -61,7 +61,7 @@ def joint_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
     """
     image = pad.inputs[0]
     if image is not None and 0 in (image.shape or ()):
-        refuse("the image is empty, so only the Pad gives the result elements")
+        refuse("the image is empty, so all elements of the result come from the Pad")
     window = window_of(node, axes)
     if window.auto_pad:
         refuse(f"the {node.op} computes its own padding")
@@ -92,7 +92,7 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
         )
         axes = axes if axes_array is None else [int(a) % rank for a in axes_array.reshape(-1)]
     if len(amounts) != 2 * len(axes):
-        refuse("the padding is not two numbers for each axis")
+        refuse("the Pad does not have two numbers for each axis")
     begin = [0] * rank
     end = [0] * rank
     for i, axis in enumerate(axes):
@@ -102,8 +102,8 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
 
 
 def _constants(inputs: Sequence[Edge | None]) -> list[Array | None]:
-    """The inputs of a Pad after the first: pads, value and axes, each None if omitted. Refuses
-    computed ones.
+    """The inputs of a Pad after the first one: pads, value and axes. An omitted input is None.
+    Refuses inputs that are not constant.
     """
     arrays = [None if value is None else value.constant() for value in inputs]
     for value, array in zip(inputs, arrays, strict=True):

@@ -44,10 +44,8 @@ def _fold_later(m: Match, new: Tape) -> Result:
 
 
 def _batchnorm(m: Match, new: Tape, change: Array, factor: Array, addend: Array) -> Result:
-    """The BatchNormalization with a new scale and offset, so that it multiplies by `factor` and
-    adds `addend`.
-
-    Mean and variance stay.
+    """The BatchNormalization with its scale multiplied by `change` and a new offset, so that it
+    multiplies by `factor` and adds `addend`. Mean and variance stay.
     """
     scale = scaled(new, m.scale, change)
     offset = addend + array_of(m.mean).astype(np.float64) * factor
@@ -64,12 +62,12 @@ class BatchNormToScalePass(Pass):
     before   BatchNormalization(x·c), BatchNormalization(x)·c; the same with /, + and −
     after    BatchNormalization(x) with scale·c, or with an offset that includes the addend
     refuses  training mode; statistics for each activation instead of each channel (spatial = 0,
-             below opset 9); a constant other than one number, or one number for each channel; a
-             constant that may determine the number of channels of the result; an unknown rank; a
+             below opset 9); a constant that has neither one number nor one number for each channel;
+             a constant that may determine the number of channels of the result; an unknown rank; a
              factor or an addend that is not finite; a scale that a narrow type cannot hold; the
-             factor ½ of a written-out Gelu, by which runtimes recognize it
-    never    a BatchNormalization without a constant next to it, because a Mul and an Add instead
-             would read and write memory once more
+             factor ½ of a written-out Gelu, because runtimes recognize Gelu by this factor
+    never    a BatchNormalization without a constant next to it: a Mul and an Add in its place would
+             read and write memory once more
     algebra  bn(x) = a·x + d for each channel, and a composition of such functions has the same form
     source   CANN's BatchNorm passes, which turn a BatchNormalization into a scale for its
              neighbours

@@ -20,7 +20,7 @@ def _vector(m: Match, new: Tape) -> Result:
         # With a computed bias, onnxruntime leaves its blocked layout.
         refuse("with constant weights, onnxruntime's blocked layout needs a constant bias")
     if m.b.shape != (channels,) or spread not in ((channels, *images), (1, channels, *images)):
-        refuse("the addend is not known to be one number for each channel")
+        refuse("the addend is not known to have one number for each channel")
     return new.node(m.conv.op, [m.x, m.W, m.b], like=m.conv)
 
 
@@ -30,9 +30,9 @@ class AABiasaddConvFusion(Pass):
     before   Conv(x, W, B?) + c, Conv(x, W, B?) − c; the same with ConvTranspose; W may be computed;
              Conv(x, W) + Unsqueeze(b) or Reshape(b), where b is a vector along the channels
     after    Conv(x, W, B ± c); Conv(x, W, b)
-    refuses  a constant other than one number, or one number for each channel; weights of an unknown
-             shape; a bias that a narrow type cannot hold; a computed vector b if the weights are
-             constant, because onnxruntime would leave its blocked layout
+    refuses  a constant that has neither one number nor one number for each channel; weights of an
+             unknown shape; a bias that a narrow type cannot hold; a vector b that is not constant
+             although the weights are, because onnxruntime would leave its blocked layout
     algebra  (W∗x + B) + c = W∗x + (B + c)
     source   CANN's AABiasaddConvFusion, which needs a convolution without bias; here the constant
              may also be added to an existing bias

@@ -27,11 +27,11 @@ from fusionc.rewrite.pattern import ms
 
 _ATTRIBUTES = ("kernel_shape", "strides", "dilations")  # they get a 1 for the new axis
 _AXIS = 2  # the new axis, after batch and channels
-_MAX_DEPTH = 5  # how many operators are followed in search of the next convolution
+_MAX_DEPTH = 5  # the number of operators that a search for a convolution follows
 _CONVOLUTIONS = ("Conv", "FusedConv")
-# If a convolution computes fewer products per moved element, the blocked layout is slower. Measured
-# with AVX-512 and two threads; with AVX2, a third is enough. A kernel of size 1 needs more, because
-# the Conv is then a matrix product.
+# If a convolution computes fewer products per moved element, onnxruntime's blocked layout of images
+# is slower. Measured with AVX-512 and two threads; with AVX2, a third is enough. A kernel of size 1
+# needs more, because the one-dimensional Conv is then a fast matrix product.
 _MIN_PRODUCTS = 400
 _MIN_POINTWISE_PRODUCTS = 768
 # activations, and the operators with which exporters write them out
@@ -135,13 +135,13 @@ def _add_axis(new: Tape, value: Edge) -> Edge:
 
 class Conv1dToConv2dPass(UBFusionPass):
     """A one-dimensional convolution becomes two-dimensional, because onnxruntime has a faster
-    layout for images.
+    layout, in blocks of channels, for images.
 
     before   Conv(x, W, B?) or FusedConv with x of shape [N, C, L]
     after    Squeeze(Conv(Unsqueeze(x, 2), W of [M, C/g, 1, K], B?), 2). The Squeeze then moves
              after elementwise operators, until it meets the Unsqueeze of the next convolution
-    refuses  elements other than float32; large weights with other users; convolutions with few
-             channels and no convolution before or after them, because moving the data into the
+    refuses  elements other than float32; large weights that are used elsewhere; convolutions with
+             few channels and no convolution before or after them, because moving the data into the
              layout takes longer than the layout saves
     never    weights that are not constant
     algebra  the additional axis has size 1, and the window has size 1 along this axis

@@ -75,9 +75,9 @@ class Conv1x1ReassociationPass(Pass):
     before   Conv(Conv(x, V, A?), W, B?), where W or V has a kernel of size 1, without pads and
              strides
     after    Conv(x, W·V, W·A + B)
-    refuses  groups; a W·V with at least as many elements as V and W together (models write
-             bottlenecks as two Convs on purpose); a bias A before padding; large weights that are
-             used elsewhere
+    refuses  Convs with groups; a W·V with at least as many elements as V and W together (models
+             write bottlenecks as two Convs on purpose); a bias A if the second Conv has padding;
+             large weights that are used elsewhere
     algebra  (W·V)∗x = W∗(V∗x) if W or V mixes only the channels of one pixel
     source   the distributive law. Off by default, because the rounding error grows with the number
              of channels between the two Convs

@@ -60,13 +60,13 @@ class AConv2dMulFusion(Pass):
     before   Conv(x·c, W, B?), Conv(x/c, W, B?); Conv(x + c, W, B?), Conv(x − c, W, B?), Conv(c − x,
              W, B?)
     after    Conv(x, W·c, B), Conv(x, W/c, B); Conv(x, ±W, B ± Σ W·c)
-    refuses  a constant other than one number, or one number for each channel; a constant that may
-             determine the rank or the number of channels of the result; an addend before a Conv
+    refuses  a constant that has neither one number nor one number for each channel; a constant that
+             may determine the rank or the number of channels of the result; an addend before a Conv
              with padding; weights that a narrow type cannot hold; a factor that is not finite; the
-             factor ½ of a written-out Gelu, by which runtimes recognize it
-    algebra  W∗(c·x) = (W·c)∗x, where zero padding stays zero; W∗(x + c) = W∗x + Σ W·c, unless a
-             window covers padding
-    source   CANN's AConv2dMulFusion, which folds the factor after the Conv; here,
+             factor ½ of a written-out Gelu, because runtimes recognize Gelu by this factor
+    algebra  W∗(c·x) = (W·c)∗x, also with padding, because c·0 = 0; W∗(x + c) = W∗x + Σ W·c, unless
+             a window covers padding
+    source   CANN's AConv2dMulFusion, which folds a factor that follows the Conv; here,
              ConvScaleFusionPass does that
     """
 

@@ -65,8 +65,8 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
              ConvTranspose
     after    Squeeze(Conv(x, W, B ± c))
     refuses  a Squeeze that removes the channels, or whose axes are unknown; a Reshape that may not
-             keep batch and channels as its first two axes; a constant other than one number, or one
-             number for each channel
+             keep batch and channels as its first two axes; a constant that has neither one number
+             nor one number for each channel
     algebra  adding one number to all elements of a channel commutes with moving the elements; (W∗x
              + B) + c = W∗x + (B + c)
     source   CANN's Conv2DSqueezeBiasaddFusionPass

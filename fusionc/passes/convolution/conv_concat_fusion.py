@@ -47,7 +47,8 @@ _SIBLINGS = (_are_several, _have_constant_weights, _differ_only_in_weights)
 
 
 class ConvConcatFusionPass(Pass):
-    """Convs of one value whose results are concatenated along the channels become one Conv.
+    """Convs that read the same value become one Conv if their results are concatenated along the
+    channels.
 
     before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation after each
              Conv

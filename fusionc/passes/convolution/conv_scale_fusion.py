@@ -27,7 +27,7 @@ class ConvScaleFusionPass(Pass):
 
     before   Conv(x, W, B?)·c, Conv(x, W, B?)/c; the same with ConvTranspose
     after    Conv(x, W·c, B·c)
-    refuses  a constant other than one number, or one number for each channel; weights that a
+    refuses  a constant that has neither one number nor one number for each channel; weights that a
              narrow type cannot hold; a factor that is not finite
     algebra  c·(W∗x + B) = (c·W)∗x + c·B
     source   CANN's ConvScaleFusionPass

@@ -22,7 +22,7 @@ from fusionc.rewrite import (
     require_known,
 )
 
-_MAX_PARTS = 4  # with more, the input of the convolution would be read too often
+_MAX_PARTS = 4  # with more parts, the input of the convolution would be read too often
 _MAX_PARTS_OF_WINDOWS = 2  # the limit for kernels larger than one pixel
 _CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 

@@ -20,9 +20,11 @@ from fusionc.rewrite import (
 from fusionc.rewrite.pattern import ms
 from fusionc.shapes.expressions import is_static
 
-_BLOCKS = ((2, 2), (4, 4), (1, 4), (4, 1))  # rows, columns; of equally fast ones the first is used
-_MAX_RATIO = 0.57  # blocks are used if the estimated time is at most this part of the original
-# input channels times kernel size; with fewer, moving the pixels takes longer than computing them
+# rows and columns of each block size; of equally fast block sizes, the first one is used
+_BLOCKS = ((2, 2), (4, 4), (1, 4), (4, 1))
+_MAX_RATIO = 0.57  # blocks are used if they take at most this part of the time, as estimated
+# The least number of taps (numbers of a kernel, for all input channels). If a kernel has fewer,
+# moving the pixels takes longer than computing them.
 _MIN_TAPS = 128
 _MAX_WEIGHT_BYTES = 1 << 20  # largest size of the new weights
 
@@ -97,8 +99,9 @@ class FewChannelsConvPass(UBFusionPass):
     after    DepthToSpace(Conv(x, W′, B′), p), where W′ and B′ hold W and B once for each pixel of a
              block of p × p, with strides p and a kernel larger by p − 1; for blocks of one row or
              column, Reshape, Transpose and Reshape instead of DepthToSpace
-    refuses  strides, dilations, groups; images whose size is unknown, or not a multiple of the
-             block size; elements other than float32; weights that would become large
+    refuses  a Conv with strides, dilations or groups; images whose size is unknown, or not a
+             multiple of the block size; elements other than float32; weights that would become
+             large
     never    cases that are not faster: more than 4 output channels, small kernels, few input
              channels; weights that are not constant; a FusedConv with an additional addend
     algebra  y[m, p·i + a, q·j + b] = Σ W[m, c, u, v]·x[c, p·i + a + u, q·j + b + v]. For each a and

@@ -22,7 +22,7 @@ def _quantized(m: Match, new: Tape) -> Result:
     zero_point = m.conv.inputs[2] if len(m.conv.inputs) > 2 else None
     zero = None if zero_point is None else zero_point.constant()
     if zero_point is not None and (zero is None or zero.size != 1):
-        refuse("the zero point is not one number that is known before the model runs")
+        refuse("the zero point is not a single number that is known before the model runs")
     number = 0 if zero is None else int(zero.reshape(-1)[0])
     return _padded_conv(m, new, [m.x, *m.conv.inputs[1:]], number)
 
@@ -33,9 +33,9 @@ class PadConv2dFusionPass(Pass):
     before   Conv(Pad(x, pads, 0), W, B?) with one to three spatial axes, also depthwise or grouped;
              ConvInteger and QLinearConv with padding by the zero point of x
     after    Conv(x, W, B?), whose own pads are increased by those of the Pad
-    refuses  padding by another value or mode; negative padding; padding of batch or channels; an
-             image known to be empty; a Conv that computes its own padding (auto_pad SAME); an
-             unknown zero point
+    refuses  padding by another number or in another mode; negative padding; padding of batch or
+             channels; an image that is known to be empty; a Conv that computes its own padding
+             (auto_pad SAME); a zero point that is not a single known number
     algebra  a Conv pads with zeros, like the Pad; a quantized zero is the zero point
     source   CANN's PadConv2dFusionPass and PadDepthwiseConv2dFusionPass: in ONNX, a depthwise
              convolution is a Conv with groups

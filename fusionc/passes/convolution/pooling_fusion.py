@@ -109,19 +109,20 @@ class PoolingFusionPass(Pass):
              axes; AveragePool or MaxPool with a window as large as the image
     after    AveragePool(x) with these pads and count_include_pad; MaxPool(x) with these pads;
              GlobalAveragePool, GlobalMaxPool
-    refuses  padding by another value or mode; padding of batch or channels; negative padding;
-             padding that is not smaller than the window; after a Pad: ceil_mode, dilations,
-             auto_pad SAME, and an AveragePool that does not count its own padding, or cannot count
-             it (opset below 7); an image known to be empty; a mean that is part of a normalization,
-             or of more than 256 numbers; element types without a kernel
-    never    means without keepdims; the mean of a value unless it comes from a Conv, directly or
-             through activations, pools and sums: for other values, GlobalAveragePool takes 1.3 to
+    refuses  padding by another number or in another mode; padding of batch or channels; negative
+             padding; padding that is not smaller than the window; an image that is known to be
+             empty; after a Pad also a pool with ceil_mode, dilations or auto_pad SAME, and an
+             AveragePool that does not count its own padding, or cannot count it (opset below 7); a
+             mean that is part of a normalization, or that is taken over more than 256 numbers;
+             element types without a kernel
+    never    means without keepdims; the mean of a value that does not come from a Conv, directly or
+             through activations, pools and sums: for such values, GlobalAveragePool takes 1.3 to
              2.4 times as long
     algebra  AveragePool pads with zeros and can count them; padding by the lowest number does not
-             change a maximum. onnxruntime's pools read its blocked layout, but Pad and ReduceMean
-             do not. Its GlobalAveragePool rounds more than ReduceMean: for 112 · 112 positive
-             numbers, the error is 3e-6 instead of 6e-7. Results may change for the maximum of a
-             window that contains NaN, and for the padding of an image without rows or columns
+             change a maximum. onnxruntime's pools read its blocked layout, but its Pad and
+             ReduceMean do not. Its GlobalAveragePool rounds more than its ReduceMean: for 112 · 112
+             positive numbers, the error is 3e-6 instead of 6e-7. Results may change for the maximum
+             of a window that contains NaN, and for the padding of an image without rows or columns
     source   the name is that of CANN's PoolingFusionPass; the Pads come from torch's avg_pool2d and
              Keras' ZeroPadding2D; measured: a 1×1 Conv in the blocked layout and the mean after it
              take 0.91 to 0.99 of the time

@@ -14,7 +14,7 @@ from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Result, Tape
 
 
 def _activation(conv: Node) -> Node | None:
-    """The elementwise operator that is the only user of a Conv; None if there is another user."""
+    """The activation that is the only user of a Conv; None if the Conv has another user."""
     value = conv.outputs[0]
     if value is None or value.is_output or value.use_count != 1:
         return None
@@ -24,8 +24,8 @@ def _activation(conv: Node) -> Node | None:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Groups of Convs that read one value and differ only in their weights. No formula can express
-    them, because the number of nodes of a formula is fixed.
+    """A match for each group of Convs that read the same value and differ only in their weights. No
+    formula can express such groups, because the number of nodes of a formula is fixed.
     """
     groups: dict[tuple[Any, ...], list[Node]] = {}
     for conv in graph.of_operator("Conv"):
@@ -64,7 +64,7 @@ def _equal_activations(convs: list[Node]) -> list[Node]:
 
 
 class SameInputConv2dPass(Pass):
-    """Convs of one value that differ only in their weights become one Conv and a Split.
+    """Convs that read the same value and differ only in their weights become one Conv and a Split.
 
     before   Conv(x, W₁, B₁?), Conv(x, W₂, B₂?), …, also with the same activation after each Conv
     after    Split(Conv(x, Concat(W₁, W₂, …), Concat(B₁, B₂, …))), with the activation before the

@@ -31,8 +31,8 @@ def _is_between_blocks(m: Match) -> bool:
 
 
 def _is_absorbed_by_conv(m: Match, result: Edge) -> bool:
-    """Whether the only user of the result is a Conv that can absorb the constants. Every such Conv
-    can absorb a factor, and one without padding also an addend.
+    """Whether the only user of the result is a Conv that can absorb the constants. Every Conv can
+    absorb a factor; only a Conv without padding can absorb an addend, too.
     """
     user = result.outputs[0]
     if result.is_output or result.use_count != 1 or not user.is_op("Conv"):
@@ -77,7 +77,7 @@ class ScaleShiftToConvPass(UBFusionPass):
     before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
              Conv or a pool reads the result
     after    Conv(x, s, b) with as many groups as channels and a kernel of size 1
-    refuses  constants other than one number, or one number for each channel; opset below 8
+    refuses  constants that have neither one number nor one number for each channel; opset below 8
     never    constants that the next Conv absorbs into its weights and bias (AConv2dMulFusion);
              channels that are not a multiple of 16; an x that is not in onnxruntime's blocked
              layout; a result that no operator reads in this layout; elements other than float32

@@ -20,7 +20,7 @@ def _perm(node: Node) -> list[int]:
 
 
 class SpaceToBatchConv2dBatchToSpacePass(Pass):
-    """A convolution of every b-th pixel, with the b·b possible offsets as a batch, becomes a
+    """A convolution of every b-th pixel, in which the b·b possible offsets form a batch, becomes a
     dilated Conv.
 
     before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)), where S is a Transpose
@@ -28,8 +28,8 @@ class SpaceToBatchConv2dBatchToSpacePass(Pass):
              SpaceToDepth expects the channels
     after    Conv(x, W, B?) with dilations and pads multiplied by b; between Transposes if x has its
              channels last
-    refuses  strides; a Conv that computes its own padding; different block sizes; the channel order
-             CRD
+    refuses  a Conv that has strides or computes its own padding; block sizes b that differ; a
+             DepthToSpace with the channel order CRD
     algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; the kernel of a
              dilated Conv may sum in another order
     source   TensorFlow writes dilations in this way (SpaceToBatchND, BatchToSpaceND), and tf2onnx

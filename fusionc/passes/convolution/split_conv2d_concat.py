@@ -29,7 +29,8 @@ def _has_one_conv_per_piece(m: Match) -> bool:
 
 
 class ASplitConv2dConcatPass(Pass):
-    """Convs of all parts of a Split whose results are concatenated again become one grouped Conv.
+    """Convs of all parts of a Split become one grouped Conv if their results are concatenated
+    again.
 
     before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the
              channels

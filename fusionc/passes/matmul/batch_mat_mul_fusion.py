@@ -44,8 +44,8 @@ def _transposed_gemm(m: Match, new: Tape) -> Result:
     # Without an addend, onnxruntime exchanges the operands itself when it loads the model.
     if m.c is not None and m.b.is_constant:
         refuse(
-            "onnxruntime packs constant weights once at load only if they are the second operand, "
-            "and otherwise in each run"
+            "onnxruntime packs constant weights once at load if they are the second operand, but "
+            "in each run if they are the first"
         )
     if m.c is not None:
         m.require_opset(7, "the addend of a Gemm is broadcast in another way")
@@ -54,7 +54,9 @@ def _transposed_gemm(m: Match, new: Tape) -> Result:
 
 
 def _column(addend: Edge, new: Tape) -> Edge:
-    """A constant addend, transposed as a matrix."""
+    """A constant addend, transposed as a matrix. Refuses an addend that is not constant, or that is
+    large and used elsewhere.
+    """
     array = addend.constant()
     if array is None or would_double(addend, array.size):
         refuse("the addend is not a constant that can be transposed")
@@ -117,9 +119,9 @@ class BatchMatMulFusionPass(Pass):
     refuses  ranks other than 2 for a Gemm; integers, for which runtimes lack a Gemm; a Transpose
              that moves axes other than the last two; Gemm(a, b, c)ᵀ below opset 7, or if c is
              not constant, or is large and used elsewhere, or if b is constant (the new Gemm would
-             take up to 6 times as long); a MatMul that becomes a Gemm below opset 11; a
-             Transpose of dequantized weights: onnxruntime transposes their integers when it loads
-             the model, and the product would take 1.6 times as long
+             take up to 6 times as long); a MatMul that would become a Gemm below opset 11; a
+             Transpose of dequantized weights, because onnxruntime transposes their integers once
+             when it loads the model, and a product that transposes them takes 1.6 times as long
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order if an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """

@@ -57,7 +57,7 @@ def _scales(m: Match) -> tuple[float, float]:
 
 
 def _weight(m: Match, alpha: float, new: Tape) -> Edge:
-    """The weights multiplied by alpha, transposed if MatMul needs it."""
+    """The weights multiplied by alpha, and transposed if the Gemm transposes them."""
     if 0 in dims_of(m.W):
         refuse("the weights are empty, so the number of rows is undetermined")
     dequantize = m.captures.get("dequantize")
@@ -74,12 +74,14 @@ def _weight(m: Match, alpha: float, new: Tape) -> Edge:
 
 
 def _addend(m: Match, columns: int, beta: float, new: Tape) -> Edge:
-    """The bias multiplied by beta, as one number for each column."""
+    """The bias multiplied by beta, as a vector. Refuses a bias that varies along other axes than
+    the columns.
+    """
     bias: Edge = m.B
     array = array_of(bias)
     is_row = array.ndim < 2 or (array.ndim == 2 and array.shape[0] == 1)
     if array.size not in (1, columns) or not is_row:
-        refuse("the bias is not one number for each column")
+        refuse("the bias has neither one number nor one number for each column")
     if array.ndim == 1 and beta == 1:
         return bias
     row = array.reshape(-1)
@@ -87,19 +89,21 @@ def _addend(m: Match, columns: int, beta: float, new: Tape) -> Edge:
 
 
 class BatchMatMulV2ReshapeFusionPass(Pass):
-    """A product between two Reshapes that only flatten leading axes is computed without them.
+    """A product between two Reshapes that only flatten leading axes is computed without the
+    Reshapes.
 
     before   Reshape(Gemm(Reshape(x, [−1, K]), W, B?), […, N]); the same with MatMul, with or
              without an addend
     after    MatMul(x, W) + B
     refuses  a first Reshape that changes the last axis; a second Reshape whose leading dimensions
-             differ from those of x; a Gemm that transposes its first operand; a bias that is not
-             one number for each column; integers; large weights that must be transposed and are
-             used elsewhere; dequantized weights that must be transposed or scaled
-    never    guarantees the same result for empty tensors: in a computed shape, a 0 makes Reshape
-             copy a dimension of the flattened product, while MatMul keeps the 0
-    algebra  each row of a product is computed on its own, whatever the leading axes are; alpha and
-             beta of Gemm are factors of W and B
+             differ from those of x; a Gemm that transposes its first operand; a bias that has
+             neither one number nor one number for each column; integers; large weights that must be
+             transposed and are used elsewhere; dequantized weights that must be transposed or
+             scaled
+    never    a guarantee for empty tensors: if a computed shape has a 0, Reshape copies a dimension
+             of the flattened product, but MatMul keeps the 0
+    algebra  each row of a product is computed on its own, whatever the leading axes are; W and B
+             are multiplied by alpha and beta of the Gemm
     source   CANN's BatchMatMulV2ReshapeFusionPass; measured: Reshape, Gemm and Reshape take 1.01 to
              1.11 of the time of MatMul and Add
     """

@@ -23,20 +23,20 @@ _TYPES = (
     TensorProto.INT32,
     TensorProto.INT64,
 )
-_ASSUMED_SIZE = 32  # of an unknown dimension
-_NODE_COST = 500  # an additional Transpose costs as much as moving so many elements
+_ASSUMED_SIZE = 32  # the assumed size of an unknown dimension
+_NODE_COST = 500  # an additional Transpose costs as much as moving this number of elements
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A product of two values whose axes have labels."""
+    """How to multiply two values as matrices. A label is the letter of an axis in the equation."""
 
     values: tuple[Edge, Edge]
     terms: tuple[str, str]  # the labels of each value
-    both: str  # labels of both values and of the result: the batch
-    first: str  # labels of only the first value and the result
-    second: str  # labels of only the second value and the result
-    inner: str  # labels that are summed
+    both: str  # labels that both values and the result have: the batch
+    first: str  # labels that only the first value and the result have
+    second: str  # labels that only the second value and the result have
+    inner: str  # labels that only the two values have: the product sums over them
 
     def cost(self, result: str, sizes: IndexSizes) -> float:
         """The cost of the Transposes, in moved elements; infinity if the plan is impossible."""
@@ -76,8 +76,8 @@ def _assumed_size(size: Dim) -> int:
 
 
 def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) -> _Plan:
-    """The cheapest plan. Either value may be the first operand, and the summed axes may have the
-    order of either value.
+    """The cheapest plan. Either value may be the first operand, and the order of the summed axes
+    may be that of either value.
     """
     shared = set(terms[0]) & set(terms[1])
     both = _common(result, shared)
@@ -99,8 +99,8 @@ def _common(labels: str, others: set[str]) -> str:
 
 
 def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
-    """The product of the two values, summed over the inner labels; and the labels of its axes, in
-    order.
+    """The product of the two values of a plan, summed over the inner labels; and the labels of its
+    axes, in order.
     """
     is_outer = len(plan.first) == 1 == len(plan.second) and bool(plan.both)
     is_sum = bool(plan.inner and (plan.first or plan.second))
@@ -108,7 +108,9 @@ def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
 
 
 def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
-    """The same with Mul and ReduceSum, for products that MatMul cannot express."""
+    """The same as `_product`, computed by Mul and ReduceSum, for products that MatMul cannot
+    express.
+    """
     both = len(plan.both)
     first = len(plan.first)
     second = len(plan.second)
@@ -123,12 +125,12 @@ def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
 
 
 def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
-    """The same with MatMul."""
+    """The same as `_product`, computed by MatMul."""
     a = _arranged(new, plan.values[0], plan.terms[0], plan.both + plan.first + plan.inner)
     b = _arranged(new, plan.values[1], plan.terms[1], plan.both + plan.inner + plan.second)
     b = _join_axes(new, b, [*plan.both, plan.inner, plan.second], sizes)
-    # Without a batch, the axes of the first value need not be joined. Without axes of its own, the
-    # first value is a vector.
+    # If there is not a batch, the axes of the first value need not be joined. If it then has only
+    # inner axes, it is a vector.
     rows = [*plan.both, plan.first] if plan.both else [*plan.first]
     product = new.MatMul(_join_axes(new, a, [*rows, plan.inner], sizes), b)
     result = plan.both + plan.first + plan.second
@@ -136,8 +138,8 @@ def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, st
 
 
 def _equation_of(node: Node) -> tuple[list[str], str]:
-    """The labels of each input and of the result. Refuses an equation without exactly one letter
-    for each axis.
+    """The labels of each input and of the result. Refuses an ellipsis, a label that occurs twice in
+    one term, and a label of the result that is in no input.
     """
     text = node.attr("equation").replace(" ", "")
     operands, arrow, result = text.partition("->")
@@ -158,7 +160,9 @@ def _equation_of(node: Node) -> tuple[list[str], str]:
 
 
 def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> IndexSizes:
-    """The dimension of each label. Refuses a label whose dimension may be 1 in only one input."""
+    """The dimension of each label. Refuses an unknown rank, a dimension of 0, and a label whose
+    dimension may be 1 in only one input.
+    """
     sizes: IndexSizes = {}
     for term, value in zip(terms, inputs, strict=True):
         shape = shape_of(value)
@@ -211,9 +215,10 @@ def _separate_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSi
 def _reshaped(
     new: Tape, value: Edge, dims: Sequence[Sequence[Dim]], is_kept: Sequence[bool]
 ) -> Edge:
-    """A Reshape of the value; each new axis has the size of a product of `dims`.
+    """A Reshape of the value. The size of each new axis is the product of a group of `dims`.
 
-    In the target shape, an unknown dimension is 0 if it keeps its axis, else −1.
+    In the target shape, an unknown size is 0 if `is_kept` says that the axis keeps its position,
+    else −1. Refuses if the sizes are then ambiguous.
     """
     target = []
     for group, keeps_axis in zip(dims, is_kept, strict=True):
@@ -231,11 +236,11 @@ class EinsumPass(Pass):
     before   Einsum(a) that transposes and sums; Einsum(a, b)
     after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and with
              Reshapes if several axes must be joined; Mul if nothing is summed; first a ReduceSum
-             over axes that only one value has
+             over axes that only one value and not the result has
     refuses  more than two inputs; elements other than floating-point numbers, int32 and int64; an
-             ellipsis; a diagonal; dimensions of one label that are not known to be equal, because
-             onnxruntime broadcasts a dimension of 1; several axes to join if more than one is
-             unknown
+             ellipsis; a diagonal; dimensions with the same label that are not known to be equal,
+             because onnxruntime broadcasts a dimension of 1; several axes that must be joined if
+             more than one of them has an unknown size
     algebra  the definition of Einsum; MatMul sums in another order
     source   CANN's EinsumPass
     """

@@ -31,7 +31,9 @@ from fusionc.shapes.equality import broadcasts_into
 
 
 def _linear_of(x: Formula) -> Formula:
-    """A linear map of x in three forms, captured as `linear` (the MatMul or Gemm), `W` and `B`."""
+    """A linear map of x: Gemm, MatMul, or MatMul and Add. Captures `linear` (the MatMul or Gemm),
+    `W` and `B`.
+    """
     product = op.MatMul(x, const("W"), _as="linear")
     return either(
         product + const("B"), op.Gemm(x, const("W"), maybe(const("B")), _as="linear"), product
@@ -94,19 +96,20 @@ def _factor_before_transposes(array: Array, moves: Sequence[Node], rank: int) ->
 def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
     """A constant as one float64 number for each of `count` columns of a tensor of this rank.
 
-    Refuses a constant that varies along another axis, or would raise the rank.
+    Refuses a constant that varies along another axis, or that would raise the rank of the tensor.
     """
     array = array.astype(np.float64)
     if array.ndim > (1 if rank is None else rank):
         refuse("the constant may enlarge the value that it is combined with")
     if any(size != 1 for size in array.shape[:-1]) or array.size not in (1, count):
-        refuse("the constant is not one number for each column")
+        refuse("the constant has neither one number nor one number for each column")
     return np.broadcast_to(array.reshape(-1), (count,))
 
 
 x = var("x")
 c = const("c")
-_SMALLEST_SCALE = 2**-6  # of query and key in attention with heads of 2²⁴ elements
+# the least scale of query and key in attention, for heads of 2²⁴ elements
+_SMALLEST_SCALE = 2**-6
 
 
 def _moved(formula: Formula, name: str) -> Formula:
@@ -129,8 +132,8 @@ def _scale(m: Match, new: Tape) -> Result:
 
 
 def _factor(m: Match, moves: list[Node]) -> Array:
-    """The constant as one number for each column of the product, although operators between the
-    product and the constant move the columns.
+    """The constant as one number for each column of the product. The operators `moves` between the
+    product and the constant may move the columns.
     """
     count = _columns(m)
     value = next(v for v in m.root.inputs if v is not None and not v.is_constant)
@@ -143,7 +146,7 @@ def _factor(m: Match, moves: list[Node]) -> Array:
         return _column_numbers(_factor_before_transposes(constant, moves, rank), count, rank)
     if constant.size == 1 and broadcasts_into(constant.shape, value.shape):
         return np.full(count, constant.item(), np.float64)
-    refuse("the constant after a Reshape is not one number for all columns")
+    refuse("the constant after a Reshape is not a single number")
 
 
 def _batchnorm(m: Match, new: Tape) -> Result:
@@ -162,7 +165,7 @@ def _scale_before(m: Match, new: Tape) -> Result:
     is_column = bool(m.linear.attr("transB"))
     depth = shape[-1] if is_column else shape[-2]
     if array.size > 1 and (m.linear.attr("transA") or not m.x.shape or m.x.shape[-1] != depth):
-        refuse("the constant is not one number for each row of the weights")
+        refuse("the constant has neither one number nor one number for each row of the weights")
     factor = _column_numbers(array, depth, m.x.rank)
     weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))
     return new.node(m.linear.op, [m.x, weight, *m.linear.inputs[2:]], like=m.linear)
@@ -174,26 +177,29 @@ def _scale_both(m: Match, new: Tape) -> Result:
     if first.size != 1 or second.size != 1 or m.a.elem_type not in FLOATS:
         refuse("the scales are not two single numbers")
     if not all(_SMALLEST_SCALE <= abs(scale.item()) <= 1 for scale in (first, second)):
-        refuse("a scale above 1, or far below, may keep intermediate results in range")
+        refuse(
+            "a scale above 1 or below 1/64 may keep intermediate results in the range of their type"
+        )
     if not (broadcasts_into(first.shape, m.a.shape) and broadcasts_into(second.shape, m.b.shape)):
         refuse("the constant may enlarge the value that it is combined with")
     return new.MatMul(new.Mul(m.a, new.const((first * second).reshape(first.shape), like=m.c)), m.b)
 
 
 class GemmScaleFusionPass(Pass):
-    """Constant factors around a product with constant weights are folded into the weights.
+    """Constant factors before or after a product with constant weights are folded into the weights.
 
     before   (x·W + B)·c or /c, with MatMul or Gemm, directly or after Reshape and Transpose;
              (x·c)·W; BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
-    refuses  a constant after the product that is not one number for each column; a constant before
-             the product that is not one number for each row; a constant after a Reshape that is
-             not a single number; two single numbers if one of them is above 1 or
-             below 1/64; weights that are not constant, or that a narrow type cannot hold; integers;
-             a constant that would enlarge the result; a BatchNormalization of rank other than 2;
-             the factor ½ of Gelu; the scale of a normalization that is written out
+    refuses  a constant after the product that has neither one number nor one number for each
+             column; a constant before the product that has neither one number nor one number for
+             each row of W; a constant after a Reshape that is not a single number; two single
+             numbers if one of them is above 1 or below 1/64; weights that are not constant, or that
+             a narrow type cannot hold; integers; a constant that would enlarge the result; a
+             BatchNormalization of rank other than 2; the factor ½ of Gelu, and the scale of a
+             normalization that is written out, because runtimes recognize them
     algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; single numbers commute with the product, and with
-             moving its elements
+             operators that move its elements
     source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; torch exports
              scaled_dot_product_attention with a scale on both operands
     """

@@ -65,12 +65,12 @@ def _product_of(value: Edge | None, graph: Graph) -> _Product | None:
 
 
 def _find_at(split: Node) -> Match:
-    """A Split along the last axis of a product with constant weights. The Add of a constant may be
-    between them.
+    """The match of a Split along the last axis of a product with constant weights. The Add of a
+    constant may be between the product and the Split.
     """
     product = _product_of(split.inputs[0], split.graph)
     if product is None:
-        refuse("its input is not a product, or a product and a constant")
+        refuse("its input is neither a product nor the sum of a product and a constant")
     if not product.is_constant:
         refuse("the weights are not a constant matrix, or the bias is not a constant row")
     sizes = require_known(sizes_of(split), "the sizes of the pieces")
@@ -78,7 +78,7 @@ def _find_at(split: Node) -> Match:
         refuse("the axis is not known to be the last one")
     outputs = [output for output in split.outputs if output is not None]
     if len(outputs) < len(sizes) or len(sizes) < 2:
-        refuse("a piece is left out, or there is only one")
+        refuse("the Split omits a piece, or has only one piece")
     captures = {
         "x": product.node.inputs[0],
         "W": product.node.inputs[1],
@@ -91,21 +91,21 @@ def _find_at(split: Node) -> Match:
 
 
 def _is_along_last(split: Node) -> bool:
-    """Whether a Split works along the last axis. With an unknown rank, its axis must be −1."""
+    """Whether a Split works along the last axis. If the rank is unknown, its axis must be −1."""
     rank = None if split.inputs[0] is None else split.inputs[0].rank
     return split.attr("axis", 0) == -1 or bool(rank and axis_of(split, rank) == rank - 1)
 
 
 class InferenceMatmulSplitFusionPass(UBFusionPass):
-    """A product that is split becomes several products.
+    """A product whose result is split becomes several products.
 
-    before   Split(x·W [+ B]) along the last axis into any number of pieces, with constant weights
-             and bias, by MatMul or Gemm
+    before   Split(x·W [+ B]) along the last axis into any number of pieces. The product is a MatMul
+             or Gemm; weights and bias are constant
     after    x·W₁ [+ B₁], x·W₂ [+ B₂], …
     refuses  large weights that are used elsewhere; targets other than onnxruntime
     never    off by default, because one large product takes 0.97 to 1.1 of the time of its parts,
-             depending on the size, and SameInputMatMulPass does the opposite to save nodes. That
-             pass does not join the products that this pass has split
+             depending on the size, and SameInputMatMulPass does the opposite to save nodes.
+             SameInputMatMulPass does not join the products that this pass has split
     algebra  each column of a product is computed on its own
     source   MindSpore's inference_matmul_split_fusion, which makes two or three pieces
     """

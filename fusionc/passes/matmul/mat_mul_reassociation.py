@@ -6,7 +6,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refus
 
 
 class MatMulReassociationPass(Pass):
-    """Two products with constant weights in a row become one product if its weights are smaller.
+    """Two products in a row with constant weights become one product if its weights are not larger.
 
     before   MatMul(MatMul(x, V), W)
     after    MatMul(x, V·W)

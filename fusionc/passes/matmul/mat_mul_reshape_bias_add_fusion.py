@@ -14,10 +14,10 @@ class MatMulReshapeBiasAddFusionPass(Pass):
 
     before   Reshape(MatMul(a, W)) + B
     after    Reshape(MatMul(a, W) + B)
-    refuses  a Reshape that neither keeps the last axis nor splits it; a bias that varies along
-             other axes
-    algebra  the last dimensions of the reshaped product have as many elements as its columns, so
-             they index the same columns; each sum is the same, bit by bit
+    refuses  a Reshape that neither keeps the last axis nor splits it; a bias that varies along axes
+             other than the columns
+    algebra  the product of the last dimensions after the Reshape is the number of columns, so these
+             dimensions index the same columns; each sum is the same, bit by bit
     source   CANN's MatMulReshapeBiasAddFusionPass; MatMulBiasAddFusionPass then folds the bias into
              the product
     """
@@ -41,12 +41,14 @@ class MatMulReshapeBiasAddFusionPass(Pass):
 
 
 def _bias_of_columns(m: Match, shape: Shape, columns: int) -> Array:
-    """The bias as one number for each column of the product, or one for all columns."""
+    """The bias as a vector: one number for each column of the product, or one number for all
+    columns.
+    """
     bias = array_of(m.B)
     last = _last_dimensions(shape, columns)
     extra = max(bias.ndim - len(last), 0)
     if bias.ndim > len(shape) or any(size != 1 for size in bias.shape[:extra]):
-        refuse("the bias is not one number for each column")
+        refuse("the bias has neither one number nor one number for each column")
     inner = bias.reshape(bias.shape[extra:])
     if not broadcasts_into(inner.shape, last):
         refuse("the bias may enlarge the product")
@@ -54,7 +56,9 @@ def _bias_of_columns(m: Match, shape: Shape, columns: int) -> Array:
 
 
 def _last_dimensions(shape: Shape, columns: int) -> list[int]:
-    """The last dimensions that together have as many elements as the product has columns."""
+    """The last dimensions of a shape whose product is the number of columns. Refuses if no number
+    of last dimensions has this product.
+    """
     last = list[int]()
     for dim in reversed(shape):
         if not isinstance(dim, int) or math.prod(last) >= columns:

@@ -12,9 +12,10 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MAX_ROWS = 128  # from here on, onnxruntime's Split takes the time that the joint product saves
-# The pass that does the opposite. It is off by default; if a user switches it on, its separate
-# products stay.
+# for this many rows or more, onnxruntime's Split takes the time that the joint product saves
+_MAX_ROWS = 128
+# The pass that does the opposite. It is off by default. If a user switches it on, the products that
+# it splits stay separate.
 _SPLITTING_PASS = "InferenceMatmulSplitFusionPass"
 
 
@@ -50,8 +51,8 @@ def _was_split(node: Node) -> bool:
 
 
 def _obstacle(product: Node) -> str:
-    """Why a product cannot be joined with others; empty if it can. Its weights must be a constant
-    matrix, and its bias, if any, a constant row.
+    """Why a product cannot be joined with others; "" if it can be. The weights must be a constant
+    matrix, and the bias, if there is one, a constant row.
     """
     x, weight = product.inputs[:2]
     if product.has_references:
@@ -71,7 +72,9 @@ def _gemm_bias(product: Node) -> Edge | None:
 
 
 def _groups(products: Iterable[Node]) -> list[list[Node]]:
-    """The products in groups that differ only in weights and bias."""
+    """The products in groups. The products of a group read the same value and differ only in
+    weights and bias.
+    """
     groups: dict[tuple[object, ...], list[Node]] = {}
     for node in products:
         key = (node.inputs[0], _gemm_bias(node) is None, *product_settings(node))
@@ -84,7 +87,8 @@ def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
 
 
 def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
-    """Whether large weights have other users than `group_count` groups of products.
+    """Whether large weights have users other than the `group_count` groups of products that have
+    the same weights.
 
     The joined weights of these groups are equal, so another pass merges them into one constant.
     """
@@ -94,7 +98,9 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], group_count: int) -> bool:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Groups of products. They are searched, because a formula cannot have any number of nodes."""
+    """A match for each group of products that can be joined. No formula can express such a group,
+    because the number of nodes of a formula is fixed.
+    """
     candidates = list[Node]()
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         if obstacle := _obstacle(node):
@@ -131,23 +137,25 @@ def _find(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _bias_adds(products: list[Node]) -> list[Node]:
-    """The Adds of a bias after the products; empty unless each MatMul has one."""
+    """The Adds of a bias after the products; empty unless each product is a MatMul with such an
+    Add.
+    """
     adds = [add for node in products if node.op == "MatMul" and (add := _bias_add(node))]
     return adds if len(adds) == len(products) else []
 
 
 class SameInputMatMulPass(Pass):
-    """Products of one value with different weights become one product and a Split.
+    """Products of the same value with different weights become one product and a Split.
 
     before   x·W₁ [+ B₁], x·W₂ [+ B₂], … by MatMul and Add, or by Gemm, for example query, key and
              value of an attention
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
     refuses  integers; an unknown rank; for onnxruntime, 128 known rows or more, because its
              Split copies them (1.00 to 1.06 of the time); large weights that are used elsewhere,
-             unless in another group of the same weights
-    never    two products without a bias, which would not make the graph smaller; products of the
-             same weights, which CommonSubexpressionEliminationPass joins; products that
-             InferenceMatmulSplitFusionPass, if it is on, has split
+             except by products that are joined in the same way
+    never    two products without a bias, because the graph would not become smaller; products with
+             the same weights, which CommonSubexpressionEliminationPass joins; products that
+             InferenceMatmulSplitFusionPass has split, if the user has switched it on
     algebra  each column of a product is computed on its own
     source   MindSpore's op combine
     """
@@ -175,13 +183,15 @@ class SameInputMatMulPass(Pass):
 
 
 def _require_few(rows: Shape) -> None:
-    """Refuse so many rows that their Split costs the time that the joint product saves."""
+    """Refuse if there are so many rows that their Split takes the time that the joint product
+    saves.
+    """
     if math.prod(size for size in rows if isinstance(size, int)) >= _MAX_ROWS:
         refuse("a Split of so many rows costs the time that the joint product saves")
 
 
 def _joined_rows(constants: Iterable[Edge | None], new: Tape) -> Edge | None:
-    """The rows concatenated into one constant; None without rows."""
+    """The constant rows concatenated into one constant; None if all of them are None."""
     rows = [row for row in constants if row is not None]
     return _joined(rows, 0, new)[0] if rows else None
 

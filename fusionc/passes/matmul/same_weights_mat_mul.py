@@ -12,10 +12,10 @@ from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MAX_ROWS = 8  # of a piece; with more rows, a single product reuses its weights often enough
+_MAX_ROWS = 8  # the most rows of a piece; with more, each product reuses its weights often enough
 _MIN_PIECES = 4  # with fewer pieces, joining saves no time if the weights are small
 _LARGE_WEIGHTS = 1 << 16  # elements; smaller weights fit into the nearest cache
-_MAX_ELEMENTS = 1 << 20  # of all results, which stay in memory until the last one is read
+_MAX_ELEMENTS = 1 << 20  # elements of all results, which stay in memory until the last one is read
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,13 @@ class _Piece:
     start: int
     end: int
     nodes: tuple[Node, ...]  # the nodes that take the piece out of the source, in order
-    drops_axis: bool  # whether the piece does not have the axis any more
+    drops_axis: bool  # whether the piece lacks the axis `axis`
 
 
 def _piece(value: Edge | None) -> _Piece | None:
-    """The value as a piece, if it is taken along an axis other than the last; else None."""
+    """The value as a piece, if it is taken out of another value along an axis other than the last,
+    with or without a Squeeze; else None.
+    """
     node = None if value is None else value.producer
     if node is None or not node.is_op("Squeeze"):
         return _cut(value)
@@ -82,7 +84,9 @@ def _gathered_piece(node: Node) -> tuple[Edge, int, int, int] | None:
 
 
 def _find(graph: Graph) -> Iterator[Match | Miss]:
-    """Products of pieces of one value with the same weights, in the order of the pieces."""
+    """A match for each group of products that multiply pieces of the same value by the same
+    weights, in the order of the pieces.
+    """
     groups: dict[tuple[object, ...], list[tuple[_Piece, Node]]] = {}
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         piece = None if node.has_references else _piece(node.inputs[0])
@@ -114,10 +118,10 @@ def _require_gain(m: Match) -> None:
     if any(first.end > second.start for first, second in zip(m.pieces, m.pieces[1:], strict=False)):
         refuse("the pieces overlap")
     if sum(piece.end - piece.start for piece in m.pieces) < dims[m.pieces[0].axis]:
-        refuse("no product reads some of the pieces")
+        refuse("the products do not read the whole value")
     rows = math.prod(dims[:-1])
     if rows > _MAX_ROWS * len(m.pieces):
-        refuse(f"more than {_MAX_ROWS} rows in a product")
+        refuse(f"a product has more than {_MAX_ROWS} rows")
     if len(m.pieces) < _MIN_PIECES and math.prod(weights) < _LARGE_WEIGHTS:
         refuse("the weights are small, and the products are few")
     if rows * max(weights) > _MAX_ELEMENTS:
@@ -154,20 +158,20 @@ def _product(m: Match, new: Tape) -> Edge:
 
 
 class SameWeightsMatMulPass(Pass):
-    """Products of the pieces of one value with the same weights become one product, which is then
-    cut into pieces.
+    """Products of all pieces of a value with the same weights become one product, which is then cut
+    into pieces.
 
     before   x[0]·W [+ b], x[1]·W [+ b], … by MatMul or Gemm, with the pieces from Split, Slice or
              Gather, with or without Squeeze
     after    y = x·W [+ b]; y[0], y[1], …
-    refuses  unknown sizes; pieces that overlap, or do not cover x; more than 8 rows in a product
-             (1.0 to 1.4 of the time); fewer than four products with small weights; results of more
-             than a million elements; integers; a Gemm that transposes x or scales, or whose addend
-             has several rows; transposed weights that are used elsewhere
+    refuses  unknown sizes; pieces that overlap, or that do not cover x; products of more than 8
+             rows (1.0 to 1.4 of the time); fewer than four products with small weights; results of
+             more than a million elements; integers; a Gemm that transposes the pieces or scales, or
+             whose addend has several rows; transposed weights that are used elsewhere
     never    pieces along the last axis
     algebra  each row of a product is computed on its own, and one product reads the weights only
-             once. Measured: 4 products of 1 row take 0.60 to 0.86 of the time, 20 of 1 row 0.43 to
-             0.79, 20 of 4 rows 0.68 to 0.94
+             once. Measured: 4 products of one row take 0.60 to 0.86 of the time, 20 products of one
+             row 0.43 to 0.79, and 20 products of 4 rows 0.68 to 0.94
     source   unrolled recurrences: torch's exporter writes one product of the input for each step
     """
 

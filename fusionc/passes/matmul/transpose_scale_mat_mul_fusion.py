@@ -26,7 +26,7 @@ a = var("a")
 b = var("b")
 c = const("c")
 _BATCH_IS_TRANSPOSED = "the batch is transposed, too"
-_MAX_EXPONENT = 40  # alpha must be between 2 to the powers −40 and 40
+_MAX_EXPONENT = 40  # alpha must be between 2^−40 and 2^40
 _BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
 
 
@@ -67,20 +67,20 @@ def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
 
 
 def _alpha(m: Match, factor: float) -> float:
-    """The alpha of the product with a factor by which it is multiplied or divided."""
+    """The alpha of the new product: that of the old product, multiplied or divided by `factor`."""
     if m.scale.op == "Div":
         factor = 1 / factor if factor else math.inf
     alpha = float(m.product.attr("alpha", 1.0)) * factor
     if alpha == 0 or not math.isfinite(alpha) or abs(math.log2(abs(alpha))) > _MAX_EXPONENT:
         refuse("the factor is zero, not finite, or of an extreme size")
     if array_of(m.c).dtype == np.float64 and float(np.float32(alpha)) != alpha:
-        refuse("alpha is stored in single precision")
+        refuse("alpha is stored in float32, which cannot represent the factor")
     return alpha
 
 
 def _is_cast_constant(value: Edge) -> bool:
-    """Whether a value is a constant of another type: weights of 8 bits or less, which kernels
-    unpack and scale while they multiply.
+    """Whether a value is cast from a constant: weights of 8 bits or less, which kernels unpack and
+    scale while they multiply.
     """
     maker = value.producer
     constant = maker.inputs[0] if maker is not None and maker.is_op("Cast") else None
@@ -110,7 +110,9 @@ def _right(m: Match, new: Tape) -> Result:
 
 
 def _moves_rows(m: Match) -> bool:
-    """Whether the Transpose moves the first axis next to the last one, before or after it."""
+    """Whether the Transpose moves the first axis directly before or directly after the last one,
+    and keeps the order of the others.
+    """
     order = order_of(m.transpose)
     rest = [axis for axis in order if axis]
     return len(order) > 2 and order[:-2] == rest[:-1] == sorted(rest)[:-1]
@@ -148,16 +150,16 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
              Transpose(a)·b, a·Transpose(b) that exchange the last two axes, or that move the first
              axis to the place of the rows or of the columns, such as [1, 0, 2] or [1, 2, 0]
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB, transBatchA, transBatchB
-    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or that may enlarge
-             the scaled value; a float64 factor that float32 cannot represent; integers,
-             which lack a kernel; the scale of weights that are cast constants, which onnxruntime
-             computes when it loads the model; quantized operands, and products next to a Softmax,
-             because onnxruntime looks for larger structures there; a transposition if the other
-             operand is a vector (the kernel ignores the transposition), if the summed axis may be
-             empty (the kernel does not write the result), or if the left operand has a batch that
-             may be empty and the right one is a single matrix (the kernel fails); with transBatch,
-             different ranks (the kernel fails), and an axis that is not known to have elements (it
-             divides by zero)
+    refuses  a factor that is 0, not finite, above 2^40, below 2^−40 or not a single number, or that
+             may enlarge the scaled value; a float64 factor that float32 cannot represent; integers,
+             which lack a kernel; the scale of weights that are cast from constants, because
+             onnxruntime scales these when it loads the model; quantized operands, and products
+             before or after a Softmax, because onnxruntime looks for larger structures there; a
+             transposed operand if the other operand is a vector (the kernel ignores the
+             transposition), if the summed axis may be empty (the kernel does not write the result),
+             or if the left operand has a batch that may be empty and the right operand is a single
+             matrix (the kernel fails); for transBatchA and transBatchB also operands of different
+             ranks (the kernel fails), and an axis that may be empty (the kernel divides by zero)
     never    other permutations
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
     source   TorchAir's npu_transpose_batchmatmul; onnxruntime's MatmulTransposeFusion and

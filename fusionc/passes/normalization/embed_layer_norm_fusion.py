@@ -64,7 +64,9 @@ class EmbedLayerNormFusionPass(UBFusionPass):
             refuse("the normalization covers more than the last axis, or is not in float32")
         beta = m.beta or new.const(np.zeros(size, np.float32))
         if any(value.shape != (size,) for value in (m.gamma, beta)):
-            refuse("the scale or the offset is not one number for each element of the last axis")
+            refuse(
+                "the scale or the offset does not have exactly one number for each element of the last axis"
+            )
         words, positions, segments = _embeddings(m, shape, new)
         indices = [_int32_indices(embedding, new) for embedding in (words, segments, positions)]
         tables = [

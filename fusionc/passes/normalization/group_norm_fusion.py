@@ -17,7 +17,7 @@ class GroupNormFusionPass(Pass):
              offset
     after    GroupNormalization(x, scale, offset) with num_groups = G
     refuses  opset below 21, where scale and offset have one number for each group; scale and offset
-             that are not one number for each channel; an InstanceNormalization with a scale or
+             that do not have exactly one number for each channel; an InstanceNormalization with a scale or
              offset of its own; unknown shapes; a target without a kernel for it (onnxruntime
              replaces GroupNormalization by the operators of ONNX's definition)
     never    off by default, because ONNX's definition computes the variance as a difference of two

@@ -13,7 +13,7 @@ class InstanceNormFusionPass(Pass):
              shape [C, 1, 1]; or without scale and offset, if no constant multiplies the result
     after    InstanceNormalization(x, scale, offset)
     refuses  other axes; an unknown number of channels; an unknown image size, because onnxruntime's
-             operator crashes on an empty image; constants that are not one number for each channel;
+             operator crashes on an empty image; constants that do not have exactly one number for each channel;
              elements other than float32
     algebra  the definition of InstanceNormalization
     source   CANN's InstanceNormFusionPass

@@ -49,7 +49,7 @@ class RmsNormUbFusionPass(UBFusionPass):
              a product; also x · (1 / √…), which onnxruntime recognizes
     after    x / √(mean(x²) + epsilon) · scale with Pow and Div, which onnxruntime turns into
              SimplifiedLayerNormalization when it loads the model
-    refuses  normalization over more than the last axis; a scale that is not one number for each
+    refuses  normalization over more than the last axis; a scale that does not have exactly one number for each
              element of the last axis; elements other than float32; targets other than onnxruntime
     never    models from opset 23 on, in which RmsNormFusionPass makes an RMSNormalization
     algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s. SimplifiedLayerNormalization takes
@@ -77,7 +77,7 @@ class RmsNormUbFusionPass(UBFusionPass):
         if trailing_axis(m.mean, m.x) != m.x.rank - 1:
             refuse("the normalization covers more than the last axis")
         if not same_shape(m.scale.shape, m.x.shape[-1:]):
-            refuse("the scale is not one number for each element of the last axis")
+            refuse("the scale does not have exactly one number for each element of the last axis")
         squares = new.Pow(m.x, new.const(np.array(2, np.float32)))
         mean = new_reduce(new, "ReduceMean", squares, [-1 if m.opset >= 11 else m.x.rank - 1])
         root = new.Sqrt(new.Add(mean, new.const(np.array(epsilon_of(m), np.float32))))

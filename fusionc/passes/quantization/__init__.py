@@ -1,3 +1,3 @@
-"""Operators on quantized elements become faster ones: in integers, or in floating point where
-integers are slow.
+"""Operators on quantized elements become faster ones: operators on integers, or floating-point
+operators if the integers are slow.
 """

@@ -1,4 +1,4 @@
-"""Normalizations before a QuantizeLinear, whose scale is folded into that of the normalization."""
+"""Fold the scale of a QuantizeLinear into the scale of the normalization before it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from fusionc.model.tensors import Array
 from fusionc.rewrite import Match, Tape, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
-_WIDEST = 40  # with scales beyond 2^±40, a result could leave the range of float32
+# with scales above 2^40 or below 2^−40, a result could leave the range of float32
+_WIDEST = 40
 
 
 def quantized(value: Formula) -> OpFormula:
-    """A value that is quantized, captured as `move_scale` needs it."""
+    """The quantization of a value. Captures what `move_scale` reads."""
     return op.QuantizeLinear(value, var("scale"), maybe(var("zero")), _as="quantize")
 
 
 def move_scale(m: Match, new: Tape) -> tuple[Edge, Edge, Edge | None]:
-    """The new scale of the normalization (the old one divided by that of QuantizeLinear), the new
-    scale of QuantizeLinear, which is 1, and its zero point.
+    """The scale of the normalization divided by that of QuantizeLinear; the new scale of
+    QuantizeLinear, which is 1; and its zero point.
 
     Refuses if the scale of QuantizeLinear is not a power of two, because the results would not be
-    the same bit by bit.
+    the same bit by bit. Also refuses blocks, an axis other than the last one, and zero points that
+    differ.
     """
     m.gamma.require_type(np.float32)
     m.scale.require_type(np.float32)
     gamma = m.gamma.require_constant("the scale of the normalization")
     factor = m.scale.require_constant("the scale of the quantization")
     if factor.size == 1 and factor.item() == 1:
-        refuse("the scale is 1")
+        refuse("the scale of the quantization is already 1")
     _require_last_axis(m, gamma, factor)
     mantissa, exponent = np.frexp(factor)
     if (mantissa != 0.5).any() or (np.abs(exponent) > _WIDEST).any():
@@ -54,7 +56,7 @@ def _require_last_axis(m: Match, gamma: Array, factor: Array) -> None:
 
 
 def _one_zero_point(m: Match, new: Tape) -> Edge | None:
-    """The zero point as one number. Refuses zero points that differ."""
+    """The zero point as a scalar; None if it is omitted. Refuses zero points that differ."""
     zero: Edge | None = m.zero
     array = None if zero is None else zero.constant()
     if zero is None or zero.shape == ():

@@ -1,4 +1,9 @@
-"""ConvInteger whose sums are cast and scaled, as quantize_dynamic writes a convolution."""
+"""The formula of a ConvInteger whose sums are cast and scaled: onnxruntime's quantize_dynamic
+writes convolutions in this form.
+
+The data q have the scale s and the zero point z. The weights W have the scale t and the zero
+point w.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,8 @@ SCALED = either(SUM * (var("s") * t), (SUM * var("s")) * t, (SUM * t) * var("s")
 
 
 def one_for_each_channel(value: Edge, weights: Edge, new: Tape) -> Edge:
-    """A constant that broadcasts into the result of a convolution, as one number or as a vector
-    with a number for each channel. Refuses other values.
+    """A constant that broadcasts into the result of a convolution, as a scalar or as a vector with
+    one number for each channel. Refuses constants of other shapes.
     """
     array = array_of(value)
     rank = len(dims_of(weights))
@@ -28,12 +33,12 @@ def one_for_each_channel(value: Edge, weights: Edge, new: Tape) -> Edge:
     if array.size == 1 and array.ndim <= rank:
         return value if array.ndim == 0 else new.const(array.reshape(()), like=value)
     if (1,) * (rank - array.ndim) + array.shape != (1, channels, *(1,) * (rank - 2)):
-        refuse("a number is not one for each channel")
+        refuse("a constant has neither one number nor one number for each channel")
     return new.const(array.reshape(channels), like=value)
 
 
 def bias_of_channels(value: Edge | None, weights: Edge, new: Tape) -> Edge | None:
-    """An addend as a vector with one number for each channel."""
+    """An addend as a vector with one number for each channel; None if it is omitted."""
     if value is None:
         return None
     addend = one_for_each_channel(value, weights, new)

@@ -1,10 +1,11 @@
-"""Regions of 8-bit integers that must have one signedness, and the signedness that is fast.
+"""Regions of 8-bit integers that must have the same signedness, and the signedness with which the
+operators that read them are fast.
 
 A region holds the integers between operators that have zero points, for example all values from a
-QuantizeLinear through a Reshape to the DequantizeLinear. If its type changes, its zero points are
-shifted with its values. The data and the result of a QLinearConv are in one region. Some operators
-run in integers only if the regions before and after them have the same type. Such regions form a
-component, in which all regions change or none.
+QuantizeLinear through a Reshape to the DequantizeLinear. If the type of a region changes, its zero
+points are shifted with its values. The data and the result of a QLinearConv are in one region. Some
+operators run in integers only if the regions before and after them have the same type. Such regions
+form a component: either all of them change, or none does.
 """
 
 from __future__ import annotations
@@ -51,19 +52,19 @@ from fusionc.rewrite.soundness import node_in
 from fusionc.runtime.processor import has_vnni
 
 _SAFE = 64  # weights with absolute values up to 64 cannot saturate a 16-bit sum of two products
-# The cost of a conversion, as the number of products that lose the same time in the slow
-# signedness: for each element, and for each conversion as a whole
+# The cost of converting a value to the other signedness: a cost for each element, and one for each
+# conversion. The unit is the time that a multiplication loses in the slow signedness.
 _PER_ELEMENT = 7
 _PER_CONVERSION = 1 << 15
-_AS_IT_IS = Wiring()
+_AS_IT_IS = Wiring()  # the graph without any change
 
 
 @dataclass(frozen=True)
 class _Vote:
-    """The type of a region with which a product that reads it is fast, and the other operand."""
+    """What a product that reads a region prefers."""
 
-    fast: int
-    other: Edge | None
+    fast: int  # the type of the region with which the product is fast
+    other: Edge | None  # the other operand of the product
     product: Node
 
 
@@ -74,7 +75,8 @@ class SignedRegion:
     values: dict[Edge, None] = field(default_factory=dict)
     nodes: dict[Node, None] = field(default_factory=dict)
     votes: list[_Vote] = field(default_factory=list)
-    handed_back: list[Edge] = field(default_factory=list)  # read by operators that stay as they are
+    # values that are converted back, because operators that stay as they are read them
+    handed_back: list[Edge] = field(default_factory=list)
     obstacle: str = ""  # why the type has to stay; empty if it may change
 
     @property
@@ -84,27 +86,30 @@ class SignedRegion:
 
     @property
     def is_constant(self) -> bool:
-        """Whether nothing in it depends on an input of the model."""
+        """Whether all values are constants."""
         return all(value.is_constant for value in self.values)
 
     @property
     def ordered(self) -> list[Node]:
-        """Its operators, each after those that it reads."""
+        """The operators of the region in the order of the graph."""
         return sorted(self.nodes, key=lambda node: node.position)
 
     @property
     def outputs(self) -> list[Edge]:
-        """The results of its operators that others read; all results if the region must stay."""
+        """The results of the operators that do not change their type or are converted back; all
+        results if the region has an obstacle.
+        """
         made = [value for node in self.ordered for value in node.outputs if value is not None]
         inner = set(self.values).difference(self.handed_back)
         return [value for value in made if self.obstacle or value not in inner]
 
 
 def graded_regions(graph: Graph) -> list[tuple[SignedRegion, bool]]:
-    """The regions in the order of the graph, and whether each is fast with the other signedness.
+    """The regions in the order of the graph, and for each whether its products are faster with the
+    other signedness.
 
-    A region that must stay has an obstacle, and so has each region that could change only together
-    with it.
+    A region that must stay as it is has an obstacle, and so does each region that could change only
+    together with it.
     """
     if not any(map(graph.by_operator.get, KERNELS)):
         return []
@@ -115,13 +120,17 @@ def graded_regions(graph: Graph) -> list[tuple[SignedRegion, bool]]:
 
 
 def is_given(value: Edge) -> bool:
-    """Whether the maker of a value stays as it is, so that the value must be converted."""
+    """Whether a value must be converted because it is an input, or because the operator that makes
+    it stays as it is.
+    """
     maker = value.producer
     return not value.is_constant and (maker is None or maker.operator in KEPT)
 
 
 def data_places(node: Node) -> tuple[int, ...]:
-    """The inputs that hold integers: with a zero point, or only to be moved."""
+    """The positions of the inputs that hold 8-bit integers: those that have a zero point, and those
+    that the operator only moves or compares.
+    """
     kernel = kernel_of(node.operator, len(node.inputs))
     if kernel is not None:
         return tuple(operand.value for operand in kernel.operands)
@@ -132,7 +141,7 @@ def data_places(node: Node) -> tuple[int, ...]:
 
 
 def zero_places(node: Node, region: SignedRegion) -> list[int]:
-    """The inputs of an operator that hold the zero points of a region."""
+    """The positions of the inputs of an operator that hold the zero points of a region."""
     kernel = kernel_of(node.operator, len(node.inputs))
     if kernel is None:
         return []
@@ -147,7 +156,9 @@ def zero_places(node: Node, region: SignedRegion) -> list[int]:
 
 
 def zero_point(node: Node, place: int) -> Array | None:
-    """The zero point at an input of an operator; None if it is not known before the model runs."""
+    """The zero point at an input of an operator, or zeros if this input is omitted; None if it is
+    not known before the model runs.
+    """
     given = node.inputs[place] if place < len(node.inputs) else None
     if given is not None:
         return given.constant()
@@ -161,7 +172,7 @@ def zero_point(node: Node, place: int) -> Array | None:
 
 
 def _regions_of(graph: Graph) -> dict[Edge, SignedRegion]:
-    """All regions of a graph, each by the value that represents it."""
+    """All regions of a graph. The key of a region is one of its values."""
     values = dict.fromkeys(_values_of(graph))
     sets = DisjointSets[Edge]()
     for node in graph.nodes:
@@ -178,7 +189,9 @@ def _regions_of(graph: Graph) -> dict[Edge, SignedRegion]:
 
 
 def _values_of_one_type(node: Node) -> list[Edge | None]:
-    """The integers that an operator requires to be of one type by its definition."""
+    """The inputs and outputs of an operator that must have the same integer type by its
+    definition.
+    """
     if node.domain == "" and node.op in CARRIED:
         made = node.outputs if node.op == "Split" else node.outputs[:1]
         return [*(node.inputs[at] for at in data_places(node) if at < len(node.inputs)), *made]
@@ -198,8 +211,8 @@ def _values_of(graph: Graph) -> Iterator[Edge]:
 
 
 def _type_of(value: Edge) -> int:
-    """The element type of a value. If it is not inferred, it is the type of the operator's zero
-    point.
+    """The element type of a value; 0 if it is unknown. If shape inference does not know it, it is
+    the type of the zero point of the operator that makes the value.
     """
     if value.elem_type or value.producer is None:
         return value.elem_type
@@ -230,8 +243,9 @@ def _read_maker(region: SignedRegion, value: Edge, graph: Graph) -> None:
 
 
 def _read_users(region: SignedRegion, value: Edge, graph: Graph) -> None:
-    """Note the operators that read a value, and any obstacle to changing it."""
-    is_made = not (value.is_constant or is_given(value))  # else others can read the original
+    """Add the operators that read a value to its region, and any obstacle to changing the value."""
+    # the original of a constant or of a converted value remains for other operators
+    is_made = not (value.is_constant or is_given(value))
     obstacles = [_reason_to_keep(value)] if is_made else []
     for user in value.outputs:
         places = _places_of(value, user)
@@ -267,12 +281,14 @@ def _reason_to_stay(user: Node, places: Sequence[int], graph: Graph) -> str:
 
 
 def _reason_to_share(constant: Edge) -> str:
-    """Why a constant that others read unchanged must not be duplicated; "" if it may."""
+    """Why a constant that other operators read unchanged must not be duplicated; "" if it may
+    be.
+    """
     return SHARED if would_double(constant, math.prod(dims_of(constant))) else ""
 
 
 def _reason_of_operators(region: SignedRegion, graph: Graph) -> str:
-    """Why the operators of a region cannot change, or not all at once."""
+    """Why the operators of a region cannot change, or cannot change all at once; "" if they can."""
     reasons = (_reason_of_operator(node, region) for node in region.nodes)
     if reason := next(filter(None, reasons), ""):
         return reason
@@ -280,7 +296,7 @@ def _reason_of_operators(region: SignedRegion, graph: Graph) -> str:
     if not (region.is_constant or all(map(_has_fit_scale, quantizations))):
         return "onnxruntime's integer operators do not take these scales"
     if not _is_worth_conversions(region):
-        return "a conversion on each side would take longer than the products gain"
+        return "converting the integers at the border would take longer than the products gain"
     return (
         "a path through other operators leads back to the integers"
         if _comes_back(region, graph)
@@ -310,7 +326,9 @@ def _is_worth_conversions(region: SignedRegion) -> bool:
 
 
 def _multiplications(product: Node) -> float:
-    """How many numbers a product multiplies; a size that is not known counts as 1."""
+    """The number of multiplications in a product. An unknown size counts as 1; without a known
+    shape, the number is infinite.
+    """
     kernel = kernel_of(product.operator, len(product.inputs))
     place = 1 if kernel is None else kernel.operands[-1].value
     weights = product.inputs[place]
@@ -323,7 +341,7 @@ def _multiplications(product: Node) -> float:
 
 
 def _elements(value: Edge) -> int:
-    """The number of elements; a size that is not known counts as 1."""
+    """The number of elements. An unknown size counts as 1."""
     return math.prod(size for size in value.shape or () if isinstance(size, int))
 
 
@@ -344,8 +362,8 @@ def _has_fit_scale(quantization: Node) -> bool:
 
 
 def _readers(value: Edge | None) -> Iterator[tuple[Node, Edge]]:
-    """The operators that read a value, directly or after operators that move it, each with the
-    value that it reads.
+    """The operators that read a value, directly or after operators that move it. Each comes with
+    the value that it reads, before or after the moves.
     """
     reached = [] if value is None else [value]
     for _ in range(FAR):
@@ -356,7 +374,9 @@ def _readers(value: Edge | None) -> Iterator[tuple[Node, Edge]]:
 
 
 def _core_before(value: Edge | None) -> Node | None:
-    """The operator that computes a value, not counting later ones that only limit or move it."""
+    """The operator that computes a value. Operators that only limit or move the result are
+    skipped.
+    """
     maker = None if value is None else value.producer
     for _ in range(FAR):
         if maker is None or maker.op not in PASSED | {"Relu", "Clip"} or maker.inputs[0] is None:
@@ -387,9 +407,7 @@ def _users(node: Node) -> list[Node]:
 
 
 def _votes_of(user: Node, place: int) -> Iterator[_Vote]:
-    """The votes (preferred types) of the products that read a value, directly or after a
-    DequantizeLinear.
-    """
+    """The votes of the products that read a value, directly or after a DequantizeLinear."""
     kernel = kernel_of(user.operator, len(user.inputs))
     operands = () if kernel is None else kernel.operands
     for operand in operands:
@@ -410,7 +428,9 @@ def _votes_of_product(product: Node, dequantized: Edge) -> Iterator[_Vote]:
 
 
 def _components_of(graph: Graph, regions: dict[Edge, SignedRegion]) -> list[list[SignedRegion]]:
-    """The components: regions that operators between them need to have one type."""
+    """The components: lists of regions that must have the same type, because an operator between
+    them requires it.
+    """
     by_value = {value: root for root, region in regions.items() for value in region.values}
     sets = DisjointSets[Edge]()
     for node in graph.nodes:
@@ -423,7 +443,9 @@ def _components_of(graph: Graph, regions: dict[Edge, SignedRegion]) -> list[list
 
 
 def _data_of_one_type(node: Node) -> Iterator[Edge | None]:
-    """The integers that an operator reads and makes, which must be of one type."""
+    """The integers before and after an operator that onnxruntime computes in integers: they must
+    have the same type.
+    """
     if is_core(node) and node.op in BETWEEN and grade(node, _AS_IT_IS) == INTEGERS:
         places = (0,) if node.op in WEIGHTED else BETWEEN[node.op]
         for at, value in enumerate(node.inputs):
@@ -433,7 +455,11 @@ def _data_of_one_type(node: Node) -> Iterator[Edge | None]:
 
 
 class _Decisions:
-    """Decides which regions change: unsigned weights first, then computed values, then weights."""
+    """Decides which regions change.
+
+    Weights that should become unsigned come first, then computed values, then weights that should
+    become signed, because these should do so only if the data are unsigned.
+    """
 
     def __init__(
         self, regions: dict[Edge, SignedRegion], components: list[list[SignedRegion]]
@@ -449,7 +475,7 @@ class _Decisions:
         self._decide(weights, self._wants_signed)
 
     def changes(self, region: SignedRegion) -> bool:
-        """Whether the other type is preferred, regardless of obstacles."""
+        """Whether the region should change, regardless of obstacles."""
         return self._target.get(id(region), region.elem_type) != region.elem_type
 
     def _decide(
@@ -480,14 +506,16 @@ class _Decisions:
         return SIGNED if is_fast else 0
 
     def _type_of(self, value: Edge) -> int:
-        """The type that a value will have."""
+        """The type that a value will have after the decisions so far."""
         region = self._region_of.get(value)
         if region is None or region.obstacle:
             return value.elem_type
         return self._target.get(id(region), value.elem_type)
 
     def _saturation(self, component: list[SignedRegion], target: int) -> str:
-        """Why sums may saturate: without VNNI, products of uint8 and int8 are added in 16 bits."""
+        """Why sums may saturate; "" if they cannot. Processors without VNNI add products of uint8
+        and int8 in 16 bits.
+        """
         if has_vnni():
             return ""
         votes = [vote for region in component for vote in region.votes]
@@ -499,7 +527,7 @@ class _Decisions:
         return SATURATES
 
     def _is_small(self, value: Edge, target: int) -> bool:
-        """Whether weights would be small after they became signed, or would stay unsigned."""
+        """Whether weights stay unsigned, or are small numbers if they are signed."""
         array = value.constant()
         if target == UNSIGNED and value.elem_type == UNSIGNED:
             return True

@@ -54,25 +54,26 @@ def _quantization(x: Formula) -> Formula:
 class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
     """The quantization of each row by its largest element becomes QuantizeLinear.
 
-    before   s = ReduceMax(Abs(x)) / 127 over the last axis; Cast(Round(x / s)) to int8; also with a
-             Clip to the range of int8, and with a lower bound for s. x is usually TorchAir's root
-             mean square normalization of a sum, which may be scaled, flattened or cast to float32
-             in between; but any x matches
-    after    q = QuantizeLinear(x, s), then Where(q = −128, 0, q). If all dimensions are known,
-             QuantizeLinear quantizes blocks as long as the last axis (onnxruntime requires at least
-             one block); otherwise it quantizes the rows of a matrix, after a Reshape
-    refuses  opset below 14; a last axis of unknown length; rank 1; elements other than float32;
-             other bounds; a lower bound for s that is not one number; targets other than
-             onnxruntime
+    before   s = ReduceMax(Abs(x)) / 127 over the last axis; Cast(Round(x / s)) to int8. There may
+             be a Clip to the range of int8 before the Cast, and a lower bound for s. x is usually
+             TorchAir's root mean square normalization of a sum, perhaps scaled, flattened or cast
+             to float32, but any x matches
+    after    q = QuantizeLinear(x, s), then Where(q = −128, 0, q). From opset 21 on, if all
+             dimensions are known, QuantizeLinear quantizes blocks as long as the last axis
+             (onnxruntime requires at least one block); otherwise it quantizes the rows of a matrix,
+             after a Reshape
+    refuses  opset below 14; a last axis that is empty or has an unknown length; rank 1; elements
+             other than float32; a Clip whose bounds cut off integers from −127 to 127; a lower
+             bound for s that is not a single number; targets other than onnxruntime
     never    the sum and its normalization, which AddRmsNormFusionPass fuses
     algebra  the definition of QuantizeLinear, which divides and rounds as the parts do, bit by bit;
-             |x / s| ≤ 127, so −128 can only mean NaN, as in rows of zeros, which Cast turns into 0.
-             The result differs for rows whose elements are all below 2.3e-41: there s lacks
+             |x / s| ≤ 127, so −128 can only mean NaN (as in rows of zeros), which Cast turns into
+             0. The result differs for rows whose elements are all below 2.3e-41: their s lacks
              precision, and Cast leaves the range of int8, which ONNX does not define. If Clip
              bounds s, the result also differs for rows with an infinity and a number above 1e36:
              Clip makes s finite, but the Max that replaces it does not
     source   TorchAir's npu_add_rms_norm_dynamic_quant; measured: 0.85 to 1.0 of the time if all
-             dimensions are known; otherwise 0.92, but 1.1 for a single row
+             dimensions are known; otherwise 0.92 of the time, but 1.1 for a single row
     """
 
     numerics = "rounding"
@@ -98,7 +99,7 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
         x.require_type(np.float32)
         shape = x.require_shape(least=2)
         if trailing_axis(m.largest, x) != len(shape) - 1:
-            refuse("the scale is not that of the last axis only")
+            refuse("the largest element is not taken over exactly the last axis")
         size = x.require_size(-1, "the length of the last axis")
         if size < 1:
             refuse("the last axis is empty")
@@ -114,12 +115,12 @@ def _require_all_of_int8(m: Match) -> None:
     """Refuse bounds that cut off numbers of int8."""
     low, high = (bound.require_number("a bound of the result") for bound in (m.low, m.high))
     if not (low <= -127 and high >= 127):
-        refuse("the result is clipped to less than int8 holds")
+        refuse("the result is clipped to a smaller range than that of int8")
 
 
 def _scale(m: Match, new: Tape) -> Edge:
-    """The divisor of x. It is infinite for a row with an infinity, so that only NaN leaves the
-    range of int8.
+    """The divisor of x, with Max in place of Clip. It must be infinite for a row with an infinity,
+    so that only NaN leaves the range of int8, but Clip would make it finite.
     """
     scale: Edge = m.quotient.inputs[1]
     if scale.rank != m.largest.outputs[0].rank or (
@@ -137,7 +138,9 @@ def _scale(m: Match, new: Tape) -> Edge:
 
 
 def _quantize_rows(x: Edge, scale: Edge, size: int, new: Tape) -> Edge:
-    """x, quantized as rows of this size with one scale each."""
+    """x, quantized as a matrix with rows of this size. Each row has its own scale. The result has
+    the shape of x.
+    """
     is_matrix = x.rank == 2
     scales = new.Reshape(scale, new.const(np.array([-1], np.int64)))
     rows = x if is_matrix else new.Reshape(x, new.const(np.array([-1, size], np.int64)))

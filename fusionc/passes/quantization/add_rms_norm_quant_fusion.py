@@ -8,12 +8,13 @@ from fusionc.rewrite import Match, Refused, Result, Tape, UBFusionPass
 class AddRmsNormQuantFusionPass(UBFusionPass):
     """A sum and its root mean square normalization become one operator before a QuantizeLinear.
 
-    before   QuantizeLinear(RMSNormalization(x + y, scale), s, z?); below opset 23 the normalization
-             written out
-    after    QuantizeLinear(com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale), s, z?);
-             if s is a power of two, or powers of two along the last axis, and all zero points are
-             the same, s is folded into the scale
-    refuses  the same as AddRmsNormFusionPass; a normalization that another node reads as well
+    before   QuantizeLinear(RMSNormalization(x + y, scale), s, z?); below opset 23, the
+             normalization is written out
+    after    QuantizeLinear(com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale), s, z?). If
+             s is a power of two, or a vector of powers of two along the last axis, and all zero
+             points are the same, s is folded into the scale
+    refuses  everything that AddRmsNormFusionPass refuses; a normalization that another node reads,
+             too
     never    off by default, because the operator takes longer (AddRmsNormFusionPass)
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
     source   MindSpore's add_rms_norm_quant_fusion, which rounds s and uses the first zero point for

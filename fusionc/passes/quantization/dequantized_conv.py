@@ -27,13 +27,15 @@ from fusionc.rewrite import (
     var,
 )
 
-_LEAST = float(np.finfo(np.float32).tiny)  # the smallest scale
-_LARGEST = 2.0**100
-_DEEP = 512  # with fewer products in a sum, scaling the sums takes as long as ConvInteger saves
+_LEAST = float(np.finfo(np.float32).tiny)  # the smallest scale of the data
+_LARGEST = 2.0**100  # the largest scale of the data
+_DEEP = 512  # if a sum has fewer products, scaling the sums takes as long as ConvInteger saves
 
 
 def _require_deep(m: Match) -> None:
-    """Refuse convolutions that are not faster with ConvInteger."""
+    """Refuse convolutions that are not faster with ConvInteger, sums that may need more than 32
+    bits, and large weights that other nodes use.
+    """
     dims = dims_of(m.W)
     if grade(m.conv, Wiring()) == INTEGERS:
         refuse("onnxruntime already computes the operator in integers")
@@ -55,13 +57,15 @@ def _zero_point(values: Edge, zero: Edge | None) -> Array:
 
 
 def _as_type(array: Array, elem_type: int) -> Array:
-    """The same integers in this signedness."""
+    """The integers in the signedness of `elem_type`, shifted by 128 if they have the other one."""
     now = SIGNED if array.dtype == np.int8 else UNSIGNED
     return array if now == elem_type else opposite(array, now)
 
 
 def _require_bytes(m: Match) -> None:
-    """Refuse unless data and weights are 8-bit integers, and all data have one scale."""
+    """Refuse unless the data and the weights are 8-bit integers, and the data have a single scale
+    of usual size and a single zero point.
+    """
     if m.q.elem_type not in OPPOSITE or m.W.elem_type not in OPPOSITE:
         refuse("the elements are not known to be integers of 8 bits")
     if array_of(m.s).size != 1 or (m.z is not None and array_of(m.z).size != 1):
@@ -78,7 +82,7 @@ def _scale(m: Match) -> Array:
     if scale.size == 1:
         return (scale * array_of(m.s)).reshape(())
     if dims_of(m.t) != dims_of(m.W)[:1] or m.weights.attr("axis", 1) != 0:
-        refuse("a scale is not one number for each channel")
+        refuse("a scale does not have exactly one number for each channel")
     rank = len(dims_of(m.W))
     return (scale * array_of(m.s)).reshape((-1, *(1,) * (rank - 2)))
 
@@ -89,17 +93,18 @@ class DequantizedConvPass(UBFusionPass):
     before   Conv(DequantizeLinear(q, s, z), DequantizeLinear(W, t, w), bias)
     after    Cast(ConvInteger(QuantizeLinear(DequantizeLinear(q, s, z), s, z − 128), W + 128, z −
              128, w + 128))·(s·t) + bias
-    refuses  a result that is quantized, because onnxruntime then already computes in integers;
-             groups; windows of one element (IntegerPointwiseConvPass); sums of fewer than 512 or
-             more than 33,025 products; data with several scales, or with a very small or very large
-             one; several zero points; large weights that are used elsewhere; a processor without
-             VNNI, where products may saturate; targets other than onnxruntime
+    refuses  a convolution whose result is quantized, because onnxruntime already computes it in
+             integers; a convolution with groups, or with a window of one element, which
+             IntegerPointwiseConvPass rewrites; sums of fewer than 512 or more than 33,025 products;
+             data with several scales or zero points, or with a very small or very large scale;
+             weights with several zero points; large weights that are used elsewhere; a processor
+             without VNNI, because products may saturate; targets other than onnxruntime
     never    weights, scales and zero points that are not constants
-    algebra  quantizing s(q−z) gives q − 128; Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w), which is exact in
-             integers
+    algebra  quantizing s(q−z) with the zero point z − 128 gives q − 128; Σ s(q−z)·t(W−w) =
+             s·t·Σ (q−z)·(W−w), and this sum is exact in integers
     source   residual blocks of models that quantize only the inputs of operators (NNCF, OpenVINO,
-             TensorRT). ConvInteger is fast with data in int8 and weights in uint8: with 256
-             channels on 14 × 14 pixels it takes 0.4 of the time of a convolution of floats
+             TensorRT). ConvInteger is fast with data in int8 and weights in uint8. For 256 channels
+             on 14 × 14 pixels, it takes 0.4 of the time of a floating-point convolution
     """
 
     numerics = "rounding"

@@ -34,7 +34,7 @@ _CAST = frozenset(
 
 
 def _matches(graph: Graph) -> Iterator[Match | Miss]:
-    """Dequantized constants."""
+    """A match for each DequantizeLinear of a constant."""
     for node in graph.of_operator("DequantizeLinear"):
         weights = node.inputs[0]
         if weights is not None and weights.is_constant:
@@ -44,7 +44,9 @@ def _matches(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _reason_of_users(dequantized: Edge | None) -> str:
-    """Why an operator that reads the weights needs their DequantizeLinear. "" if none does."""
+    """Why an operator that reads the weights needs their DequantizeLinear; "" if no operator
+    does.
+    """
     reached = [] if dequantized is None else [dequantized]
     for _ in range(FAR):
         for value in reached:
@@ -78,9 +80,11 @@ def _reason_of_user(user: Node, value: Edge) -> str:
 
 
 def _is_quantized_at_load(user: Node) -> bool:
-    """Whether onnxruntime quantizes constant float weights of an operator when it loads the model
-    (WeightBiasQuantization): the data are dequantized, and the result is quantized, perhaps after
-    an activation. It takes one scale for all channels.
+    """Whether onnxruntime would quantize constant float weights of an operator when it loads the
+    model, with a single scale for all channels.
+
+    Its optimizer WeightBiasQuantization does so if the data of the operator are dequantized and its
+    result is quantized, directly or after an activation.
     """
     data = user.inputs[0] if user.is_op("Conv", "ConvTranspose", "Gemm") else None
     result = user.outputs[0]
@@ -99,8 +103,8 @@ def _holds_bias(value: Edge) -> bool:
 
 
 def _spread(values: Edge, dims: tuple[int, ...], axis: int, *, has_blocks: bool) -> tuple[int, ...]:
-    """The shape in which scales or zero points of a quantization broadcast into weights of these
-    dimensions. With blocks, it has one more axis, for the elements of a block.
+    """The shape in which the scales or zero points `values` broadcast into weights of these
+    dimensions. If the weights have blocks, one more axis counts the elements of a block.
     """
     shape = dims_of(values)
     if math.prod(shape) == 1:
@@ -112,16 +116,18 @@ def _spread(values: Edge, dims: tuple[int, ...], axis: int, *, has_blocks: bool)
 
 @dataclass(frozen=True)
 class _Weights:
-    """Dequantized weights, in a shape into which scales and zero points broadcast."""
+    """Dequantized weights. The scales and zero points broadcast into the shape `parts`."""
 
     integers: Array
-    parts: tuple[int, ...]  # the dimensions, with that of the blocks split into two
+    # The dimensions of the weights. An axis with blocks is split in two: blocks, and elements of a
+    # block.
+    parts: tuple[int, ...]
     scale: Array
-    zero: Array | None  # None: all are 0
+    zero: Array | None  # None if all zero points are 0
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The dimensions of the weights."""
+        """The dimensions of the weights, without split axes."""
         return tuple(self.integers.shape)
 
     @property
@@ -132,7 +138,7 @@ class _Weights:
         return (value * self.scale).reshape(self.dims)
 
     def cast(self, packed: Edge, new: Tape) -> Edge:
-        """Operators that compute the weights."""
+        """New operators that compute the float32 weights from the integers `packed`."""
         value: Edge = new.Cast(packed, to=TensorProto.FLOAT)
         has_blocks = self.parts != self.dims
         if has_blocks:
@@ -152,7 +158,7 @@ def _weights_of(m: Match, scale: Edge, zero: Edge | None) -> _Weights:
     size = int(m.dequantize.attr("block_size", 0))
     if size:
         if dims[axis] % size:
-            refuse("the blocks do not divide their axis")
+            refuse("the block size does not divide the length of its axis")
         parts = (*dims[:axis], dims[axis] // size, size, *dims[axis + 1 :])
     spread = partial(_spread, dims=dims, axis=axis, has_blocks=size > 0)
     factors = array_of(scale).reshape(spread(scale))
@@ -166,20 +172,21 @@ class DequantizedWeightsPass(UBFusionPass):
     """Constant weights that a model dequantizes in every run are dequantized when it is loaded.
 
     before   DequantizeLinear(W, s, z) with constant W in 8 or 4 bits
-    after    Mul(Cast(W), s) or Mul(Sub(Cast(W), z), s): onnxruntime folds these when it loads the
-             model, but does not fold DequantizeLinear. For weights in blocks, a Reshape before and
-             after these nodes is added. Biases in 32 bits and weights of at most 1,024 elements
-             become constants
+    after    Mul(Cast(W), s) or Mul(Sub(Cast(W), z), s): onnxruntime folds these nodes when it loads
+             the model, but does not fold DequantizeLinear. If the weights are quantized in blocks,
+             there is a Reshape before the Sub or Mul and one after the Mul. Biases in 32 bits and
+             weights of at most 1,024 elements become constants
     refuses  weights of an operator that onnxruntime computes in integers; weights of a plain MatMul
              or Gemm, because onnxruntime multiplies by the packed integers (MatMulNBits); a 32-bit
-             bias that an Add adds; weights that are quantized again, also by onnxruntime when it
-             loads the model (between dequantized data and a quantized result); a scale other than
-             float32;
-             other types; blocks that do not divide their axis; scales and zero points that are not
-             constants; targets other than onnxruntime
+             bias that an Add adds; weights that the model quantizes again, or that onnxruntime
+             would quantize again when it loads the model, because they are between dequantized
+             data and a quantized result; a scale that is not float32; weights of other types; a
+             block size that does not divide the length of its axis; scales and zero points that
+             are not constants; targets other than onnxruntime
     algebra  DequantizeLinear is (W − z)·s, rounded once; W − z is exact
-    source   models with 8-bit, 4-bit or float8 weights before Conv and Gemm: they take 1.3 to 2.9
-             times as long as in float32, and 1.0 in this form. The file stays as small
+    source   models with 8-bit, 4-bit or float8 weights before Conv and Gemm. They take 1.3 to 2.9
+             times as long as models in float32; in this form, they take as long. The file does not
+             grow
     """
 
     patterns = (Pattern("DequantizedWeights", find=_matches, operators=("DequantizeLinear",)),)

@@ -11,12 +11,15 @@ from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
 
 _HALF = 128  # half of the range of 8 bits
-_DEEP = 64  # products in a sum, and products in all; with fewer, the conversion takes longer
-_MANY = 1 << 19
+# With fewer products, the second quantization takes longer than the convolution saves.
+_DEEP = 64  # the least number of products in each sum
+_MANY = 1 << 19  # the least number of products in the convolution
 
 
 def _products(graph: Graph) -> Iterator[Match | Miss]:
-    """The readers of each DynamicQuantizeLinear whose first reader is a ConvInteger."""
+    """A match for each DynamicQuantizeLinear whose integers a ConvInteger reads first: all nodes
+    that read the integers.
+    """
     for quantize in graph.of_operator("DynamicQuantizeLinear"):
         integers = quantize.outputs[0]
         readers = [] if integers is None else list(integers.outputs)
@@ -24,11 +27,11 @@ def _products(graph: Graph) -> Iterator[Match | Miss]:
             made = [node.outputs[0] for node in readers]
             yield Match(graph, readers, made, {"quantize": quantize, "convs": tuple(readers)})
         else:
-            yield Miss(quantize, "no ConvInteger is the first reader of its integers")
+            yield Miss(quantize, "the first operator that reads its integers is not a ConvInteger")
 
 
 def _require_fast(conv: Node, quantize: Node) -> None:
-    """Refuse convolutions that are not faster with data in int8."""
+    """Refuse a node that is not a ConvInteger of the integers, or is not faster with int8 data."""
     if not conv.is_op("ConvInteger") or conv.has_references or conv.graph is not quantize.graph:
         refuse("operators other than ConvInteger read the integers")
     data, weights, zero = ([*conv.inputs, None])[:3]
@@ -52,18 +55,18 @@ def _is_large(conv: Node, weights: Edge) -> bool:
 
 
 class DynamicConvSignednessPass(UBFusionPass):
-    """Data of ConvInteger that is quantized at run time becomes int8.
+    """The data of a ConvInteger become int8 if the model quantizes them when it runs.
 
     before   q, s, z = DynamicQuantizeLinear(x); ConvInteger(q, W, z, w) with W in uint8
     after    k = z − 128 in int8; ConvInteger(QuantizeLinear(x, s, k), W, k, w)
-    refuses  weights that are not uint8; convolutions with groups, which were slower; sums of fewer
-             than 64 products, or a small convolution; other readers of the integers; targets other
-             than onnxruntime
+    refuses  weights that are not uint8; convolutions with groups, which became slower; sums of
+             fewer than 64 products, and small convolutions; integers that operators other than
+             ConvInteger read, too; targets other than onnxruntime
     algebra  sat(round(x/s) + z) − 128 = sat(round(x/s) + z − 128) in the range of int8; ConvInteger
              computes (q − z)·(W − w)
-    source   onnxruntime's quantize_dynamic. ConvInteger multiplies with the weights as the left
-             operand, and products of uint8 by int8 are fast. With 64 channels the convolution takes
-             0.4 of the time for a window of 3 × 3, and 0.7 for 1 × 1
+    source   onnxruntime's quantize_dynamic. The weights are the left operand of ConvInteger's
+             product, and products of uint8 by int8 are fast. A convolution of 64 channels takes 0.4
+             of the time if its window is 3 × 3, and 0.7 if it is 1 × 1
     """
 
     patterns = (

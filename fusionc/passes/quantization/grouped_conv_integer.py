@@ -23,7 +23,9 @@ _EXACT = 1 << 24  # float32 represents all integers up to this size exactly
 
 
 def _require_groups(m: Match) -> None:
-    """Refuse a convolution with one group, and sums that a convolution of floats would round."""
+    """Refuse a convolution with one group, sums that float32 may not represent exactly, and several
+    zero points of the data.
+    """
     require_onnxruntime(m)
     if m.conv.attr("group", 1) == 1:
         refuse("the convolution has one group")
@@ -32,22 +34,22 @@ def _require_groups(m: Match) -> None:
     if math.prod(dims_of(m.W)[1:]) * _LARGEST**2 >= _EXACT:
         refuse("the sum may need more than 24 bits")
     if m.z is not None and m.z.shape != ():
-        refuse("not one zero point")
+        refuse("the zero point of the data is not known to be a scalar")
 
 
 def _real_weights(m: Match) -> Array:
-    """The weights without their zero point."""
+    """The weights minus their zero point, as float32. Refuses several zero points."""
     zero = np.zeros((), np.int32) if m.w is None else array_of(m.w).astype(np.int32)
     if zero.size != 1:
-        refuse("not one zero point")
+        refuse("the weights have more than one zero point")
     return (array_of(m.W).astype(np.int32) - zero.reshape(())).astype(np.float32)
 
 
 def _scaled(m: Match, new: Tape) -> Result:
-    """The convolution with its scales and its addend."""
+    """A Conv in place of a ConvInteger, its scales and its addend."""
     _require_groups(m)
     if m.s.shape != () or m.s.elem_type != TensorProto.FLOAT:
-        refuse("not one scale in float32")
+        refuse("the scale of the data is not known to be a float32 scalar")
     weights = _real_weights(m)
     scale = array_of(one_for_each_channel(m.t, m.W, new))
     scale = scale.reshape((-1, *(1,) * (weights.ndim - 1))) if scale.ndim else scale
@@ -57,23 +59,26 @@ def _scaled(m: Match, new: Tape) -> Result:
 
 
 class GroupedConvIntegerPass(UBFusionPass):
-    """A ConvInteger with groups becomes a Conv of floats.
+    """A ConvInteger with groups becomes a floating-point Conv.
 
-    before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float), with or without a scale s·t,
-             and with or without a bias after it
-    after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias), with 1 for missing scales
-    refuses  one group; sums of so many products that they may not fit into the 24 bits of float32;
-             weights that are not constant; more than one zero point, or scale of the data; scales
-             of the weights and a bias that are not one number for each channel; targets other than
+    before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float), perhaps multiplied by the
+             scales s·t, and then perhaps with an added bias
+    after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias); missing scales are 1
+    refuses  a convolution with one group; sums of so many products that they may not fit into the
+             24 bits of float32; weights that are not constant, or have more than one zero point;
+             data whose scale or zero point is not known to be a scalar; scales of the weights and a
+             bias that have neither one number nor one number for each channel; targets other than
              onnxruntime
-    algebra  Σ (q − z)·(W − w) with K products is an integer of at most K·255², in any order, and
-             s·t·Σ is rounded; padding is q = z in both
-    source   onnxruntime's quantize_dynamic; it computes groups of ConvInteger one after the other:
-             a depthwise convolution of 144 channels takes 0.3 of the time as Conv
+    algebra  Σ s(q−z)·t(W−w) = s·t·Σ (q−z)·(W−w). Without scales, all terms and sums are integers of
+             at most K·255² for K products in a sum, and they are exact in float32. With scales,
+             each s(q−z), each t(W−w), each product and each sum is rounded. Padding is q = z
+             before, which is 0 after
+    source   onnxruntime's quantize_dynamic. onnxruntime computes the groups of a ConvInteger one
+             after the other: as Conv, a depthwise convolution of 144 channels takes 0.3 of the time
     """
 
     numerics = "rounding"
-    # after the rewrite, an infinite scale is in each product, and ∞ − ∞ is NaN
+    # After the rewrite, an infinite scale multiplies each term of a sum, and ∞ − ∞ is NaN.
     is_for_finite = True
     patterns = (
         Pattern("ScaledGroupedConvIntegerAdd", SCALED + bias, _scaled),

@@ -29,7 +29,7 @@ from fusionc.runtime.processor import has_vnni
 from fusionc.shapes.expressions import is_static
 
 _LARGEST = 255  # the largest difference between an element and its zero point
-_INT32 = (1 << 31) - 1  # the largest sum of products
+_INT32 = (1 << 31) - 1  # the largest sum of products that int32 can hold
 x = var("x")
 a = var("a")
 W = var("W")
@@ -87,8 +87,8 @@ def _require_finite(scale: Edge) -> None:
 
 
 def _is_transposed(m: Match) -> bool:
-    """Whether the product reads the weights transposed. Refuses a Gemm that is more than a product
-    with an addend, or that onnxruntime already computes in integers.
+    """Whether the product transposes m.W, by a Transpose or in a Gemm. Refuses a Gemm that scales
+    or transposes its first operand, or that onnxruntime already computes in integers.
     """
     exchanges: bool = m.transpose is not None and m.transpose.attr("perm") != [0, 1]
     if m.gemm is None:
@@ -101,17 +101,17 @@ def _is_transposed(m: Match) -> bool:
 
 
 def _columns(m: Match, is_transposed: bool = False) -> int:
-    """The columns of the second operand.
+    """The number of columns of the second operand.
 
-    Refuses an operand that is not a matrix of known shape or that may have no rows, and an addend
-    that is not one number for each column.
+    Refuses a second operand that is not a matrix of known shape or that has no rows. Also refuses
+    an addend that does not have exactly one number for each column.
     """
     shape = shape_of(m.W)
     if shape is None or len(shape) != 2 or not is_static(shape) or not shape[is_transposed]:
         refuse("the second operand is not a matrix of a known shape")
     columns = shape[not is_transposed]
     if m.bias is not None and m.bias.shape != (columns,):
-        refuse("the addend is not one number for each column")
+        refuse("the addend does not have exactly one number for each column")
     return columns
 
 
@@ -121,13 +121,15 @@ def _is_single(value: Edge | None) -> bool:
 
 
 def _require_columns(value: Edge | None, columns: int) -> None:
-    """Refuse a scale or zero point that is neither one number nor one for each column."""
+    """Refuse a scale or zero point with neither one number nor one number for each column."""
     if value is not None and not _is_single(value) and value.shape != (columns,):
-        refuse("a scale or zero point is not one number for each column")
+        refuse("a scale or zero point has neither one number nor one number for each column")
 
 
 def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
-    """The scale of the whole left operand, and the scale of the weights."""
+    """Two scales, ordered: first a single number, the scale of the left operand, then the scale of
+    the weights. Their order does not change the product. Refuses if both have several elements.
+    """
     left, right = (first, second) if _is_single(first) else (second, first)
     if not _is_single(left):
         refuse("both scales have several elements")
@@ -136,21 +138,23 @@ def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
 
 
 def _require_one_scale(m: Match, columns: int, is_transposed: bool) -> None:
-    """Refuse unless the left operand has one scale, and the right one has one scale per column."""
+    """Refuse unless the left operand has a single scale, and the right operand has a single scale
+    or one for each column.
+    """
     for value in (m.a_scale, m.W_scale):
         _require_finite(value)
     if not _is_single(m.a_scale) or m.left.outputs[0].elem_type != TensorProto.FLOAT:
         refuse("the left operand has several scales")
     _require_columns(m.W_scale, columns)
     if not _is_single(m.W_scale) and m.right.attr("axis") % 2 == is_transposed:
-        refuse("a scale or zero point is not one number for each column")
+        refuse("a scale or zero point has neither one number nor one number for each column")
 
 
 def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
     """The weights and their zero point, in uint8 if the processor lacks VNNI.
 
-    Without VNNI, processors add pairs of products in 16 bits, where products of signed weights
-    saturate. So 128 is added to numbers of int8.
+    Processors without VNNI add pairs of products in 16 bits, in which products with signed weights
+    may saturate. So 128 is added to signed weights and zero points.
     """
     weight: Edge = m.W
     zero: Edge | None = m.W_zero
@@ -169,24 +173,27 @@ def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
 class InferenceQbmmAddFusionPass(UBFusionPass):
     """A product of quantized operands, its scale and its bias become one operator of onnxruntime.
 
-    before   DequantizeLinear(a) · DequantizeLinear(W) + bias as MatMul and Add or as Gemm, with W
-             transposed or not, before or after it is dequantized; MatMulInteger, of a
-             DynamicQuantizeLinear or of other integers, followed by a Cast, the multiplication by
-             both scales or their constant product, and with or without a bias
-    after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
-             DynamicQuantizeMatMul(x, W, …)
-    refuses  weights that are not a matrix of known shape, or may have no rows (the kernel would not
-             clear the result); scales, zero points and a bias that are neither one number nor one
-             for each column; for the first form: weights and scales that the model computes;
-             elements other than uint8, which lack a fast kernel; a QuantizeLinear after it; a Gemm
-             that scales, or that onnxruntime already computes in integers (its bias is in 32 bits);
-             large signed or transposed weights that are used elsewhere
-    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; without VNNI, W
-             becomes unsigned (w + 128, y + 128), because products of signed weights saturate; with
-             more than 33,025 rows, sums may need more than 32 bits
+    before   dequantized form: DequantizeLinear(a) · DequantizeLinear(W) + bias as MatMul and Add,
+             or as Gemm; W may be transposed. Integer form: Cast(MatMulInteger(a, W)) multiplied by
+             both scales or by their constant product, perhaps with an added bias; a may come from
+             DynamicQuantizeLinear(x)
+    after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias), or
+             com.microsoft.DynamicQuantizeMatMul(x, W, …) if the model quantizes x when it runs
+    refuses  weights that are not a matrix of known shape, or have no rows (the kernel would not
+             clear the result); scales and zero points that have neither one number nor one number
+             for each column; a bias that does not have exactly one number for each column; in the
+             dequantized form also: weights and scales that are not constant; a that is not uint8,
+             because other types lack a fast kernel; a result that is quantized; a Gemm that scales,
+             or that onnxruntime already computes in integers because its bias is int32; large
+             signed or transposed weights that are used elsewhere
+    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), and this sum is exact in integers; if the
+             processor lacks VNNI, W becomes unsigned (w + 128, y + 128), because products with
+             signed weights may saturate; if W has more than 33,025 rows, sums may need more than 32
+             bits
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's
-             DynamicQuantizeMatMulFusion and MatMulIntegerToFloatFusion make the same nodes of
-             MatMulInteger at load; the first form takes 0.01 to 0.76 of the time, without VNNI
+             DynamicQuantizeMatMulFusion and MatMulIntegerToFloatFusion turn MatMulInteger into the
+             same nodes when it loads a model; without VNNI, the dequantized form takes 0.01 to 0.76
+             of the time
     """
 
     numerics = "rounding"

@@ -10,7 +10,9 @@ _ACTIVATIONS = ("Clip", "Relu")
 
 
 def _matches(graph: Graph) -> Iterator[Match | Miss]:
-    """Quantizations after a Transpose and, perhaps, activations."""
+    """A match for each DynamicQuantizeLinear after a Transpose, with or without activations in
+    between.
+    """
     for quantize in graph.of_operator("DynamicQuantizeLinear"):
         activations, transpose = _chain_before(quantize)
         if transpose is not None and transpose.is_op("Transpose"):
@@ -18,11 +20,16 @@ def _matches(graph: Graph) -> Iterator[Match | Miss]:
             yield Match(graph, (quantize, *activations), quantize.outputs, captures)
         else:
             before = "its input" if transpose is None else f"{transpose.op} before it"
-            yield Miss(quantize, f"{before} is not a Transpose, Clip or Relu of its own")
+            yield Miss(
+                quantize,
+                f"{before} is neither a Transpose nor a Clip or Relu that only one operator reads",
+            )
 
 
 def _shared_activations(graph: Graph) -> Iterator[Match]:
-    """Activations after a Transpose that both a quantization and other operators read."""
+    """A match for each activation after a Transpose whose result both a DynamicQuantizeLinear and
+    other operators read.
+    """
     for node in [node for name in _ACTIVATIONS for node in graph.of_operator(name)]:
         transpose = _maker(node)
         result = node.outputs[0]
@@ -40,7 +47,9 @@ def _activate_first(m: Match, new: Tape) -> Result:
 
 
 def _chain_before(quantize: Node) -> tuple[list[Node], Node | None]:
-    """The activations that only this node reads, in order, and the node before them."""
+    """The activations directly before a DynamicQuantizeLinear that no other node reads, in the
+    order of the graph, and the node before them.
+    """
     activations: list[Node] = []
     before = _maker(quantize)
     while before is not None and before.is_op(*_ACTIVATIONS) and _is_private(before.outputs[0]):
@@ -60,22 +69,23 @@ def _is_private(value: Edge | None) -> bool:
 
 
 class QuantizeBeforeTransposePass(UBFusionPass):
-    """Values that are transposed and then quantized are quantized first, so that bytes are moved.
+    """Values that are transposed and then quantized are quantized first, so that the Transpose
+    moves bytes instead of floats.
 
-    before   DynamicQuantizeLinear(act(Transpose(x))), where act is nothing, Relu or Clip
-    after    q, s, z = DynamicQuantizeLinear(act(x)); Transpose(q); Transpose(act(x)), if others
-             read the activation
+    before   DynamicQuantizeLinear(act(Transpose(x))), where act is Relu, Clip or nothing
+    after    q, s, z = DynamicQuantizeLinear(act(x)); Transpose(q); also Transpose(act(x)), if other
+             operators read the activation
     refuses  a Transpose that other operators read, unless the integers are transposed again;
-             integers that a ConvInteger reads, because DynamicConvSignednessPass gives it integers
-             of another type; targets other than onnxruntime
+             integers that a ConvInteger reads, because DynamicConvSignednessPass converts these
+             integers to int8; targets other than onnxruntime
     never    other activations
     algebra  scale and zero point depend only on the smallest and the largest element
     source   1×1 convolutions in quantize_dynamic's models, which become products over the last
-             axis. Moving a byte takes 0.2 to 0.5 of the time of a float, and the Transposes between
-             two such convolutions cancel
+             axis. Moving a byte takes 0.2 to 0.5 of the time of moving a float, and the Transposes
+             between two such convolutions cancel
     """
 
-    # if an element is NaN, the smallest and the largest one depend on the order of the elements
+    # If an element is NaN, the results of Min and Max depend on the order of the elements.
     is_for_finite = True
     patterns = (
         Pattern("DynamicQuantizeOfTranspose", find=_matches, operators=("DynamicQuantizeLinear",)),
@@ -95,7 +105,7 @@ class QuantizeBeforeTransposePass(UBFusionPass):
         if not is_turned and not _is_private(m.turn.outputs[0]):
             refuse("other operators read the transposed values")
         if any(user.is_op("ConvInteger") for user in users):
-            refuse("a ConvInteger reads the integers, and another pass gives it int8")
+            refuse("a ConvInteger reads the integers, and another pass converts them to int8")
         value = m.turn.inputs[0]
         for activation in m.activations:
             value = new.node(activation.op, [value, *activation.inputs[1:]], like=activation)

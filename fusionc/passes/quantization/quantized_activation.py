@@ -14,7 +14,7 @@ from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, op, refuse, rest, var
 
-_INTEGER_CLIP = 12  # the opset since which Clip takes integers
+_INTEGER_CLIP = 12  # the first opset in which Clip accepts integers
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 _LARGEST = 2.0**100  # the largest scale; numbers dequantized by it stay finite
 
@@ -29,14 +29,14 @@ class _Grid:
     zero: Array
 
     def quantized(self, limit: float) -> int:
-        """A number as QuantizeLinear rounds it."""
+        """The integer to which QuantizeLinear rounds a number."""
         ends = np.iinfo(self.zero.dtype)
         steps = np.rint(np.float32(limit) / self.scale) + np.float32(self.zero)
         return int(np.clip(steps, ends.min, ends.max))
 
     def limited(self, value: Edge, low: int, high: int, new: Tape) -> Edge:
-        """Integers clipped to limits. A limit that is the lowest or highest integer of the type is
-        left out.
+        """`value` clipped to these integers. A limit is omitted if it is the lowest or highest
+        integer of the type.
         """
         ends = np.iinfo(self.zero.dtype)
         if low == ends.min and high == ends.max:
@@ -49,7 +49,9 @@ class _Grid:
 
 
 def _grid_of(scale: Edge | None, zero: Edge | None) -> _Grid:
-    """The grid. Refuses unless there is one positive scale, and one zero point of 8 bits."""
+    """The grid of a quantization. Refuses unless it has a single positive scale in float32 and a
+    single zero point in 8 bits, both constant.
+    """
     arrays = [None if value is None else value.constant() for value in (scale, zero)]
     if any(array is None or array.size != 1 for array in arrays):
         refuse("the quantization does not have one constant scale and one constant zero point")
@@ -62,7 +64,9 @@ def _grid_of(scale: Edge | None, zero: Edge | None) -> _Grid:
 
 
 def _table(m: Match, new: Tape, interval: Interval, source: Node, grid: _Grid) -> Result:
-    """Convert integers from one scale and zero point to others, within limits."""
+    """The rewrite if `source` dequantizes the input of the activation. Convert the integers from
+    the scale and zero point of `source` to those of `grid`, and clip them.
+    """
     before = _grid_of(*([*source.inputs, None][1:3]))
     if before.zero.dtype != grid.zero.dtype:
         refuse("the integers before and after the activation have different types")
@@ -82,16 +86,18 @@ def _table(m: Match, new: Tape, interval: Interval, source: Node, grid: _Grid) -
 class QuantizedActivationPass(UBFusionPass):
     """A Relu or Clip between integers becomes an operator on integers.
 
-    before   QuantizeLinear(Relu(x), s, z), where x is made by a Conv, MatMul, Add, … of dequantized
-             integers and z is above the lowest integer, or where x is dequantized; Clip in place of
-             Relu
-    after    Clip(QuantizeLinear(x, s, z), z), so that onnxruntime computes the operator in
-             integers. For dequantized x it is LeakyRelu with alpha 0 (1 for other limits), which
-             onnxruntime computes by a table of 256 numbers, or only Clip if the scales are equal
+    before   QuantizeLinear(Relu(x), s, z), or the same with Clip. (a) x is the result of a Conv,
+             MatMul, Add, … of dequantized integers, and z is above the lowest integer; or (b) x
+             are dequantized integers q
+    after    (a) Clip(QuantizeLinear(x, s, z), z), so that onnxruntime computes x in integers; (b)
+             Clip(QuantizeLinear(LeakyRelu(x), s, z)) with alpha 0 (1 if the lower limit is not 0),
+             which onnxruntime computes by a table of 256 numbers; or Clip(q) if q already has the
+             scale s and the zero point z
     refuses  several scales or zero points; a scale that is not positive; types other than float32
-             and 8 bits; limits at which the quantization saturates anyway, because onnxruntime
-             removes these; x that is not computed from integers, or that others read; opset below
-             12, where Clip takes no integers; targets other than onnxruntime
+             and 8-bit integers; limits at which the quantization saturates anyway, because
+             onnxruntime removes such a Relu or Clip; an x that is not computed from integers, or
+             that other operators read; opset below 12, in which Clip does not accept integers;
+             targets other than onnxruntime
     algebra  quantization with s > 0 is monotonic, so it commutes with min and max; LeakyRelu with
              alpha 1 is x
     source   symmetric models of TensorRT and ModelOpt, and onnxruntime's quantize_static with
@@ -114,7 +120,7 @@ class QuantizedActivationPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         if m.opset < _INTEGER_CLIP:
-            refuse("before opset 12 Clip takes no integers", opset=_INTEGER_CLIP)
+            refuse("before opset 12, Clip does not accept integers", opset=_INTEGER_CLIP)
         grid = _grid_of(m.scale, m.zero)
         if m.x.elem_type != TensorProto.FLOAT:
             refuse("the elements are not float32 and integers of 8 bits")

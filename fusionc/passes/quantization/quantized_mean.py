@@ -28,19 +28,21 @@ _RELATIVE_ERROR = 3e-7  # the error of a quotient of two float32 numbers is at m
 
 
 class QuantizedMeanPass(UBFusionPass):
-    """A mean over pixels between integers becomes a GlobalAveragePool, which runs in integers.
+    """A mean over the pixels of quantized data becomes a GlobalAveragePool, which onnxruntime
+    computes in integers.
 
-    before   QuantizeLinear(ReduceMean(DequantizeLinear(q)), …) over all axes from 2 on
-    after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q)), …), with a Flatten if the axes
-             are dropped
-    refuses  other axes, or unknown ones; more than one scale; scales s and t whose quotient is a
-             fraction of small integers, because many sums are then exactly between two integers,
-             and any rounding error changes the result; types other than 8 bits; targets other than
-             onnxruntime
-    never    a mean that others read; scales that are not constants
+    before   QuantizeLinear(ReduceMean(DequantizeLinear(q, s)), t) over all axes from 2 on
+    after    QuantizeLinear(GlobalAveragePool(DequantizeLinear(q, s)), t), with a Flatten if the
+             mean drops its axes
+    refuses  other or unknown axes; more than one scale s or t; scales s and t whose quotient is a
+             fraction of small integers, because many means are then exactly halfway between two
+             integers, and any rounding error changes the result; types other than 8-bit integers;
+             targets other than onnxruntime
+    never    a mean that other operators read; scales that are not constants
     algebra  ReduceMean and GlobalAveragePool both compute Σx/n
-    source   squeeze-and-excite of a quantized EfficientNet: onnxruntime has
-             QLinearGlobalAveragePool, and no mean in integers. The model takes 0.8 of the time
+    source   squeeze-and-excite of a quantized EfficientNet: onnxruntime has the operator
+             QLinearGlobalAveragePool, but none for means in integers. The model takes 0.8 of the
+             time
     """
 
     numerics = "rounding"
@@ -67,11 +69,11 @@ class QuantizedMeanPass(UBFusionPass):
         if rank < 3 or known_axes(m.mean, rank) != list(range(2, rank)):
             refuse("the mean is not over all axes after the channels")
         if any(np.prod(dims_of(scale)) != 1 for scale in (m.s, m.t)):
-            refuse("more than one scale")
+            refuse("the quantizations have more than one scale")
         if _is_simple_quotient(m.s.constant().item(), m.t.constant().item()):
             refuse("the quotient of the scales is simple, so many means lie between two steps")
         if m.q.elem_type not in OPPOSITE or m.quantize.outputs[0].elem_type != m.q.elem_type:
-            refuse("the integers are not of one type of 8 bits")
+            refuse("the integers before and after the mean do not have the same 8-bit type")
         pooled = new.GlobalAveragePool(image)
         if not m.mean.attr("keepdims"):
             pooled = new.Flatten(pooled)
@@ -79,7 +81,9 @@ class QuantizedMeanPass(UBFusionPass):
 
 
 def _is_simple_quotient(scale: float, divisor: float) -> bool:
-    """Whether scale / divisor is a fraction with a small denominator, up to float32 rounding."""
+    """Whether scale / divisor is a fraction with a small denominator, except for the rounding of
+    float32, or is not a positive finite number.
+    """
     if not (0 < scale < np.inf and 0 < divisor < np.inf):
         return True
     quotient = scale / divisor

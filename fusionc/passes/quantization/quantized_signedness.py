@@ -22,7 +22,7 @@ from fusionc.passes.quantization._signed_regions import (
 )
 from fusionc.rewrite import Match, Miss, Pattern, Result, Tape, UBFusionPass, refuse
 
-_MEASURED = ("x86_64", "AMD64")  # processors whose fast types are known
+_MEASURED = ("x86_64", "AMD64")  # the processors on which the fast types were measured
 
 
 def _matches(graph: Graph) -> Iterator[Match | Miss]:
@@ -37,14 +37,16 @@ def _matches(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _converted(value: Edge, elem_type: int, new: Tape) -> Edge:
-    """The same integers in the other signedness, made from those of this type."""
+    """The integers `value`, which have this type, converted to the other signedness."""
     zero = opposite(np.zeros((), np.int16), elem_type)
     real = new.Cast(value, to=TensorProto.FLOAT)
     return new.QuantizeLinear(real, new.const(np.asarray(1, np.float32)), new.const(zero))
 
 
 def _changed_sources(region: SignedRegion, new: Tape) -> dict[Edge, Edge]:
-    """The constants of a region, and the values from outside, in the other signedness."""
+    """For each constant of a region, and each of its values from outside, the same value in the
+    other signedness.
+    """
     made: dict[Edge, Edge] = {}
     for value in region.values:
         if value.is_constant:
@@ -55,7 +57,9 @@ def _changed_sources(region: SignedRegion, new: Tape) -> dict[Edge, Edge]:
 
 
 def _moved(node: Node, region: SignedRegion, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:
-    """An operator that reads and makes the region in the other signedness."""
+    """The outputs of a new node in place of `node` that reads and makes the integers of the region
+    in the other signedness. `made` has the new values so far.
+    """
     places = data_places(node)
     inputs = [
         made.get(value, value)
@@ -84,25 +88,26 @@ def _moved(node: Node, region: SignedRegion, made: dict[Edge, Edge], new: Tape) 
 class QuantizedSignednessPass(UBFusionPass):
     """Quantized values become uint8, and weights int8: only in that form are products fast.
 
-    before   values in int8 with zero point z, between operators that have z: QuantizeLinear,
-             DequantizeLinear, QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger, QGemm, …;
-             constant weights in uint8
+    before   values in int8 with zero point z, between operators that have zero points:
+             QuantizeLinear, DequantizeLinear, QLinearConv, QLinearMatMul, MatMulInteger,
+             ConvInteger, QGemm, …; constant weights in uint8
     after    the same values plus 128 in uint8 with zero point z + 128; weights minus 128 in int8.
              For ConvInteger it is the other way round: data in int8 and weights in uint8. An input
              of the model is converted by Cast and QuantizeLinear. So are values next to QLinearAdd,
-             QLinearMul and QLinearAveragePool, which would round in another way
+             QLinearMul and QLinearAveragePool, because these operators would round in another way
     refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
              without a zero point makes or reads; zero points that the model computes; scales with
-             which onnxruntime's integer operators fail: more than one for data, and, for
-             AveragePool, one that is not a scalar; a region (values that must change together) that
-             a path leaves and enters again; conversions that would take longer than the products
-             save; a region that an operator needs in the same type as a region that must stay;
-             without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
-             other than x86-64; targets other than onnxruntime
-    algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in
-             that of uint8; (q + 128) − (z + 128) = q − z
+             which onnxruntime's integer operators fail (several scales for data; for AveragePool,
+             a scale with an axis); a path that leaves a region (values that must change together)
+             and enters it again; conversions that would take longer than the products save; a
+             region that must have the same type as a region that cannot change; weights in int8
+             with which a sum may saturate in 16 bits on a processor without VNNI; processors other
+             than x86-64; targets other than onnxruntime
+    algebra  sat(round(x/s) + z), saturated to the range of int8, plus 128 is
+             sat(round(x/s) + z + 128), saturated to the range of uint8; (q + 128) − (z + 128) =
+             q − z
     source   microsoft/onnxruntime 6732 and 12854, where maintainers name signed values as the cause
-             of slow models; the types were measured (operators/signedness.py)
+             of slow models; operators/signedness.py has the measured times of the types
     """
 
     changes_whole_groups = True

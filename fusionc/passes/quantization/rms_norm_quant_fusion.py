@@ -8,13 +8,13 @@ x = var("x")
 
 
 class RmsNormQuantFusionPass(UBFusionPass):
-    """The scale of a quantization is folded into that of the preceding RMS normalization.
+    """The scale of a quantization is folded into the scale of the RMS normalization before it.
 
-    before   QuantizeLinear(RMSNormalization(x, scale), s, z?) with constants; below opset 23 the
-             normalization written out
+    before   QuantizeLinear(RMSNormalization(x, scale), s, z?) with constant scale and s; below
+             opset 23, the normalization is written out
     after    QuantizeLinear(RMSNormalization(x, scale / s), 1, z?)
     refuses  an s that is neither a power of two nor a vector of powers of two along the last axis;
-             different zero points; a normalization that another node reads as well; elements other
+             zero points that differ; a normalization that another node reads, too; elements other
              than float32; targets other than onnxruntime
     never    off by default, because a single s saves no time
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two

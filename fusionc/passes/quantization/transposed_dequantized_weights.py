@@ -7,21 +7,24 @@ import numpy as np
 from fusionc.passes._shared.constants import SHARED, array_of, dims_of, would_double
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse
 
-_PLAIN = (np.int8, np.uint8)  # unless they have blocks, onnxruntime transposes these itself
+# onnxruntime itself transposes weights of these types, except if they are quantized in blocks
+_PLAIN = (np.int8, np.uint8)
 
 
 class TransposedDequantizedWeightsPass(Pass):
     """Constant weights that are dequantized and transposed are stored transposed.
 
     before   Transpose(DequantizeLinear(W, s, z)) with constant W
-    after    DequantizeLinear(Wᵀ, s, z), with its axis moved accordingly
-    refuses  large weights that are used elsewhere; blocks, and types other than integers of 8 bits;
-             a product whose other operand is not dequantized: onnxruntime would turn the product
-             into MatMulNBits, which rounds that operand
+    after    DequantizeLinear(Wᵀ, s, z), with the number of its transposed axis
+    refuses  large weights that are used elsewhere; weights that are quantized in blocks or are not
+             8-bit integers, and weights of a product whose other operand is not dequantized,
+             because onnxruntime would turn the product into MatMulNBits, which rounds the other
+             operand
     never    scales and zero points that are not constants
     algebra  each element keeps its scale and zero point
-    source   torch's Linear, quantized in the manner of TensorRT or torch's pt2e: a product with
-             weights that are plain dequantized constants runs in integers
+    source   torch's Linear, quantized in the manner of TensorRT or torch's pt2e. If the weights of
+             a product are dequantized constants without a Transpose, onnxruntime computes it in
+             integers
     """
 
     patterns = (

@@ -28,7 +28,7 @@ STAYS = [
             "double low = {0.1}, double high = {0.7}",
             "double[N,4]",
         ),
-        "a number has more digits than an attribute",
+        "a number has more digits than an attribute can hold",
         opset=8,
         target="onnx",
     ),

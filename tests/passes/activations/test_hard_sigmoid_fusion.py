@@ -57,7 +57,7 @@ STAYS = [
     Stays(
         "a sixth of doubles",
         graph(f"{RELU6} y = Div (b, six)").replace("float", "double"),
-        ("a number has more digits than an attribute", "the limits are not 0 and 1"),
+        ("a number has more digits than an attribute can hold", "the limits are not 0 and 1"),
         target="onnx",
     ),
 ]

@@ -42,7 +42,7 @@ STAYS = [
         graph("w = Mul (x, alpha) s = Sigmoid (w) y = Mul (x, s)", "double alpha = {1.7}").replace(
             "float[", "double["
         ),
-        "a number has more digits than an attribute",
+        "a number has more digits than an attribute can hold",
         opset=24,
         target="onnx",
     ),

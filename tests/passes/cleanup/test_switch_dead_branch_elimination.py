@@ -99,7 +99,7 @@ STAYS = [
     Stays(
         "random numbers that a seed does not fix",
         graph(then="p = RandomNormalLike (h)"),
-        "random numbers without a seed, which depend on the node's name",
+        "without a seed, random numbers depend on the name of the node",
     ),
     Stays("an open condition", graph("float k", x="float[N,4] x, bool c"), None),
     Stays(

@@ -13,7 +13,7 @@ def graph(
 
 AFTER = "n = BN (x, s, o, m, v) y = {} (n, c)"
 BEFORE = "n = {} (x, c) y = BN (n, s, o, m, v)"
-WRONG = "the constant is not one number for each channel"
+WRONG = "the constant has neither one number nor one number for each channel"
 ENLARGES = "the constant may enlarge the value that it is combined with"
 STAYS = [
     Stays("along the width", graph(AFTER.format("Mul"), "float[4] c"), WRONG),

@@ -27,8 +27,8 @@ def vector(
     return f"agraph {interface} <{k}, float[4,3,3,3] K> {{ a = {conv} c = {spread} y = {add} }}"
 
 
-NO_VECTOR = "the addend is not known to be one number for each channel"
-WRONG = "the constant is not one number for each channel"
+NO_VECTOR = "the addend is not known to have one number for each channel"
+WRONG = "the constant has neither one number nor one number for each channel"
 STAYS = [
     *[
         Stays(name, graph_, reason)

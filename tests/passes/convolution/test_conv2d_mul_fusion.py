@@ -11,7 +11,7 @@ def before(
     return f"agraph ({x}) => (float[N,d,e,f] y) <{W}, float[4] B, {c}> {{ a = {op} y = {conv} }}"
 
 
-WRONG = "the constant is not one number for each channel"
+WRONG = "the constant has neither one number nor one number for each channel"
 ENLARGES = "the constant may enlarge the value that it is combined with"
 PADDED = "padding would get the addend, too, and no longer be zero"
 STAYS = [

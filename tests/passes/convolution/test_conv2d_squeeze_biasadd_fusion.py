@@ -14,7 +14,7 @@ def graph(
     return f"agraph ({x}) => (float[{out}] y) <{W}, float[4] B, {k}, {c}> {{ a = {conv} s = {move} y = {add} }}"
 
 
-WRONG = "the constant is not one number for each channel"
+WRONG = "the constant has neither one number nor one number for each channel"
 UNKNOWN = "the axes are not constant"
 RESHAPE = "the Reshape may not keep the channels"
 STAYS = [

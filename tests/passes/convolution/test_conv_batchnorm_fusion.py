@@ -30,7 +30,7 @@ STAYS = [
     Stays(
         "a bias that is none",
         batchnorm_of("Conv (x, W, W)"),
-        "the bias is not one number for each channel",
+        "the bias does not have exactly one number for each channel",
         valid=False,
     ),
     Stays(
@@ -128,7 +128,7 @@ STAYS = [
     Stays(
         "statistics of another number of channels",
         batchnorm_of("Conv (x, W)").replace("float[4] m", "float[1] m"),
-        "the statistics are not one number for each channel",
+        "the statistics do not have exactly one number for each channel",
         valid=False,
     ),
 ]

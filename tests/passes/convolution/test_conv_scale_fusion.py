@@ -12,7 +12,7 @@ def after(
     return f"agraph ({x}) => (float[{out}] y) <{W}, float[4] B, {c}> {{ a = {conv} y = {op} }}"
 
 
-WRONG = "the constant is not one number for each channel"
+WRONG = "the constant has neither one number nor one number for each channel"
 STAYS = [
     Stays(
         "a factor beyond 2^40",

@@ -33,7 +33,7 @@ def integers(
 NOT_ZERO = "the padding is not zero"
 QLINEAR = "QLinearConv (a, s, z, W, t, w, r, q)"
 ZEROS = "uint8 v = {3}, uint8 z = {3}, uint8 w = {5}"
-UNKNOWN_ZERO = "the zero point is not one number that is known before the model runs"
+UNKNOWN_ZERO = "the zero point is not a single number that is known before the model runs"
 STAYS = [
     Stays(
         "weights without an axis of an image",
@@ -99,7 +99,7 @@ STAYS = [
     Stays(
         "one number for an axis",
         graph("Pad (x, p, , n)", "int64[3] p = {1,0,0}, int64[3] n = {1,2,3}"),
-        "the padding is not two numbers for each axis",
+        "the Pad does not have two numbers for each axis",
         valid=False,
     ),
     Stays("negative", graph(pads="int64[8] p = {0,0,-1,0,0,0,0,0}"), "the padding is negative"),

@@ -59,12 +59,12 @@ STAYS = [
     Stays(
         "an image without rows",
         padded(MAX, x="float[N,3,0,6] x"),
-        "the image is empty, so only the Pad gives the result elements",
+        "the image is empty, so all elements of the result come from the Pad",
     ),
     Stays(
         "an image without columns",
         padded(x="float[N,3,6,0] x"),
-        "the image is empty, so only the Pad gives the result elements",
+        "the image is empty, so all elements of the result come from the Pad",
     ),
     Stays(
         "padding by another value",

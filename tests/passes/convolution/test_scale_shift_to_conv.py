@@ -59,12 +59,12 @@ STAYS = [
     Stays(
         "a factor for each pixel",
         graph(constants="float[3,3] s, float b"),
-        "the constant is not one number for each channel",
+        "the constant has neither one number nor one number for each channel",
     ),
     Stays(
         "one addend for each row",
         graph(constants="float s, float[3,1] b"),
-        "the constant is not one number for each channel",
+        "the constant has neither one number nor one number for each channel",
     ),
     Stays("a factor that is computed", graph(constants="float b", more=", float s"), None),
     Stays(

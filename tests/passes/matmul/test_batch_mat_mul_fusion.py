@@ -28,8 +28,8 @@ STAYS = [
         "of a Gemm with weights and an addend",
         "agraph (float[M,3] a) => (float[2,M] y) <float[3,2] b = {1, 2, 3, 4, 5, 6}, float[2] c = {1, 2}> "
         "{ g = Gemm (a, b, c) y = Transpose <perm = [1, 0]> (g) }",
-        "onnxruntime packs constant weights once at load only if they are the second operand, "
-        "and otherwise in each run",
+        "onnxruntime packs constant weights once at load if they are the second operand, but in "
+        "each run if they are the first",
     ),
     Stays(
         "of a Gemm, the addend no constant",

@@ -82,7 +82,7 @@ STAYS = [
     Stays(
         "a bias for each row",
         graph(x="float[4,2,5] x", y="float[4,2,6] y", constants="float[5,6] W, float[8,1] B"),
-        "the bias is not one number for each column",
+        "the bias has neither one number nor one number for each column",
     ),
     Stays(
         "integers",

@@ -21,7 +21,7 @@ HEADS = {
 }
 SPLIT = BIASED + " k = Constant <value = int64[4] {0, 0, 2, 2}> () r = Reshape (g, k)"
 STATISTICS = "float[3,4] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
-COLUMN = "the constant is not one number for each column"
+COLUMN = "the constant has neither one number nor one number for each column"
 ENLARGES = "the constant may enlarge the value that it is combined with"
 
 STAYS = [
@@ -60,14 +60,14 @@ STAYS = [
             y="float[1,4,M] y",
             constants="float[3,4] W, float[4] B, float[1,4,1] d",
         ),
-        "the constant after a Reshape is not one number for all columns",
+        "the constant after a Reshape is not a single number",
     ),
     Stays(
         "several numbers behind a Reshape",
         graph(
             SPLIT + " y = Mul (r, d)", **{**HEADS, "constants": HEADS["constants"] + ", float[2] d"}
         ),
-        "the constant after a Reshape is not one number for all columns",
+        "the constant after a Reshape is not a single number",
     ),
     Stays(
         "a number behind a Reshape raises the rank",
@@ -79,7 +79,7 @@ STAYS = [
                 "constants": HEADS["constants"] + ", float[1,1,1,1,1] d",
             },
         ),
-        "the constant after a Reshape is not one number for all columns",
+        "the constant after a Reshape is not a single number",
     ),
     Stays(
         "integers in front of the product",
@@ -197,7 +197,7 @@ STAYS = [
             y="float[N,M,2,2] y",
             constants="float[3,4] W, float[4] B, float[2] d",
         ),
-        "the constant after a Reshape is not one number for all columns",
+        "the constant after a Reshape is not a single number",
     ),
     Stays("another activation between", graph(GEMM + " a = Relu (g) y = Mul (a, c)"), None),
     Stays(
@@ -207,7 +207,7 @@ STAYS = [
             x="float[M,1] x",
             constants="float[3,4] W, float[3] d",
         ),
-        "the constant is not one number for each row of the weights",
+        "the constant has neither one number nor one number for each row of the weights",
     ),
     Stays(
         "a factor that gives x its rank",
@@ -237,7 +237,7 @@ STAYS = [
             y="float[3,4] y",
             constants="float[3,4] W, float[3] d",
         ),
-        "the constant is not one number for each row of the weights",
+        "the constant has neither one number nor one number for each row of the weights",
     ),
     Stays(
         "batch normalization of rank 3",
@@ -285,12 +285,12 @@ STAYS = [
     Stays(
         "a factor that keeps a result in range",
         "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {2}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
-        "a scale above 1, or far below, may keep intermediate results in range",
+        "a scale above 1 or below 1/64 may keep intermediate results in the range of their type",
     ),
     Stays(
         "factors that are too small",
         "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {0.01}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
-        "a scale above 1, or far below, may keep intermediate results in range",
+        "a scale above 1 or below 1/64 may keep intermediate results in the range of their type",
     ),
     Stays(
         "two factors, one of a higher rank",

@@ -11,7 +11,7 @@ def graph(
     return f"agraph ({x}) => ({y}) <float[5,6] W, {shape}, {bias}> {{ p = MatMul (x, W) r = Reshape (p, s) y = {add} }}"
 
 
-COLUMN = "the bias is not one number for each column"
+COLUMN = "the bias has neither one number nor one number for each column"
 KEEPS = "the Reshape does not keep the columns"
 STAYS = [
     Stays(

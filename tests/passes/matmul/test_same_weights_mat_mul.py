@@ -36,8 +36,8 @@ TWO = "p0, p1 = Split <axis = 0, num_outputs = 2> (x)"
 STAYS = [
     Stays("an open axis", graph(GATHERED, x="float[T,2,8] x"), None),
     Stays("an open batch", graph(x="float[4,B,8] x"), "the sizes are unknown"),
-    Stays("many rows", graph(x="float[4,9,8] x"), "more than 8 rows in a product"),
-    Stays("some pieces", graph(GATHERED, x="float[5,2,8] x").replace("{-2}", "{2}"), "no product reads some of the pieces"),
+    Stays("many rows", graph(x="float[4,9,8] x"), "a product has more than 8 rows"),
+    Stays("some pieces", graph(GATHERED, x="float[5,2,8] x").replace("{-2}", "{2}"), "the products do not read the whole value"),
     Stays(
         "a piece twice",
         graph(GATHERED.replace("i3", "i2").replace("p3 = Gather", "n = Neg (x) p3 = Gather"), "g{t} = MatMul (p{t}, W)"),

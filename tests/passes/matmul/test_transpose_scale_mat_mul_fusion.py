@@ -46,7 +46,9 @@ STAYS = [
         None,
     ),
     Stays(
-        "double, inexact", graph().replace("float", "double"), "alpha is stored in single precision"
+        "double, inexact",
+        graph().replace("float", "double"),
+        "alpha is stored in float32, which cannot represent the factor",
     ),
     Stays(
         "integers",

@@ -27,7 +27,7 @@ def graph(
 
 
 SHAPES = "the shapes are not known to be equal"
-VECTOR = "the scale or an addend is not one number for each element of the last axis"
+VECTOR = "the scale or an addend does not have exactly one number for each element of the last axis"
 BIAS = {"add": "t = Add (x, k) s = Add (t, v)", "more": "float[4] g, float[4] o, float[4] v"}
 TWO = "float[a,b,c] y, float[d,e,f] z"
 STAYS = [

@@ -36,7 +36,7 @@ def written(
 
 
 SHAPES = "the shapes are not known to be equal"
-VECTOR = "the scale or an addend is not one number for each element of the last axis"
+VECTOR = "the scale or an addend does not have exactly one number for each element of the last axis"
 STAYS = [
     Stays("rank 4", graph(x="float[B,S,2,4] x", k="float[B,S,2,4] k", y="float[a,b,c,d] y"), "the rank is not 2 or 3", opset=23),
     Stays("rank 1", graph(x="float[4] x", k="float[4] k", y="float[4] y"), "the rank is not 2 or 3", opset=23),

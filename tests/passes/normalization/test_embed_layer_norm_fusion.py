@@ -24,7 +24,9 @@ def graph(
 
 
 FIT = "the row indices of the tables have shapes that do not match"
-VECTOR = "the scale or the offset is not one number for each element of the last axis"
+VECTOR = (
+    "the scale or the offset does not have exactly one number for each element of the last axis"
+)
 SLICED = {
     "look": "n = Shape <start = 1, end = 2> (i) p = Slice (all, zero, n, one, one) a = Gather (W, i) d = Gather (P, p)",
     "add": "h = Add (a, d)",

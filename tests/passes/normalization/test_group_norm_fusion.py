@@ -62,7 +62,7 @@ STAYS = [
     Stays(
         "one number for each row",
         graph(g="float[3,1]"),
-        "the constant is not one number for each channel",
+        "the constant does not have exactly one number for each channel",
         opset=21,
         target="onnx",
     ),

@@ -22,14 +22,14 @@ STAYS = [
     Stays(
         "one number for each row",
         graph(x="float[2,3,3,4]", g="float[3,1]", b="float[3,1]"),
-        "the constant is not one number for each channel",
+        "the constant does not have exactly one number for each channel",
     ),
     Stays(
         "layer normalization of rank 3",
         graph(x="float[2,3,4]", g="float[4]", b="float[4]").replace(
             "int64[2] ax = {2, 3}", "int64[1] ax = {-1}"
         ),
-        "the constant is not one number for each channel",
+        "the constant does not have exactly one number for each channel",
     ),
     Stays(
         "the channels too",

@@ -77,7 +77,7 @@ STAYS = [
     Stays(
         "no scale, and so large that ones would cost",
         graph(tail="y = Identity (n)", x="float[N,S,65537] x"),
-        "scales would take too much memory",
+        "a scale of ones would take too much memory",
     ),
     Stays("another axis", graph(ax="int64[1] ax = {1}"), "the reduced axes are not the last ones"),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),

@@ -29,7 +29,7 @@ def graph(
     return f"agraph ({x} x) => ({x} y{more}) <{constants}> {{ {square} v = ReduceMean (s, ax) e = Add (v, eps) {form} }}"
 
 
-NO_SCALE = "the scale is not one number for each element of the last axis"
+NO_SCALE = "the scale does not have exactly one number for each element of the last axis"
 STAYS = [
     Stays("divided", graph(KNOWN), None),
     Stays("opset 23", graph(), None, opset=23),

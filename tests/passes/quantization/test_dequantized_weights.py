@@ -50,7 +50,7 @@ STAYS = [
     Stays("quantized again", conv(more="r = QuantizeLinear <axis = 0> (w, s, z)", constants="int8[36,32,1,1] W, float[36] s, int8[36] z", out=", int8[?,?,?,?] r"), "the weights are quantized again"),
     Stays("an output", conv(more="v = Identity (w)", out=", float[?,?,?,?] w"), "an output of the model holds the weights"),
     Stays("16 bits", conv("int16[36,32,1,1] W, float[36] s"), "onnxruntime does not unpack weights of this type when it loads a model", opset=21),
-    Stays("a last block that is shorter", product("int8[36,32] W, float[36,2] s", "axis = 1, block_size = 20"), "the blocks do not divide their axis", opset=21),
+    Stays("a last block that is shorter", product("int8[36,32] W, float[36,2] s", "axis = 1, block_size = 20"), "the block size does not divide the length of its axis", opset=21),
     Stays("float16", product("int8[36,32] W, float16[36] s").replace("float[", "float16["), "the scale is not float32", opset=21),
     Stays("a scale from outside", conv("int8[36,32,1,1] W").replace("agraph (", "agraph (float[36] s, "), "a scale or zero point is not constant"),
     Stays("weights from outside", conv("float[36] s").replace("agraph (", "agraph (int8[36,32,1,1] W, "), None),
@@ -126,5 +126,5 @@ def test_blocks_that_do_not_divide_the_axis_stay() -> None:
     )
     _, counts = optimize(model, [pass_of("DequantizedWeightsPass")])
     assert [reason for count in counts for reason in count.refused] == [
-        "the blocks do not divide their axis"
+        "the block size does not divide the length of its axis"
     ]

@@ -22,7 +22,7 @@ ROWS = SCALED.replace("float[4,1,1] t = {0.1, 0.2, 0.3, 0.4}", "float[3,1] t = {
 STAYS = [
     Stays("one group", graph(attributes="").replace("[4,1,3,3]", "[4,4,3,3]"), "the convolution has one group"),
     Stays("many products", graph("uint8[N,64,9,9]", "uint8[2,32,3,3] W, uint8 z = {3}, uint8 w = {7}", "<group = 2>"), "the sum may need more than 24 bits"),
-    Stays("a zero point for each channel", graph(constants="uint8[4,1,3,3] W, uint8 z = {131}, uint8[4] w = {7, 8, 9, 1}"), "not one zero point"),
+    Stays("a zero point for each channel", graph(constants="uint8[4,1,3,3] W, uint8 z = {131}, uint8[4] w = {7, 8, 9, 1}"), "the weights have more than one zero point"),
     Stays("weights from outside", graph("uint8[4,1,3,3] W, uint8[N,4,5,5]", "uint8 z = {131}, uint8 w = {7}"), None),
     Stays("integers are read", graph().replace("y = Cast <to = 1> (p)", "y = Cast <to = 11> (p)").replace("float[?", "double[?"), None),
     Stays("another target", graph(), "for target onnx no gain is known", target="onnx"),

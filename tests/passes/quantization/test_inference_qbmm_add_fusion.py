@@ -42,10 +42,10 @@ def dynamic(
 
 
 COLUMNS = "float[5] ws = {0.1, 0.2, 0.3, 0.05, 0.4}"
-ROW = "the addend is not one number for each column"
+ROW = "the addend does not have exactly one number for each column"
 OUTSIDE_EMPTY = "agraph (uint8[N,K] a, uint8[K,5] W, float as, float ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
 INTEGERS = "agraph (uint8[N,4] a) => (float[N,5] y) <uint8[4,5] W, float as, float ws> { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
-COLUMN = "a scale or zero point is not one number for each column"
+COLUMN = "a scale or zero point has neither one number nor one number for each column"
 GEMM = "p = DequantizeLinear (a, as, az) q = DequantizeLinear (W, ws, wz) y = Gemm {} (p, q, B)"
 TRANSPOSED = (
     "agraph (uint8[N,4] a) => (float[N,5] y{}) <float as = {{0.1}}, uint8 az = {{3}}, int8[5,4] W = {{{}}}, "

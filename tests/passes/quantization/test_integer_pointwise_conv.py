@@ -76,7 +76,7 @@ def integer(
 
 STAYS = [
     Stays("integers of a wide window", integer(constants=BYTES.replace("1,1] W", "1,3] W").replace("{1, 2,", "{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8,")), ("the window has more than one element",)),
-    Stays("a scale for each row of pixels", integer(constants=BYTES.replace("float t = {0.02}", "float[4,1] t = {0.02, 1, 2, 3}")), "a number is not one for each channel"),
+    Stays("a scale for each row of pixels", integer(constants=BYTES.replace("float t = {0.02}", "float[4,1] t = {0.02, 1, 2, 3}")), "a constant has neither one number nor one number for each channel"),
     Stays("an addend for each row of pixels", integer().replace("float[1,3,1,1] B = {0.1, -0.2, 0.3}", "float[4,1] B = {1, 2, 3, 4}").replace("y = Add (m, B)", "y = Sub (m, B)").replace("i = Conv", "f = Neg (x) i = Conv").replace("(i)", "(i) g = Abs (i)"), "an interior value is used elsewhere"),
     Stays("integers that are cast to double", integer("k = Mul (s, t) e = Cast <to = 1> (c) m = Mul (e, k) y = Add (m, B)").replace("(q, W, z, w) c = Cast <to = 1>", "(q, W, z, w) c = Cast <to = 11>"), None),
     Stays("a quantized result", QUANTIZED, "onnxruntime already computes the operator in integers"),
@@ -88,7 +88,7 @@ STAYS = [
     Stays("few channels", with_weights("int8[3,2,1,1] W = {1, -2, 127, 64, -128, 5}").replace("N,64,", "N,2,"), "the convolution has too few channels"),
     Stays("16 bits", conv().replace("uint8[N", "uint16[N").replace("uint8 z", "uint16 z"), "the elements are not known to be integers of 8 bits", opset=21),
     Stays("a scale for each channel of the data", conv().replace("float s = {0.05}, uint8 z = {120}", "float[64] s, uint8[64] z"), "the data have several scales"),
-    Stays("a scale along the other axis", with_weights(WEIGHTS.replace("3,64", "64,64").replace(NUMBERS, ", ".join(["3"] * 4096))).replace("<axis = 0>", "").replace("[3]", "[64]").replace("0.005", ", ".join(["0.005"] * 62)).replace("0, 0, 0", ", ".join(["0"] * 64)).replace("-0.2", ", ".join(["-0.2"] * 62)), "a scale or zero point is not one number for each channel"),
+    Stays("a scale along the other axis", with_weights(WEIGHTS.replace("3,64", "64,64").replace(NUMBERS, ", ".join(["3"] * 4096))).replace("<axis = 0>", "").replace("[3]", "[64]").replace("0.005", ", ".join(["0.005"] * 62)).replace("0, 0, 0", ", ".join(["0"] * 64)).replace("-0.2", ", ".join(["-0.2"] * 62)), "a scale or zero point has neither one number nor one number for each channel"),
     Stays("an infinite scale", conv().replace("0.05", "inf"), "a scale is not finite"),
     Stays("weights that are used elsewhere", with_weights("int8[3,600,1,1] W").replace("N,64,4,5", "N,600,4,5").replace("y = Relu", "e = Abs (W) y = Relu").replace("y)", "y, int8[?,?,?,?] e)"), "large weights are used elsewhere: the model would grow"),
     Stays("a scale from outside", conv(constants=f"{GRIDS}, {WEIGHTS}".replace("float s = {0.05}, ", "")).replace("agraph (", "agraph (float s, "), None),

@@ -16,7 +16,7 @@ STAYS = [
     Stays("floats are an output", graph().replace("v = ", "f = ").replace("(v)", "(f)").replace("float r", "float r, float[?,?,?,?] f"), "other operators read the transposed values"),
     Stays("another activation", graph("a = Sigmoid (v)", "a"), None),
     Stays("no Transpose", graph("a = Relu (x)", "a"), None),
-    Stays("a ConvInteger reads the integers", graph(more="i = ConvInteger (y, W)", out=", int32[?,?,?,?] i").replace("<float low", "<uint8[2,6,1,1] W, float low"), "a ConvInteger reads the integers, and another pass gives it int8"),
+    Stays("a ConvInteger reads the integers", graph(more="i = ConvInteger (y, W)", out=", int32[?,?,?,?] i").replace("<float low", "<uint8[2,6,1,1] W, float low"), "a ConvInteger reads the integers, and another pass converts them to int8"),
     Stays("another target", graph(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 LEFT = ["DynamicQuantizeLinear", "Transpose"]

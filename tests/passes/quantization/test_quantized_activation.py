@@ -41,7 +41,7 @@ STAYS = [
     Stays("a scale for each column of the data", product(grids=GRIDS.replace("float s = {0.05}, int8 z = {3}", "float[4] s = {0.1, 0.2, 0.3, 1}, int8[4] z = {1, 2, 3, 4}")), "the operator before the activation does not compute in integers"),
     Stays("an average with a scale that is not a scalar", AVERAGE.format("[1]", ""), "the operator before the activation does not compute in integers"),
     Stays("an average whose result has a scale that is not a scalar", AVERAGE.format("", "[1]"), "the scale of an AveragePool is not a scalar"),
-    Stays("opset 11", product(), "before opset 12 Clip takes no integers", opset=11),
+    Stays("opset 11", product(), "before opset 12, Clip does not accept integers", opset=11),
     Stays("another target", product(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 CORE = ["DequantizeLinear", "DequantizeLinear", "MatMul", "QuantizeLinear"]

@@ -15,10 +15,10 @@ STAYS = [
     Stays("channels", graph().replace("{2, 3}", "{1, 2}"), "the mean is not over all axes after the channels"),
     Stays("one axis", graph().replace("axes = {2, 3}", "axes = {-1, 3}").replace("int64[2] axes = {-1, 3}", "int64[1] axes = {-1}"), "the mean is not over all axes after the channels"),
     Stays("axes from outside", graph().replace(", int64[2] axes = {2, 3}", "").replace("agraph (", "agraph (int64[2] axes, "), "the mean is not over all axes after the channels"),
-    Stays("a scale for each channel", graph().replace("float s = {0.0213}, uint8 z = {7}", "float[3] s = {0.02, 0.1, 0.3}, uint8[3] z = {7, 8, 9}"), "more than one scale"),
+    Stays("a scale for each channel", graph().replace("float s = {0.0213}, uint8 z = {7}", "float[3] s = {0.02, 0.1, 0.3}, uint8[3] z = {7, 8, 9}"), "the quantizations have more than one scale"),
     *[Stays(f"a quotient of {scale} / 0.01", graph().replace("0.0213", scale), "the quotient of the scales is simple, so many means lie between two steps") for scale in ("0.01", "0.02", "0.005", "0.0125", "0.0046875")],
     Stays("a scale of 0 after the mean", graph().replace("0.01}", "0.0}"), "the quotient of the scales is simple, so many means lie between two steps"),
-    Stays("two types", TWO_TYPES, "the integers are not of one type of 8 bits"),
+    Stays("two types", TWO_TYPES, "the integers before and after the mean do not have the same 8-bit type"),
     Stays("the mean is read", graph(more="f = Neg (m)", out=", float[?,?,?,?] f"), "an interior value is used elsewhere"),
     Stays("another target", graph(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip

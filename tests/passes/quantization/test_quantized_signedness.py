@@ -132,8 +132,8 @@ STAYS = [
     Stays("more than one scale of data", PER_CHANNEL, "onnxruntime's integer operators do not take these scales"),
     Stays("one scale for an average, which is not a scalar", POOLED, "onnxruntime's integer operators do not take these scales"),
     Stays("weights of which some must stay", LSTM.replace("x) =>", "x, uint8[1] e) =>").replace(", uint8[1] e = {128}", ""), "a zero point is not constant"),
-    Stays("an input of the model, and a small product", SMALL_IN, "a conversion on each side would take longer than the products gain"),
-    Stays("a sum after a depthwise convolution", with_sum().replace("[1,1,5,5] W", "[1,1,3,3] W").replace("2, 2, 2, 2", "1, 1, 1, 1").replace(WINDOW, WINDOW[: WINDOW.index(",-19")]), "a conversion on each side would take longer than the products gain"),
+    Stays("an input of the model, and a small product", SMALL_IN, "converting the integers at the border would take longer than the products gain"),
+    Stays("a sum after a depthwise convolution", with_sum().replace("[1,1,5,5] W", "[1,1,3,3] W").replace("2, 2, 2, 2", "1, 1, 1, 1").replace(WINDOW, WINDOW[: WINDOW.index(",-19")]), "converting the integers at the border would take longer than the products gain"),
     Stays("left and entered again", AGAIN.format(CONSTANTS, "a = Abs (f)", "a"), "a path through other operators leads back to the integers"),
     Stays("another target", QDQ.format(CONSTANTS, "", ""), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip

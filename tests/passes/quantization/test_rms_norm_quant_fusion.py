@@ -25,7 +25,7 @@ STAYS = [
     Stays("no power of two", graph("float w = {0.3}"), POWER, opset=23),
     Stays("one of them no power of two", graph("float[4] w = {0.25, 0.5, 3, 1}", SAME, LAST), POWER, opset=23),
     Stays("a power of two that is too small", graph("float w = {8.271806125530277e-25}"), POWER, opset=23),
-    Stays("1", graph("float w = {1}"), "the scale is 1", opset=23),
+    Stays("1", graph("float w = {1}"), "the scale of the quantization is already 1", opset=23),
     Stays("different zero points", graph(zero=DIFFERENT, **VECTOR), "the zero points are not all the same", opset=23),
     Stays("along another axis", graph("float[4] w = {0.25, 0.5, 2, 1}", SAME, "y = QuantizeLinear <axis = 1> (n, w, z)", x="float[B,4,4] x"), "the scale of the quantization is not along the last axis", opset=23),
     Stays("blocks", graph("float[2,3,2] w", "int8[2,3,2] z", "y = QuantizeLinear <axis = 2, block_size = 2> (n, w, z)", x="float[2,3,4] x"), "blocks are quantized", opset=23),
