@@ -108,7 +108,7 @@ class KernelLibrary:
         return self.missing
 
     def source(self, areas: Sequence[Area]) -> str:
-        """The C text of the kernels; empty if there is no library."""
+        """The C text of the kernels; empty without a library."""
         from fusionc.graph_kernel.c.source import source
 
         return source(areas) if self.file is not None and areas else ""

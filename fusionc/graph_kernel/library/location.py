@@ -33,7 +33,7 @@ def library_of(model: str | os.PathLike[str]) -> Path:
 def published(file: Path | None, model: Path, source: Path) -> Library:
     """How to store the library `file` next to `model`, which was converted from `source`.
 
-    If `file` is None, there is no library to store, and outdated ones are removed.
+    If `file` is None, nothing is stored, and outdated libraries are removed.
     Raises UsageError if a folder has the library's name. Raises FusioncError if a file with that
     name was not built by fusionc, or is the library of `source`.
     """

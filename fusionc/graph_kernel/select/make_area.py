@@ -35,7 +35,7 @@ def area_of(
     `origin` becomes part of the area's name. Constants that are not in `inputs` become part of the
     area. `wide` are the weights of the convolutions and products that stay in float32. `direct` are
     the weights of those that must not use an algorithm with fewer multiplications. Returns None if
-    the element type or rank of a value is unknown, or if there are no outputs.
+    the element type or rank of a value is unknown, or if `outputs` is empty.
     """
     if not outputs:
         return None
