@@ -1,4 +1,4 @@
-"""A progress bar for many models, on stderr and only in a terminal."""
+"""A progress bar for many models. It is shown on stderr, and only in a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class BatchProgress:
     """The progress bar, a context manager. Call it with each outcome. The bar disappears when the
-    context ends. `is_quiet` means that it never appears.
+    context ends. If `is_quiet`, it never appears.
     """
 
     def __init__(self, total: int, *, is_quiet: bool = False) -> None:
@@ -53,7 +53,7 @@ class BatchProgress:
 
     @property
     def said(self) -> str:
-        """The progress so far, as the beginning of a sentence."""
+        """The progress so far, as a clause without a full stop."""
         return f"{self.done} of {self.total} models are done{self._text()}"
 
     def _text(self) -> str:

@@ -48,9 +48,9 @@ def convert_many(
     notes        additional notices for the summary
     tell         is called with each outcome as soon as it is known
 
-    An error of one model is the outcome of this model and is not raised. Raises UsageError for
-    wrong options and for an unusable cluster, and FusioncError if the output cannot be written. If
-    a signal ends the call, no half-written files and no processes remain.
+    An error of one model becomes the outcome of that model, and is not raised. Raises UsageError
+    for wrong options or an unusable cluster, and FusioncError if the output cannot be written. If a
+    signal ends the call, no half-written files and no processes remain.
     """
     started = perf_counter()
     run = secrets.token_hex(8)
@@ -67,8 +67,8 @@ def convert_many(
     at_once = min(jobs or cores(), len(tasks))
     try:
         if scheduler is None:
-            # With --report, processes are not pinned, because pages show times of runs on all
-            # cores.
+            # With --report, processes are not pinned, because report pages show times of runs that
+            # use all cores.
             start_processes(
                 at_once, are_pinned=len(tasks) > at_once and absolute.get("report") is None
             )
@@ -83,7 +83,7 @@ def convert_many(
         with closing(answers):
             for outcome in answers:
                 if not outcomes:
-                    # remove the summary of an earlier run
+                    # from now on, the summary of an earlier run is outdated
                     summary_file(output / RECORDS).unlink(missing_ok=True)
                 outcomes.append(outcome)
                 tell(outcome)
@@ -106,17 +106,17 @@ def _require_folders(options: Mapping[str, Any]) -> None:
 
 
 def _convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    # imported here because it imports onnx, which is slow
+    # imported here, because it imports onnx, which is slow
     from fusionc.batch.on_dask import convert_on_cluster
 
     return convert_on_cluster(scheduler, tasks)
 
 
 def _registered_passes(files: Sequence[Path]) -> list[Pass]:
-    """The passes that the calling program has registered, except those in `files`.
+    """The passes that the calling program has registered, except those from `files`.
 
-    A program that does not import `custom.replacement`, such as the command, cannot have registered
-    passes. The import is avoided because it takes 0.2 s.
+    A program without the module `custom.replacement`, such as the command, cannot have registered
+    passes. The module is not imported for this question, because the import takes 0.2 s.
     """
     if "fusionc.custom.replacement" not in sys.modules:
         return []
@@ -126,14 +126,14 @@ def _registered_passes(files: Sequence[Path]) -> list[Pass]:
 
 
 def _notices(files: Sequence[Path]) -> list[str]:
-    """A notice if the calling program has registered passes that are not in `files`. Such passes do
-    not run, because converting processes do not know them.
+    """A notice if the calling program has registered passes that are not from `files`. Such passes
+    do not run, because the converting processes do not know them.
     """
     registered = ", ".join(p.name for p in _registered_passes(files))
     if not registered:
         return []
-    what = f"{registered}, which this program has registered, did not run"
-    why = "many models are converted in other processes; give the file with custom_passes"
+    what = f"the registered passes {registered} did not run"
+    why = "many models are converted in other processes; give the file of passes as custom_passes"
     return [f"{what}: {why}"]
 
 
@@ -151,7 +151,7 @@ def _clean(tasks: Sequence[ConversionTask]) -> None:
 
 
 def _absolute(value: Any) -> Any:
-    """The value with absolute paths, which other processes need."""
+    """The value with absolute paths: other processes may work in other folders."""
     if isinstance(value, tuple):
         return tuple(map(_absolute, value))
     return Path(os.path.abspath(value)) if isinstance(value, Path) else value

@@ -36,10 +36,10 @@ _STATES_OF_ERRORS = {VerificationError: DIFFERENT, UnverifiedError: UNVERIFIED}
 
 
 def check(arguments: Mapping[str, Any]) -> list[str]:
-    """Notices about the options, which are the same for all models. Raises FusioncError if the
-    options are wrong: the error is then reported once and not for each model.
+    """Check the options once for all models, and return the notices about them. Raises FusioncError
+    if the options are wrong, so that this error is reported once and not for each model.
     """
-    # model.onnx is neither read nor written
+    # model.onnx is only a name here; the file is neither read nor written
     options = options_of("model.onnx", **{**arguments, "log": "null"})
     with running(options) as plog:
         return list(plan_of(options, plog).notices)
@@ -51,7 +51,8 @@ def convert_one(task: ConversionTask) -> dict[str, Any]:
     made_of = ingredients_of(task)
     known = read_record(task)
     if known is not None and known.made_of == made_of and known.is_whole(task.destination.parent):
-        # If a cluster loses a worker with its answers, it repeats tasks that were finished.
+        # If a cluster loses a worker together with its answers, it repeats tasks that were
+        # finished.
         if known.run == task.run:
             return asdict(known.outcome)
         if task.keeps_results:
@@ -108,7 +109,7 @@ def _outcome(task: ConversionTask) -> Outcome:
 
 
 def _convert(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
-    """Convert the model. A model with a newer opset than --target_opset keeps its opset."""
+    """Convert the model. If its opset is newer than --target_opset, it keeps this opset."""
     try:
         return api.convert(task.source, output=task.destination, **arguments)
     except NewerAlready as error:
@@ -118,7 +119,7 @@ def _convert(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
         )
         wanted = arguments["target_opset"]
         report.notices = [
-            f"{error.what}: --target_opset {wanted} does not change it",
+            f"{error.what}, so --target_opset {wanted} does not change it",
             *report.notices,
         ]
         return report

@@ -1,8 +1,8 @@
-"""The caller's side of the processes that convert models. If a process crashes, only one model
-fails.
+"""The processes that convert models, as their caller sees them. If a process crashes, only one
+model fails.
 
-Threads of the command and workers of a cluster call `convert`. Each call uses a process that no
-other call uses at the same time. After the call the process stays for later calls.
+Threads of the command, and workers of a cluster, call `convert`. During a call, no other call uses
+the same process. After the call, the process is kept for later calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _START = (
     "import sys; sys.path[:] = sys.argv[1:]; "
     "from fusionc.batch.converting_program import main; main()"
 )
-# variables that would put the logs and results of all models into the same place
+# environment variables that would put the logs and results of all models into the same place
 _SHARED_VARIABLES = {
     f"{owner}_{name}"
     for owner in ("FUSIONC", "ASCEND")
@@ -39,15 +39,17 @@ _busy: dict[_ConvertingProcess, str] = {}  # the run of each busy process
 _idle: list[_ConvertingProcess] = []
 # the cores to which processes are pinned; empty if processes are not pinned
 _cores: list[Set[int]] = []
-_ended_runs: set[str] = set()  # runs that may not start further conversions
+_ended_runs: set[str] = set()  # runs that may not start any more conversions
 
 
 def convert(task: ConversionTask) -> Outcome:
-    """Convert a model in a process that has no other task at the same time."""
+    """Convert a model in a process that does nothing else at the same time. Blocks until it is
+    done. A crash of the process becomes the outcome of the model.
+    """
     try:
         answer = _answer(CONVERT, task, task.run)
     except _EndedError as error:
-        hint = "convert this model alone to see more; --resume tries it again"
+        hint = "to see more, convert this model alone; to try it again, use --resume"
         failure = FusioncError(
             f"the converting process has ended: {error}", where=str(task.source), hint=hint
         )
@@ -56,13 +58,16 @@ def convert(task: ConversionTask) -> Outcome:
 
 
 def check(arguments: Mapping[str, Any], run: str) -> list[str]:
-    """Notices about the options, which are the same for all models. Raises FusioncError if the
-    options are wrong.
+    """Check the options once for all models, in a converting process, and return the notices about
+    them. Raises FusioncError if the options are wrong, or if the process ends.
     """
     try:
         answer = _answer(CHECK, arguments, run)
     except _EndedError as error:
-        hint = "check that this Python can import onnx and onnxruntime, and --custom_passes"
+        hint = (
+            "check that this Python can import onnx and onnxruntime, and check the files of "
+            "--custom_passes"
+        )
         raise FusioncError(
             f"a converting process ended at once: {error}", where=sys.executable, hint=hint
         ) from error
@@ -73,8 +78,8 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
 
 def start_processes(count: int, *, are_pinned: bool) -> None:
     """Start `count` processes. They import their modules in parallel, while one of them answers
-    `check`. With `are_pinned`, and if the number of cores is `count`, each process is pinned to a
-    core until `unpin_processes`.
+    `check`. If `are_pinned` and there are `count` cores, each process may use only its own core
+    until `unpin_processes` is called.
     """
     with _lock:
         _cores[:] = cores_of_jobs(count) if are_pinned else []
@@ -92,8 +97,9 @@ def unpin_processes() -> None:
 
 
 def end_processes(run: str) -> None:
-    """End the busy processes of a run, and all idle processes. They have a few seconds to remove
-    half-written files. This run cannot start further conversions; other runs continue.
+    """End the busy processes of a run, and all idle processes. Each has a few seconds to remove
+    half-written files, and is killed after that. Blocks until all have ended. The run cannot start
+    any more conversions; other runs continue.
     """
     with _lock:
         _ended_runs.add(run)
@@ -101,7 +107,8 @@ def end_processes(run: str) -> None:
         ending = [*_idle, *(process for process, owner in _busy.items() if owner == run)]
         _idle.clear()
         for process in ending:
-            # if the answer arrives now, `_answer` must not add the process to the idle processes
+            # An answer that arrives now must not make the process idle again: `_answer` keeps only
+            # processes that are still in `_busy`.
             _busy.pop(process, None)
     for process in ending:
         process.begin_to_end()
@@ -111,11 +118,11 @@ def end_processes(run: str) -> None:
 
 
 class _EndedError(Exception):
-    """Raised if the process ended. The text says how."""
+    """The converting process has ended without an answer. The message says how."""
 
 
 class _ReportedError(UsageError):
-    """An error that another process reported as text."""
+    """An error that a converting process has reported as text."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -130,7 +137,7 @@ def _answer(name: str, argument: Any, run: str) -> dict[str, Any]:
     with _lock:
         if run in _ended_runs:
             raise _EndedError("the run is over")
-        # the system may have ended an idle process
+        # an idle process may have ended: for example, the system may have killed it
         living = [process for process in _idle if process.is_running]
         _idle[:] = living
         process = _idle.pop() if _idle else _new_process()
@@ -143,7 +150,9 @@ def _answer(name: str, argument: Any, run: str) -> dict[str, Any]:
 
 
 def _new_process() -> _ConvertingProcess:
-    """A new process. If processes are pinned, it is pinned to the least used core."""
+    """A new process. If processes are pinned, it is pinned to the core that the fewest others
+    use.
+    """
     process = _ConvertingProcess()
     if _cores:
         taken = [other.cores for other in (*_busy, *_idle)]
@@ -162,17 +171,18 @@ class _ConvertingProcess(ChildProcess):
             environment[VARIABLE] = with_absolute_file(environment[VARIABLE])
         paths = map(os.path.abspath, filter(None, sys.path))
         command = [sys.executable, "-P", "-c", _START, *paths]
-        # not killed: when its input ends, the process removes half-written files and ends
+        # Not killed together with its caller: when its input ends, the process first removes
+        # half-written files, and then ends.
         super().__init__(command, environment, is_killed=False)
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:
         """Send a request to the process, and wait for the answer. Raises _EndedError if the process
-        ends instead.
+        ends before it answers.
         """
         try:
             self.send((name, argument))
             return dict(self.receive())
-        # the process ends, or another thread ends it
+        # one of these if the process has ended, or if another thread has ended it
         except (EOFError, OSError, ValueError) as error:
             self.begin_to_end()
             self.kill_at(monotonic() + GRACE + 1)
@@ -184,7 +194,7 @@ class _ConvertingProcess(ChildProcess):
         pin(self.id, cores)
 
     def begin_to_end(self) -> None:
-        """Tell the process that no task follows."""
+        """Close the input of the process, which tells it that no task follows."""
         with _lock:
             _busy.pop(self, None)
         self.end_requests()
@@ -193,11 +203,13 @@ class _ConvertingProcess(ChildProcess):
         code = self.exit_code()
         if code == -signal.SIGKILL:
             return (
-                "it was killed, probably because the system ran out of memory (fewer --jobs need "
-                "less)"
+                "it was killed, probably because the system ran out of memory; with fewer --jobs, "
+                "less memory is needed"
             )
         how = (
-            f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
+            f"with exit code {code}"
+            if code >= 0
+            else f"by signal {-code}, {signal.strsignal(-code)}"
         )
         words = self.last_words
         return f"{how}: {words}" if words else how

@@ -1,6 +1,7 @@
 """The program of a converting process: it converts one model after another until its input ends.
 
-The output of the conversions goes to the standard error of the process, which is a file.
+The output of the conversions goes to the standard error of the process, which is redirected to a
+file.
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ def main() -> None:
     requests, answers = take_pipes()
     from fusionc.runtime.process import start
 
-    start()  # a child process imports onnxruntime while this process imports the rest
+    start()  # starts a child process that imports onnxruntime while this process imports the rest
     from fusionc.batch.convert_one import check, convert_one
 
-    signal.signal(signal.SIGTERM, _terminate)  # raises, so half-written files are removed
+    signal.signal(
+        signal.SIGTERM, _terminate
+    )  # raises Terminated, so half-written files are removed
     queue: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, queue), daemon=True).start()
     while True:
         try:
             name, argument = queue.get()
-        except Terminated:  # idle: no file is half written
+        except Terminated:  # raised here, the process is idle, and no file is half written
             # These functions end the child process and remove temporary folders. A normal exit of
-            # Python would take a fifth of a second longer.
+            # Python would take 0.2 s longer.
             atexit._run_exitfuncs()
             os._exit(128 + signal.SIGTERM)
         answer: dict[str, Any]
@@ -51,8 +54,8 @@ def main() -> None:
 
 
 def _read(requests: int, queue: SimpleQueue[tuple[str, Any]]) -> None:
-    """Pass the requests on to the main thread. When the caller ends, the requests end, and this
-    thread ends the process.
+    """Pass requests on to the main thread. When the caller closes the requests or ends, end the
+    process: first with SIGTERM, and after a few seconds in any case.
     """
     try:
         while True:

@@ -1,8 +1,8 @@
 """Find the models for the files, folders and patterns of --model, and name their results.
 
-Results have the same subfolders as the models: models/vision/a.onnx in models/ becomes
-out/vision/a.onnx. The results for a pattern keep the path from the first wildcard on. The result
-for a single file keeps only the file name.
+A result has the same subfolders as its model. For the folder models/, models/vision/a.onnx becomes
+out/vision/a.onnx. For a pattern, the name of the result begins with the first part that has a
+wildcard. For a single file, the result keeps only the file name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from fusionc.disk.paths import is_same
 from fusionc.errors import FusioncError, UsageError
 
 RECORDS = "fusionc_records"  # the folder for logs and records in the output
-# Files that --ready writes next to a model. They are not converted.
+# Models that --ready writes next to another model. They are not converted.
 _READY = re.compile(r"\.[0-9a-f]{16}\.ready\.onnx$")
 
-# a bracket without a closing bracket is not a wildcard
+# An opening bracket that is never closed is not a wildcard.
 _WILDCARD = re.compile(r"[*?]|\[.+\]", re.DOTALL)
 
 
@@ -35,23 +35,23 @@ class FoundModel:
 
 
 def asks_for_many(paths: Sequence[Path]) -> bool:
-    """Whether these paths mean a batch: several files, a folder, or a pattern."""
+    """Whether these paths mean more than one model: several files, a folder, or a pattern."""
     return len(paths) > 1 or any(os.path.isdir(path) or _is_pattern(path) for path in paths)
 
 
 def find_models(paths: Sequence[Path], output: Path, dumps: Path | None = None) -> list[FoundModel]:
     """The models, sorted by the names of their results. Models in the folders `output` and `dumps`
-    are left out.
+    are left out, because conversions write to these folders.
 
     Raises UsageError if a path contains no models, if two results would have the same name, if a
     result would be written over a model, or if the output is not a folder. Raises FusioncError if a
     folder cannot be read.
     """
     if output.exists() and not output.is_dir():
-        what = "the results of many models go into a folder, and this is a file"
+        what = "the results of many models go into a folder, but this is a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     if output.suffix == ".onnx" and not output.exists():
-        what = "the results of many models go into a folder, and this would be a file"
+        what = "the results of many models go into a folder, but this name means a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     models_by_name: dict[str, Path] = {}
     written = [output] if dumps is None else [output, dumps]
@@ -68,12 +68,12 @@ def find_models(paths: Sequence[Path], output: Path, dumps: Path | None = None) 
 
 
 def models_in(path: Path) -> Iterator[Path]:
-    """The models for one --model."""
+    """The models that one path of --model means."""
     return (source for source, _ in _models_of(path, ()))
 
 
 def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """The models for one --model, each with the name of its result."""
+    """The models that one path of --model means, each with the name of its result."""
     if path.is_dir():
         root = path
         matches = [path]
@@ -92,8 +92,8 @@ def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]
 
 
 def _walk(path: Path, left_out: Collection[str], above: Collection[str] = ()) -> Iterator[Path]:
-    """The models at or below a path. Links are followed, except back to a folder in `above`. The
-    folders `left_out` are skipped, because conversions write to them.
+    """The models at or below a path. Links are followed, unless they lead back to a folder in
+    `above`. The folders `left_out` are skipped.
     """
     real = os.path.realpath(path)
     if real in above or any(_is_in(real, folder) for folder in left_out):
@@ -122,7 +122,9 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _fixed_part(pattern: Path) -> Path:
-    """The folder before the first wildcard. Names of results are relative to it."""
+    """The folder that precedes the first wildcard. The names of results are relative to this
+    folder.
+    """
     return Path(*takewhile(lambda part: not _WILDCARD.search(part), pattern.parts))
 
 
@@ -131,8 +133,8 @@ def _result_name(name: str) -> str:
 
 
 def _require_places(sources_by_name: Mapping[str, Path], output: Path) -> None:
-    """Raise UsageError if a result would replace a model or another result, if a result would also
-    be a folder for other results, or if a result would be in the folder of the records.
+    """Raise UsageError if a result would replace a model or another result, if it would have the
+    same path as a folder of other results, or if it would be in the folder of the records.
     """
     sources = {os.path.realpath(source): source for source in sources_by_name.values()}
     results = dict[str, Path]()
@@ -163,16 +165,16 @@ def _require_places(sources_by_name: Mapping[str, Path], output: Path) -> None:
 def _nothing_in(path: Path) -> UsageError:
     if path.is_dir():
         what = "there is no ONNX model in the folder"
-        hint = "models end in .onnx; name other files one by one"
+        hint = "the names of models end in .onnx; name other files one by one"
     else:
         what = "no ONNX model matches the pattern"
-        hint = "models end in .onnx; ** matches folders in folders"
+        hint = "the names of models end in .onnx; use ** to include subfolders"
     return UsageError(what, where=str(path), hint=hint, code="E10410")
 
 
 def _conflict_error(what: str, models: Sequence[Path]) -> UsageError:
     hint = (
-        "give a common parent folder, whose subfolders are kept, or convert them into different "
-        "folders"
+        "give a common parent folder as --model, because its subfolders are kept, or convert the "
+        "models into different folders"
     )
     return UsageError(what, where=", ".join(map(str, models)), hint=hint, code="E10001")

@@ -1,8 +1,8 @@
-"""Convert many models on a Dask cluster (`dask.distributed`). All workers see the same files under
-the same paths.
+"""Convert many models on a Dask cluster (`dask.distributed`). All workers must see the same files
+under the same paths.
 
-If a worker is lost, the scheduler gives the worker's current conversion to another worker. No file
-stays half written, and results that are already written are not made again.
+If a worker is lost, the scheduler gives its current conversion to another worker. No file stays
+half written, and results that are already written are not made again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _TIMEOUT = 15  # seconds for the scheduler to answer, and for a worker to appear
 
 
 def convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    """Yield each outcome as soon as it is known. Closing or interrupting the iterator ends running
-    conversions.
+    """Yield each outcome as soon as it is known. Closing or interrupting the iterator ends the
+    running conversions.
 
-    Raises UsageError if dask.distributed is not installed, if the cluster cannot be reached, if its
-    workers cannot run the same fusionc, or if they do not see the same files.
+    Raises UsageError if dask.distributed is not installed, if the cluster cannot be reached or has
+    no workers, if a worker does not have the same versions of fusionc and other software, or if it
+    does not see the same files.
     """
     try:
         from distributed import Client, as_completed
@@ -56,7 +57,7 @@ def convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Gener
                     else _lost(future.exception(), names[future.key])
                 )
         finally:
-            with suppress(OSError):  # the cluster and its processes no longer exist
+            with suppress(OSError):  # raised if the cluster and its processes no longer exist
                 client.cancel(futures)
                 client.run(end_processes, tasks[0].run)
 
@@ -71,11 +72,11 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
             "the cluster has no workers", where=scheduler, hint=hint, code="E10001"
         ) from error
     except ImportError as error:
-        hint = "install the same version of fusionc on the workers as here"
+        hint = "install the version of fusionc that is installed here on the workers"
         raise UsageError(
             f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint
         ) from error
-    same = "install the same software on the workers as here; results depend on it"
+    same = "install the same software on the workers as here, because results depend on it"
     here = versions()
     own = compiler_here()
     for worker, (there, compiler, missing) in seen.items():
@@ -102,18 +103,20 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
 
 
 def _inspect_worker(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | None]:
-    """Run on a worker: its versions, its C compiler, and the first folder that it does not see."""
+    """To be run on a worker. Returns the worker's versions, its C compiler, and the first folder
+    that it does not see (None if it sees both).
+    """
     missing = next((str(folder) for folder in (source.parent, output) if not folder.is_dir()), None)
     return versions(), compiler_here(), missing
 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
-    why = "the scheduler ended, or no longer knows it" if error is None else said(error)
+    why = "the scheduler has ended, or has forgotten it" if error is None else said(error)
     what = f"the cluster has lost this conversion: {why}"
     failure = FusioncError(
         what,
         where=str(task.source),
-        hint="see the logs of scheduler and workers; --resume continues",
+        hint="read the logs of the scheduler and the workers; to continue, use --resume",
     )
     return Outcome(task.name, str(task.source), FAILED, error=str(failure))
 

@@ -12,14 +12,14 @@ from fusionc.batch.outcome import Outcome
 
 def convert_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcome]:
     """Yield each outcome as soon as it is known. `jobs` models are converted at once. Closing or
-    interrupting the iterator ends running conversions.
+    interrupting the iterator ends the running conversions.
     """
     pool = ThreadPoolExecutor(jobs)  # its threads wait for converting processes
     try:
         for done, future in enumerate(
             as_completed([pool.submit(convert, task) for task in tasks]), 1
         ):
-            # From here on fewer models remain than there are processes.
+            # From now on, there are fewer remaining models than processes.
             if done == len(tasks) - jobs + 1:
                 unpin_processes()
             yield future.result()

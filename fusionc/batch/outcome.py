@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 CONVERTED = "converted"
-UNVERIFIED = "unverified"  # nothing of the result could be verified
+UNVERIFIED = "unverified"  # no part of the result could be verified
 KEPT = "kept"  # --resume kept the result of an earlier run
 DIFFERENT = "different"  # the result would differ from the model, and was not written
 FAILED = "failed"
@@ -23,19 +23,19 @@ class Outcome:
     model: str  # the path of the model
     state: str  # one of STATES
     output: str | None = None  # the path of the result
-    error: str | None = None  # the error as a block of text
+    error: str | None = None  # the whole text of the error, in several lines
     log: str | None = None  # the path of the log
     nodes: tuple[int, int] | None = None  # before and after
     bytes: tuple[int, int] | None = None  # before and after
     effected: int | None = None  # the number of rewrites
-    verification: str | None = None
+    verification: str | None = None  # what was verified, in a sentence
     notices: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
     def is_right(self) -> bool:
-        """Whether the model has a result. An unverified result is not written if
-        --require_verification is given.
+        """Whether the model has a result. An unverified result has an error if
+        --require_verification is given; then it was not written.
         """
         return self.state in (CONVERTED, KEPT) or (self.state == UNVERIFIED and not self.error)
 

@@ -1,9 +1,9 @@
 """Pin processes to cores of this machine.
 
-A job (one conversion at a time) consists of two processes, and usually only one of them works. If
-both may use any core, the system often wakes one of them on the busy core of another job, although
-another core is idle. For many small models this costs 5 to 8 % of the time. Therefore, if there are
-as many jobs as cores, each job is pinned to its own core as long as models are waiting.
+For each job (one conversion at a time) there are two processes, and usually only one of them works.
+If both may use any core, the system often wakes one of them on the busy core of another job,
+although another core is idle. For many small models, this costs 5 to 8 % of the time. Therefore, if
+there are as many jobs as cores, each job is pinned to its own core while models are waiting.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fusionc.runtime.cores import core_numbers
 
 
 def cores_of_jobs(jobs: int) -> list[Set[int]]:
-    """The core of each job. Empty if there are not as many jobs as cores, or if processes cannot be
-    pinned.
+    """The core of each job. Empty if the number of jobs is not the number of cores, or if processes
+    cannot be pinned.
     """
     numbers = sorted(core_numbers())
     return [{number} for number in numbers] if 1 < len(numbers) == jobs and can_pin() else []
@@ -37,7 +37,7 @@ def pin(process: int, cores: Set[int]) -> None:
     """
     pinned: set[str] = set()
     with suppress(OSError):  # the process has ended
-        # repeated, because a thread that was not pinned yet may have started further threads
+        # Repeat this: a thread that was not yet pinned may have started further threads.
         while new := set(os.listdir(_threads(process))) - pinned:
             for thread in new:
                 with suppress(OSError):  # the thread has ended

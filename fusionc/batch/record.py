@@ -1,8 +1,8 @@
 """The record of a conversion: the file outcome.json next to the log of the model.
 
-It has the outcome, a hash of everything that the result depends on, and hashes of the files of the
-result. `--resume` keeps a result that was made from the same model with the same options and the
-same versions, if its files are unchanged.
+It contains the outcome, a hash of everything that the result depends on, and hashes of the files of
+the result. `--resume` keeps a result if it was made from the same model with the same options and
+versions, and if its files are unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Record:
     """The record of one conversion."""
 
     outcome: Outcome
-    made_of: str  # the hash of everything that the result depends on
+    made_of: str  # the hash of everything that the result depends on (see `ingredients_of`)
     run: str  # identifies the call of `convert_many`
     files: Mapping[str, str]  # the hash of each file, by path relative to the folder of the result
 
@@ -44,7 +44,7 @@ class Record:
 
 def ingredients_of(task: ConversionTask) -> str:
     """The hash of everything that a result depends on: the model with its weights, the options with
-    the files that they name, and the `surroundings`.
+    the files that they name, and the `surroundings` (versions and similar facts).
     """
     around = surroundings(
         task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ())
@@ -53,7 +53,7 @@ def ingredients_of(task: ConversionTask) -> str:
 
 
 def read_record(task: ConversionTask) -> Record | None:
-    """The record of an earlier conversion. None if it does not exist or cannot be read."""
+    """The record of an earlier conversion. `None` if it does not exist or cannot be read."""
     try:
         content = json.loads((task.records / _FILE).read_bytes())
         return Record(
@@ -80,7 +80,9 @@ def write_record(task: ConversionTask, outcome: Outcome, made_of: str) -> None:
 
 
 def clear_records(task: ConversionTask) -> None:
-    """Create the folder for records, and remove those of an earlier conversion. Raises OSError."""
+    """Create the folder for records, and remove the records of an earlier conversion. Raises
+    OSError.
+    """
     task.records.mkdir(parents=True, exist_ok=True)
     old = (task.records / name for name in (_FILE, "fusion_result.json"))
     for file in (*old, *task.records.glob("debug/plog/plog-*.log")):
@@ -88,7 +90,7 @@ def clear_records(task: ConversionTask) -> None:
 
 
 def _result_files(model: Path) -> Iterator[Path]:
-    """The files of a result that was just published: model, weights, kernels, ready form."""
+    """The files of a result that was just written: model, weights, kernels, ready form."""
     yield from files_of_model(model)
     stem = model.name.removesuffix(".onnx")
     session = model.with_name(f"{stem}.session.json")

@@ -26,12 +26,14 @@ _HEADERS = (
     "verification, or what is wrong",
 )
 
-_MAX_NAMES = 3  # the number of models that a message names
+_MAX_NAMES = 3  # the largest number of models that a message names
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcomes of a run, sorted by name, the common notices, and the seconds that it took."""
+    """The outcomes of a run, sorted by name; notices that concern all models; and the time in
+    seconds.
+    """
 
     outcomes: Sequence[Outcome]
     notices: list[str]
@@ -52,7 +54,9 @@ class Summary:
         return {state: counts[state] for state in STATES if counts[state]}
 
     def fault(self, file: Path) -> FusioncError | None:
-        """The error that ends the command if a model has no result. `file` is the summary."""
+        """The error that ends the command if some models have no result. `None` if all have one.
+        `file` is the file of the summary.
+        """
         wrong = [outcome for outcome in self.outcomes if not outcome.is_right]
         if not wrong:
             return None
@@ -64,14 +68,16 @@ class Summary:
             kind = UnverifiedError
         what = f"{len(wrong)} of {len(self.outcomes)} models were not converted"
         hint = (
-            "the table gives the reasons; earlier results of these models were not changed; the "
-            "same command with --resume converts only these models"
+            "the table gives the reasons; earlier results of these models are unchanged; to "
+            "convert only these models, repeat the command with --resume"
         )
         return kind(what, where=str(file), hint=hint)
 
     @property
     def unverified(self) -> str:
-        """Which written results could not be verified. "" if all were, or were not to be."""
+        """The results that were written although they could not be verified, in words. "" if there
+        are none.
+        """
         names = [o.name for o in self.outcomes if o.state == UNVERIFIED and o.is_right]
         more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
         named = f"{', '.join(names[:_MAX_NAMES])}{more}"
@@ -79,12 +85,12 @@ class Summary:
 
 
 def summary_file(records: Path) -> Path:
-    """The file of the summary."""
+    """The path of the summary's file."""
     return records / "summary.json"
 
 
 def write_summary(summary: Summary, records: Path) -> None:
-    """Write the summary as JSON. Raises FusioncError."""
+    """Write the summary as JSON. Raises FusioncError if it cannot be written."""
     content = {"fusionc": __version__, **summary.as_json()}
     try:
         replace_text(summary_file(records), json.dumps(content, indent=2) + "\n")

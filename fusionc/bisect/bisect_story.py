@@ -1,5 +1,5 @@
-"""`fusionc bisect` from start to finish: conversion → rewrites at fault → a small model for each
-rewrite, and a switch file that avoids all of them.
+"""`fusionc bisect` from start to finish: convert, find the rewrites at fault (culprits), and write
+a small model for each of them and a switch file that avoids all of them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
-_MAX_CULPRITS = 16  # rewrites at fault; another search finds further culprits
+_MAX_CULPRITS = 16  # the most culprits that one search looks for; another search finds others
 
 
 @dataclass(frozen=True)
 class Found:
-    """A culprit, and the smallest model that shows its fault."""
+    """A culprit (a rewrite at fault), and the smallest model that shows its fault."""
 
     culprit: Culprit
-    minimal: MinimalModel | None
+    minimal: MinimalModel | None  # None if the rewrite cannot be shown alone
     files: tuple[Path, ...]  # the files of the small model
 
 
@@ -45,11 +45,11 @@ class Bisection:
 
     found: list[Found] = field(default_factory=list)  # empty if the result is right
     runs: int = 0  # the number of conversions
-    summary: str = ""  # the judgment of the result without the culprits
-    # a file that switches off the passes at fault, except those in `must`
+    summary: str = ""  # the judgment of the result that is made without the culprits
+    # a switch file that switches off the passes at fault; it has no effect on those in `must`
     switches: Path | None = None
     must: tuple[str, ...] = ()  # passes at fault that only --optimization_switch can switch off
-    # whether the result is right without the culprits; None if that cannot be judged
+    # whether the result is right without the culprits; None if that could not be decided
     is_all: bool | None = True
     notices: list[str] = field(default_factory=list)
 
@@ -72,8 +72,9 @@ class _Steps:
 def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     """Find the rewrites at fault, and write the findings into a folder.
 
-    `check` is a command that judges a model. If it is None, verification judges the model. Raises
-    FusioncError if the result cannot be judged.
+    `check` is a command that judges a model. If it is None, the verification of conversions judges.
+    Raises FusioncError if the result with all rewrites cannot be judged, or if the model itself is
+    wrong. Raises UsageError if the folder has other files.
     """
     start()
     steps = _Steps(options.progress)
@@ -112,8 +113,8 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
 
 
 def convert_up_to(options: Options, limit: int) -> Commit | None:
-    """Convert with only the first `limit` rewrites, and return the last rewrite. The result is
-    written without verification.
+    """Convert with only the first `limit` rewrites, and return the last one of them (None if
+    nothing was rewritten). The result is written without verification.
     """
     start()
     with running(options) as plog:

@@ -1,5 +1,5 @@
-"""Blame one rewrite for a result that onnxruntime does not load with its optimizers on: the rewrite
-is named in an error, or left out.
+"""Blame one rewrite for a result that onnxruntime cannot load with its optimizers on: either an
+error names the rewrite, or it is left out.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ def blame_loading(
 ) -> None:
     """Find the rewrite that makes the result of an attempt unloadable, and add it to `left_out`.
 
-    Raises VerificationError if one of the user's own passes is at fault, if too many rewrites are
-    at fault, or if the result has no rewrites.
+    `fault` is what onnxruntime said. Raises VerificationError if the rewrite is of a user's own
+    pass, if too many rewrites are left out already, or if the result has no rewrites. Raises
+    FusioncError if the conversion is not reproducible.
     """
     plan = model.plan
     options = plan.options
     what = f"onnxruntime cannot load the result: {fault}"
     if not done.log.count:
-        hint = "nothing was written; leave out the requested changes of the model"
+        hint = "nothing was written; leave out the options that change the model itself"
         raise VerificationError(what, where=str(options.source), hint=hint, code="E13028")
     trials = Trials(
         model,
         left_out,
         _loading,
-        lambda run: options.progress(f"the rewrite that cannot be loaded: {run}"),
+        lambda run: options.progress(f"looking for the rewrite that cannot be loaded: {run}"),
     )
     guilty = guilty_rewrite(trials, done.log)
     if not may_be_left_out(guilty, plan, left_out):

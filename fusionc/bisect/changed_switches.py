@@ -14,8 +14,8 @@ from fusionc.switches.switch_file import ALL, SECTIONS, read_file, read_option
 def changed_switches(
     base: Path | None, registry: Sequence[Pass], off: Collection[Pass], on: Collection[Pass] = ()
 ) -> str:
-    """The text of a switch file with the entries of the file `base` (if given), and with the passes
-    `off` switched off and the passes `on` switched on.
+    """The text of a switch file. It has the entries of the file `base` (if given); the passes `off`
+    are switched off in it, and the passes `on` are switched on.
     """
     names = PassNames(registry)
     switches: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
@@ -36,14 +36,16 @@ def changed_switches(
 
 
 def named_by_option(option: str | None, registry: Sequence[Pass]) -> set[str]:
-    """The names of the passes in --optimization_switch, which overrides every switch file."""
+    """The names of the passes in the value of --optimization_switch. The option overrides every
+    switch file.
+    """
     names = PassNames(registry)
     entries = read_option(option).entries if option else []
     return {p.name for entry in entries for p in names.find(entry.key)}
 
 
 def _kind(passes: Sequence[Pass]) -> str:
-    """The section for an entry of the older text form, which has no sections. `passes` are the
-    passes of the entry.
+    """The section for an entry of a switch file in the older text form, which has no sections.
+    `passes` are the passes that the entry names.
     """
     return passes[0].kind if passes else SECTIONS[0]

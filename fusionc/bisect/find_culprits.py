@@ -1,5 +1,5 @@
-"""Find the rewrites at fault, one after another: each one is left out, and the search starts
-again.
+"""Find the rewrites at fault one after another: when one is found, it is left out, and the search
+starts again.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ LEFT_OUT = "the result is wrong with this rewrite"
 class Culprit:
     """A rewrite that turns a right result into a wrong one."""
 
-    rewrites: tuple[Rewrite, ...]  # several if it cannot be decided which of them is at fault
+    rewrites: tuple[Rewrite, ...]  # more than one if it is undecided which of them is at fault
     count: int  # the number of rewrites in the conversion
     before: str  # the judgment of the result without this rewrite
     after: str  # the judgment of the result with this rewrite
 
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
-    """Find all culprits. For each culprit the search needs at most ceil(log2(rewrites)) + 2 runs: a
-    run with all rewrites, the bisection, and a run without the culprit. The culprit is left out of
-    all later runs. The search ends early if the result without the culprits cannot be judged.
+    """Yield the culprits one by one. For each culprit, the search needs at most
+    ceil(log2(rewrites)) + 2 runs: a run with all rewrites, the bisection, and a run without the
+    culprit. The culprit is left out of all later runs. The search ends early if the result without
+    the culprits cannot be judged.
 
-    Raises FusioncError if the first result cannot be judged, or if the model itself is wrong.
+    Raises FusioncError if the first result cannot be judged, if the model itself is judged wrong,
+    or if the conversion is not reproducible.
     """
     whole = trials.run()
     has_culprit = False
@@ -39,7 +41,7 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
             if has_culprit:
                 return
             hint = (
-                "give inputs that the model runs on (--inputs), or a command that judges models "
+                "give inputs on which the model runs (--inputs), or a command that judges models "
                 "(--check)"
             )
             raise FusioncError(
@@ -72,9 +74,9 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
 
 
 def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = False) -> Commit:
-    """The first rewrite of an attempt, in the order of its log, that makes the result wrong. If
-    `is_unknown_good` is true, a trial that cannot be judged counts as right. Raises FusioncError if
-    the trials contradict each other.
+    """The first rewrite of an attempt that makes the result wrong, in the order of the attempt's
+    log. If `is_unknown_good` is true, a trial that cannot be judged counts as right. Raises
+    FusioncError if the trials contradict each other.
     """
 
     def is_good(limit: int) -> bool | None:
@@ -92,13 +94,13 @@ def erratic(trials: Trials) -> FusioncError:
     """The error for trials that contradict each other."""
     what = f"the conversion is not reproducible: {trials.contradiction}"
     hint = (
-        "correct the pass that draws random numbers or keeps state between runs; a bisection needs "
-        "a reproducible conversion"
+        "correct the pass that draws random numbers or keeps state between runs; only a "
+        "reproducible conversion can be bisected"
     )
     return FusioncError(what, where=str(trials.model.plan.options.source), hint=hint)
 
 
 def _model_is_wrong(trials: Trials) -> FusioncError:
     what = f"the model is judged wrong even without rewrites: {trials.run(0).opinion.summary}"
-    hint = "no rewrite is to blame; correct the check, or the model"
+    hint = "no rewrite is at fault; correct the check, or the model"
     return FusioncError(what, where=str(trials.model.plan.options.source), hint=hint)

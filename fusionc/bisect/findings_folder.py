@@ -1,5 +1,5 @@
-"""The folder for the findings of a search: a switch file and small models. The findings of an
-earlier search are replaced.
+"""The folder for the findings of a search: a switch file and small models. New findings replace
+those of an earlier search.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FindingsFolder:
     is written.
 
     Raises UsageError if the folder has files that are not from a search, or if one of its files is
-    `used`: it is an input of this search.
+    in `used`, that is, an input of this search.
     """
 
     def __init__(self, folder: Path, used: Iterable[Path]) -> None:
@@ -45,7 +45,9 @@ class FindingsFolder:
 
     @property
     def place(self) -> Path:
-        """The folder for temporary results: this folder, or its nearest existing parent."""
+        """A folder for temporary results: this folder or, if it does not exist, its nearest
+        parent.
+        """
         return next(
             path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir()
         )
@@ -88,6 +90,6 @@ def _is_former(file: Path) -> bool:
 
 
 def _used_files(files: Iterable[Path], used: Iterable[Path]) -> list[Path]:
-    """The files that are in `used`, after resolving symbolic links."""
+    """Those of the files that are in `used`. Symbolic links are resolved first."""
     own = set(map(os.path.realpath, used))
     return [file for file in files if os.path.realpath(file) in own]

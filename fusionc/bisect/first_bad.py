@@ -1,5 +1,5 @@
-"""Bisection: find the first of many changes that makes a result wrong. Some results may be
-impossible to judge.
+"""Bisection: find the first of many changes that makes a result wrong. It may be impossible to
+judge some of the results.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 
 def first_bad(count: int, is_good: Callable[[int], bool | None]) -> range:
-    """The 1-based number of a change that breaks the result. Several numbers if it cannot be
-    decided which of these changes does.
+    """The number of a change that breaks the result, counted from 1. If it cannot be decided which
+    of several adjacent changes does, the numbers of all of them.
 
-    `is_good(k)` says whether the result with only the first k of `count` changes is right. None
-    means that this is unknown. `is_good(0)` is assumed to be True and `is_good(count)` to be False;
-    neither is called. There are at most ceil(log2(count)) calls, and one more for each unknown
-    result. Right and wrong results may alternate; the returned change still turned a right result
-    into a wrong one.
+    `is_good(k)` says whether the result with only the first k of `count` changes is right. It
+    returns None if that is unknown. `is_good(0)` is assumed to be True and `is_good(count)` to be
+    False; neither is called. There are at most ceil(log2(count)) calls, plus one for each unknown
+    result. Right and wrong results may alternate; even then, the returned change turns a right
+    result into a wrong one.
     """
     if count < 1:
         raise ValueError(f"first_bad needs at least one change, got {count}")
@@ -23,8 +23,8 @@ def first_bad(count: int, is_good: Callable[[int], bool | None]) -> range:
     bad = count
     unknown = set[int]()
     while candidates := [k for k in range(good + 1, bad) if k not in unknown]:
-        # The neighbours of an unknown result are often unknown, too. After each unknown result the
-        # search jumps farther from the middle.
+        # The neighbours of an unknown result are often unknown, too. So after each unknown result,
+        # the search jumps farther away from the middle.
         missing = bad - good - 1 - len(candidates)
         target = (good + bad) // 2 + (-1) ** missing * (2**missing - 1)
         middle = min(candidates, key=lambda k: abs(k - target))

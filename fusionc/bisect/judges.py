@@ -1,4 +1,4 @@
-"""Judges of a result: the verification of a conversion, or the user's command."""
+"""Judges of a result: the verification of conversions, and the user's command."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from fusionc.errors import FusioncError, UsageError
 from fusionc.rewrite.log import PatternCount
 
 MODEL = "{model}"  # the placeholder in a command for the path of the model
-# the placeholder with or without quotes: the path gets the necessary quotes
+# The placeholder with or without quotes. The path that replaces both gets the quotes that it needs.
 _PLACEHOLDER = re.compile(r"""(["']?)\{model\}\1""")
 _MAX_LENGTH = 200  # characters of a line of a command's output
-_UNDECIDED = 125
+_UNDECIDED = 125  # the exit code with which a command says that it cannot judge
 _NOT_A_COMMAND = (126, 127)  # the exit codes of a shell that cannot run a command
 
 
 class Verifying:
-    """Compares a result with the reference, as a conversion does.
+    """Compares a result with the reference (the model without rewrites), as a conversion does.
 
-    `counts` are the pattern counts of the conversion with all rewrites; by default they are taken
-    from the first result. They decide which tolerance applies. Results with fewer rewrites are
-    judged with the same tolerance, because otherwise the first rewrite that rounds would be blamed.
+    `counts` are the pattern counts of the conversion with all rewrites; by default, they are taken
+    from the first result. The tolerance depends on them. Results with fewer rewrites are judged
+    with the same tolerance; otherwise, the first rewrite that rounds would be blamed.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class Verifying:
 
 class Checking:
     """Runs the user's command on the result, which is written with its weights and kernels into a
-    folder. Exit code 0 means right, 1 to 124 wrong, 125 undecided, as for `git bisect run`. Other
-    exit codes end the search.
+    temporary folder. As for `git bisect run`, exit code 0 means right, 1 to 124 wrong, and 125
+    undecided. For any other exit code, FusioncError is raised, which ends the search.
     """
 
     def __init__(self, command: str) -> None:
         if MODEL not in command:
             example = f'--check "python accuracy.py {MODEL}"'
-            hint = f"write {MODEL} in place of the path of the model: {example}"
+            hint = f"write {MODEL} where the command needs the path of the model: {example}"
             what = "the command does not say where the model goes"
             raise UsageError(what, where=f"--check {command}", hint=hint, code="E10001")
         self._command = command
@@ -110,8 +110,8 @@ class Checking:
 
 
 def _run(command: str) -> tuple[int, str, str]:
-    """The exit code, the standard output and the standard error of a command. An interruption ends
-    the command and all processes that it started.
+    """Run a command, and return its exit code, standard output and standard error. An interruption
+    ends the command and all processes that it started.
     """
     with subprocess.Popen(
         command,

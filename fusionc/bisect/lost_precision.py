@@ -1,5 +1,6 @@
-"""Find the convolutions and matrix products (here all called products) that must stay in float32,
-because in bfloat16 they change an output by more than the allowed bound.
+"""Find the convolutions and matrix products (here, both are called products) that must stay in
+float32, because they change an output by more than the allowed bound if they are computed in
+bfloat16.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from fusionc.attempt.verdict import losses_of
 from fusionc.disk.save import save
 from fusionc.verify.precision_loss import PrecisionLosses
 
-_MOST = 8  # products that are found one by one; after these, all later products stay in float32
+_MOST = 8  # products that are found one by one; after so many, all others stay in float32
 
 
 def keep_in_float32(
@@ -22,11 +23,11 @@ def keep_in_float32(
     reference: ReferenceModel,
     left_out: LeftOut,
 ) -> None:
-    """Find the products of an attempt that must stay in float32 so that the others keep the bound,
-    and add them to `left_out`. `losses` are the losses with all products in bfloat16.
+    """Find the products that must stay in float32, so that an attempt with all others in bfloat16
+    keeps the bound. Add them to `left_out`. `losses` are the losses with all products in bfloat16.
 
-    Products are taken in order. Each product that is found is the first with which the products up
-    to it, all in bfloat16, break the bound.
+    Products are taken in order. The next product that is found is the first one that breaks the
+    bound when it and all products before it, except those found already, are in bfloat16.
     """
     assert done.fused is not None
     products = dict.fromkeys(map(model.plan.kept.name_of, done.fused.narrow))
@@ -42,7 +43,7 @@ def keep_in_float32(
 
 @dataclass(frozen=True)
 class _Costs:
-    """The losses with a product in bfloat16, and with the same product in float32."""
+    """The losses with one product in bfloat16, and the losses with the same product in float32."""
 
     with_it: PrecisionLosses
     without: PrecisionLosses
@@ -51,8 +52,8 @@ class _Costs:
         if self.with_it.fault or self.with_it.worst is None:
             return self.with_it.fault
         without = self.without.worst
-        return f"off by {self.with_it.worst} with this in bfloat16" + (
-            f", by {without} with this in float32" if without is not None else ""
+        return f"off by {self.with_it.worst} with this product in bfloat16" + (
+            f", and by {without} with it in float32" if without is not None else ""
         )
 
 
@@ -65,8 +66,9 @@ class _Search:
     runs: int = 0
 
     def first_bad(self, losses: PrecisionLosses) -> tuple[int, _Costs]:
-        """The index of the first product that breaks the bound together with the products before
-        it, and the losses with and without it. `losses` are the losses with all products.
+        """The index of the first product that breaks the bound when it and all products before it
+        are in bfloat16, and the losses with and without it. `losses` are the losses with all
+        products.
         """
         good = 0
         bad = len(self.products)
@@ -83,7 +85,7 @@ class _Search:
         return bad - 1, costs
 
     def losses(self, count: int) -> PrecisionLosses:
-        """The losses with only the first products in bfloat16."""
+        """The losses with the first `count` products in bfloat16, and all others in float32."""
         self.runs += 1
         options = self.model.plan.options
         options.progress(f"looking for products that lose too much in bfloat16: run {self.runs}")
@@ -91,7 +93,7 @@ class _Search:
         trial = LeftOut(dict(self.left_out.rewrites), set(self.left_out.passes), wide)
         done = attempt(self.model.plan, self.model.rebuild(), trial)
         kernels = self.model.plan.kernels.file
-        if kernels is None:  # no area saves time without these products
+        if kernels is None:  # no kernel is left, because no area saves time without these products
             return PrecisionLosses(0, (), options.precision_error)
         with save(done.proto, options.source.parent, options.destination) as saved:
             return losses_of(saved.model, kernels, self.reference, self.model.plan)

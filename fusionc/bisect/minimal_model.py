@@ -21,11 +21,11 @@ from fusionc.protos import copied
 from fusionc.requested.requests import Requests
 from fusionc.rewrite.log import PatternCount
 
-_SMALL = 4096  # bytes; a model of this size is not reduced further
+_SMALL = 4096  # bytes of a model that is not reduced any further
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
-_SIZES = (1, 2, 3, 4, 8, 16)  # the sizes to which a larger dimension is reduced
-_MAX_DIMENSIONS = 12  # the number of dimensions that are reduced one by one
-_MAX_VECTOR = 16  # elements; the integers in a constant up to this length may be sizes
+_SIZES = (1, 2, 3, 4, 8, 16)  # sizes to which a larger dimension is reduced, the first that works
+_MAX_DIMENSIONS = 12  # the most dimensions that are reduced one by one
+_MAX_VECTOR = 16  # the most elements of a constant whose integers may be sizes
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,18 @@ class MinimalModel:
 
     model: onnx.ModelProto  # before the rewrite
     rewritten: onnx.ModelProto  # after the rewrite
-    shown: str  # the error; empty if it could not be reproduced
-    # whether a conversion with the plan's passes reproduces the error; otherwise only a comparison
-    # of the two models shows it
+    shown: str  # how the two models differ; empty if no difference could be reproduced
+    # whether a conversion of `model` with some of the plan's passes reproduces the error;
+    # otherwise, only a comparison of the two models shows it
     is_converted: bool
 
 
 def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None:
-    """The first model of a rewrite that shows the error, reduced in size. None if the rewrite has
-    no models.
+    """A small model that shows the error of a rewrite. `None` if the rewrite has no models.
+
+    The first of the rewrite's models that shows the error when it is converted is reduced in size.
+    If none does, the first one whose two forms differ, and otherwise the first one, is returned as
+    it is.
     """
     alone = replace(plan, requests=Requests(), options=replace(plan.options, inputs=None))
     for models in rewrite.models:
@@ -63,7 +66,7 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
 
 
 def _convert(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
-    """The model and its conversion, if the conversion is wrong."""
+    """The model and its conversion. `None` if the conversion is right, or fails."""
     try:
         proto = copied(model)
         done = attempt(plan, proto, LeftOut())
@@ -79,7 +82,7 @@ def _difference(
     candidate: onnx.ModelProto,
     counts: Sequence[PatternCount],
 ) -> str:
-    """How two models differ. Empty if they are equal or do not run."""
+    """How two models differ. Empty if they compute the same or cannot be run."""
     folder = plan.options.source.parent
     destination = plan.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
@@ -88,8 +91,8 @@ def _difference(
 
 
 def _cut_down(plan: ConversionPlan, minimal: MinimalModel) -> MinimalModel:
-    """A reduced model that still shows the error. First all dimensions are divided, and then single
-    dimensions are reduced.
+    """A smaller model that still shows the error. First, all dimensions are divided by the same
+    number; then single dimensions are reduced.
     """
     for divisor in _DIVISORS:
         divided = {
@@ -109,8 +112,8 @@ def _cut_down(plan: ConversionPlan, minimal: MinimalModel) -> MinimalModel:
 def _smaller(
     plan: ConversionPlan, minimal: MinimalModel, sizes: Mapping[int, int]
 ) -> MinimalModel | None:
-    """The model with these sizes, by old size. None if the model is already small enough, or if it
-    no longer shows the error.
+    """The model after each size that is a key of `sizes` is replaced. `None` if the model was small
+    enough before, or if the smaller model does not show the error.
     """
     if minimal.model.ByteSize() <= _SMALL:
         return None
@@ -119,7 +122,7 @@ def _smaller(
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:
-    """The distinct sizes above 1 in weights, inputs and small integer constants, largest first."""
+    """The different sizes above 1 in weights, inputs and small integer constants, largest first."""
     sizes = {dim for tensor in model.graph.initializer for dim in tensor.dims}
     sizes |= {
         dim.dim_value for value in model.graph.input for dim in value.type.tensor_type.shape.dim
@@ -139,7 +142,9 @@ def _may_be_sizes(tensor: onnx.TensorProto) -> bool:
 
 
 def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
-    """The model with each size replaced. Weights keep their first elements."""
+    """The model after each size that is a key of `sizes` is replaced. Weights keep their first
+    elements.
+    """
     cut = copied(model)
     for value in cut.graph.input:
         for dim in value.type.tensor_type.shape.dim:
@@ -160,7 +165,9 @@ def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
 
 
 def _is_consistent(model: onnx.ModelProto) -> bool:
-    """Whether the shapes fit together, according to onnx. Running the model would take longer."""
+    """Whether the shapes fit together, according to onnx's shape inference. A run would take
+    longer.
+    """
     try:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):

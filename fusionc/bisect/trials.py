@@ -16,7 +16,7 @@ from fusionc.rewrite import Match, Pass, Tape
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite.soundness import Replacement
 
-_MAX_BYTES = 1 << 28  # larger models of a rewrite are not used
+_MAX_BYTES = 1 << 28  # of the two models of a rewrite together; larger models are not used
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Opinion:
     """A judgment of a result."""
 
     is_good: bool | None  # whether the result is right; None if that cannot be decided
-    summary: str  # a sentence
+    summary: str  # the reason, in a sentence
 
 
 class Examiner(Protocol):
@@ -44,7 +44,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite, and small models of it that contain fewer or more of the preceding nodes."""
+    """A rewrite, and several small pairs of models of it. Each pair contains more, or fewer, of the
+    nodes that precede the rewritten ones.
+    """
 
     commit: Commit
     pass_: Pass
@@ -58,18 +60,18 @@ class Trials:
     model: AskedModel
     left_out: LeftOut
     judge: Examiner
-    say: Callable[[str], None]  # called before each trial
+    say: Callable[[str], None]  # receives a message before each trial
     runs: int = 0  # the number of trials
     # describes a rewrite that differed between two runs; empty if all runs agree
     contradiction: str = ""
-    # the longest sequence of rewrites so far, by the number of left-out rewrites
+    # number of left-out rewrites → the longest sequence of rewrites so far
     _seen: dict[int, list[Commit]] = field(default_factory=dict)
-    # the cached trials, by the number of left-out rewrites and the limit
+    # number of left-out rewrites, and limit → the cached trial
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
-        """The trial with at most `limit` rewrites; None means all. Left-out rewrites do not
-        count.
+        """The trial with at most `limit` rewrites; None means all rewrites. Left-out rewrites do
+        not count. A trial that is not cached is run.
         """
         key = len(self.left_out.rewrites), limit
         if key not in self._known:
@@ -83,8 +85,8 @@ class Trials:
         return self._known[key]
 
     def _attempt(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
-        """Convert, and compare the sequence of rewrites with earlier trials. A difference means
-        that a pass is not deterministic; `contradiction` then describes the difference.
+        """Convert, and compare the sequence of rewrites with those of earlier trials. If they
+        differ, a pass is not deterministic, and `contradiction` describes the difference.
         """
         commits: list[Commit] = []
         done = attempt(
@@ -107,7 +109,7 @@ class Trials:
         return done
 
     def rewrites(self, numbers: range) -> list[Rewrite]:
-        """The rewrites with these numbers. A further conversion collects them."""
+        """The rewrites with these numbers. Their models are collected in a further conversion."""
         rewrites: list[Rewrite] = []
 
         def examine(

@@ -1,4 +1,4 @@
-"""Write the result of a trial to files."""
+"""Write the result of a trial (a conversion with only some of its rewrites) to files."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def content_of(file: Path) -> str:
 
 
 def content_if_any(file: Path) -> str:
-    """The hash of the content of a file; "" if the file cannot be read."""
+    """The hash of the content of a file. "" if the file cannot be read."""
     try:
         return content_of(file)
     except (OSError, ValueError):  # ValueError: the path is not a valid file name

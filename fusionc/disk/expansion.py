@@ -1,5 +1,5 @@
-"""Check the size that a model has after its function calls are inlined, because onnxruntime and
-onnx's inference inline all calls.
+"""Check how large a model is after its function calls are inlined: onnxruntime and onnx's shape
+inference inline all calls.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 from fusionc.protos import graphs_of
 
-# Inlining may add this many nodes. Inferring their types takes seconds.
+# Inlining may add at most so many nodes. For more nodes, shape inference would take too long.
 MOST_NODES = 100_000
-MOST_NESTED = 200  # nested calls; onnxruntime accepts half as many
+MOST_NESTED = 200  # the most nested calls; onnxruntime accepts half as many
 _Key = tuple[str, str, str]
 
 
 def require_expandable(model: onnx.ModelProto, where: str) -> None:
-    """Raise FusioncError if a function calls itself, or if the calls are nested too deeply, or if
-    inlining would add too many nodes. The check does not inline anything, and its time is linear in
+    """Raise FusioncError if a function calls itself, if the calls are nested too deeply, or if
+    inlining would add too many nodes. Nothing is inlined for the check, and its time is linear in
     the size of the model.
     """
     bodies = {_key(f.domain, f.name, f.overload): _count_operators(f.node) for f in model.functions}
@@ -36,7 +36,7 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
         raise FusioncError(
             f"the function calls of the model are nested {depth:,} deep",
             where=where,
-            hint="onnxruntime takes at most 100 nested calls; export the model with fewer of them",
+            hint="onnxruntime accepts at most 100 nested calls; export the model with fewer",
             code="E13005",
         )
     called = _count_operators(model.graph.node)
@@ -55,8 +55,8 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
 
 
 def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_Key, int, int]]:
-    """For each function: its key, its number of nodes after inlining, and the depth of its calls.
-    Called functions come first.
+    """For each function: its key, the number of nodes after inlining, and how deeply its calls are
+    nested. A function comes after the functions that it calls.
     """
     sizes: dict[_Key, int] = {}
     depths: dict[_Key, int] = {}
@@ -88,7 +88,7 @@ def _circle(called: _Key, where: str) -> FusioncError:
 
 
 def _count_operators(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:
-    """How often each operator occurs, including in subgraphs."""
+    """Operator → how often it occurs, including in subgraphs."""
     counts: Counter[_Key] = Counter()
     pending = [nodes]
     while pending:

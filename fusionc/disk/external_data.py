@@ -1,4 +1,4 @@
-"""The files of external tensors. They must be in the folder of the model and be long enough."""
+"""The files of external tensors. They must be in the model's folder, and be long enough."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def external_entries(tensor: TensorProto) -> dict[str, str]:
 
 
 def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
-    """The file of an external tensor, with its offset and length in bytes. Raises UsageError if
-    the file does not exist. Raises FusioncError if its path leaves the model's folder, if it cannot
-    be read, or if it is too short.
+    """The file of an external tensor, and the offset and length of its elements in bytes. Raises
+    UsageError if the file does not exist. Raises FusioncError if the path of the file leaves the
+    model's folder, or if the file cannot be read or is too short.
     """
     entries = external_entries(tensor)
     location = entries.get("location", "")
@@ -27,7 +27,7 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
     path = os.path.realpath(os.path.join(root, location.replace("\0", "")))
     where = f"external data of tensor {tensor.name!r}: {location!r}"
     leaves = not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root
-    # For a mapped tensor the file is the model itself, which may be a link to another folder.
+    # The file of a mapped tensor is the model itself, and this may be a link to another folder.
     if leaves and not is_mapped(tensor):
         raise FusioncError(
             "the path of external data leaves the model's folder",
@@ -56,8 +56,8 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
 
 def _require_readable(root: str, location: str, path: str, where: str) -> None:
     """Raise UsageError if the file does not exist, and FusioncError if it cannot be read. Every
-    folder in `location` must exist, even if the resolved `path` does not contain it (as in
-    "missing/../file").
+    folder that `location` names must exist, even if the resolved `path` no longer contains it (as
+    in "missing/../file").
     """
     if "\0" in location or not os.path.isfile(os.path.join(root, location)):
         hint = f"copy the file of weights to {root}, or export the model again, with its weights"

@@ -1,11 +1,11 @@
-"""Write a file from start to finish and compute its hash at the same time."""
+"""Write a file from start to finish, and compute its hash at the same time."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import BinaryIO
 
-PAGE = 4096  # bytes; a runtime can map weights whose offsets are page boundaries
+PAGE = 4096  # bytes; a runtime can map weights whose offsets are multiples of this
 
 
 class HashedFile:

@@ -1,4 +1,4 @@
-"""A hash of everything that a result depends on. Equal hashes mean equal results."""
+"""A hash of everything that a result depends on. If two hashes are equal, so are the results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fusionc.protos import tensors_of
 
 def ingredients(source: Path, options: Mapping[str, Any], written: Collection[str]) -> str:
     """The hash of everything that a result depends on: the model `source` with its weights, the
-    options, and the contents of files and folders that the options name. Contents are ignored for
-    the options in `written`, which name output files.
+    options, and the contents of the files and folders that the options name. The options in
+    `written` name output files, so the contents of these are ignored.
     """
     hashed = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
     for name, value in sorted(options.items()):
@@ -33,8 +33,8 @@ def ingredients(source: Path, options: Mapping[str, Any], written: Collection[st
 
 
 def files_of_model(model: Path) -> list[Path]:
-    """A model file and the files of its weights. If the model cannot be read, the result is only
-    the model file: loading it later raises an error.
+    """A model file and the files of its weights. If the model cannot be read, only the model file
+    is returned; loading the model later raises an error.
     """
     try:
         proto = onnx.load(os.fspath(model), format="protobuf", load_external_data=False)

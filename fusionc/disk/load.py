@@ -21,7 +21,8 @@ def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     must exist, be long enough, and be in the model's folder. If `maps` is true, large weights
     inside the model file are not read either (see `mapped_weights`).
 
-    Raises UsageError if the file does not exist, and FusioncError if it is not a valid ONNX model.
+    Raises UsageError if a file does not exist, and FusioncError if the model is not a valid ONNX
+    model.
     """
     require_path(path, "model")
     if not path.is_file() or opened_file(path):
@@ -51,7 +52,7 @@ def _read(path: Path, *, maps: bool) -> onnx.ModelProto:
             hint="check its permissions",
             code="E13003",
         ) from error
-    except Exception as error:  # protobuf's errors, which have no common base
+    except Exception as error:  # protobuf's exceptions have no common base class
         raise not_a_model(path) from error
     if not proto.HasField("graph"):
         raise not_a_model(path)
@@ -66,7 +67,7 @@ def _file_error(path: Path) -> UsageError:
     if path.is_dir():
         problem = "is a folder"
     elif stream := stream_at(path) or opened_file(path):
-        problem = f"is a {stream}, and a model may be several files"
+        problem = f"is a {stream}, but a model may consist of several files"
         hint = "save the model to a file first, and give the path of that file"
     return UsageError(f"the model {problem}", where=str(path), hint=hint, code="E10410")
 

@@ -1,9 +1,9 @@
 """Read and write model files without holding large weights in memory.
 
-Protobuf would hold each weight twice: in the bytes of the file and in the message. This module
-walks through protobuf's wire format instead, cuts large weights out, and parses only the rest. The
-proto then refers to these weights as external data whose file is the model file itself. Writing a
-model copies the bytes of such weights from file to file.
+Protobuf would hold each weight twice: in the bytes of the file, and in the message. This module
+instead walks through protobuf's wire format, leaves large weights out, and parses only the rest. In
+the resulting proto, these weights are mapped: they are external data whose file is the model file
+itself. When the model is written, the bytes of such weights are copied from file to file.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from fusionc.disk.tensor_data import STORAGE, make_external, make_inline, read_e
 from fusionc.model.tensors import byte_size
 from fusionc.protos import MAPPED, is_mapped
 
-WORTH_MAPPING = 1 << 16  # bytes; smaller tensors stay in memory, because they are read often
+WORTH_MAPPING = 1 << 16  # bytes; smaller tensors are read often, so they stay in memory
 _BYTES = 2  # the wire type of fields with a length: messages, strings, bytes
-# The tags of ModelProto.graph, GraphProto.initializer and TensorProto.raw_data.
+# The tags (field number and wire type) of ModelProto.graph, GraphProto.initializer and
+# TensorProto.raw_data.
 _GRAPH, _INITIALIZER, _RAW_DATA = (number << 3 | _BYTES for number in (7, 5, 9))
 _SIZED = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED, TensorProto.STRING}
 _CHUNK = 16 << 20
 
 
 def read_mapped(path: Path) -> ModelProto:
-    """Read a model file. A large initializer becomes external data in the model file itself, with
+    """Read a model file. Large initializers become external data in the model file itself, and have
     the additional key `protos.MAPPED`. If the file is not a model, the exceptions of onnx and
     protobuf are raised.
     """
@@ -48,13 +49,13 @@ def read_mapped(path: Path) -> ModelProto:
 
 
 def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
-    """Write a model to `path`. Its external data and the file of its mapped tensors are in
-    `folder`. The file has the same bytes as protobuf would write, but the bytes are never in memory
-    all at once.
+    """Write a model to `path`. The files of its external data and of its mapped tensors are in
+    `folder`. The written bytes are those that protobuf would write, but they are never all in
+    memory at once.
     """
     if not any(map(_is_streamed, proto.graph.initializer)):
         path.write_bytes(proto.SerializeToString())
-    # only protobuf itself can write unknown fields
+    # if there are unknown fields, the whole model must be written by protobuf
     elif len(UnknownFieldSet(proto)) or len(UnknownFieldSet(proto.graph)):
         whole = ModelProto()
         whole.CopyFrom(proto)
@@ -67,7 +68,7 @@ def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
 
 
 def restore(tensor: TensorProto, data: bytes) -> None:
-    """Store the elements of a mapped tensor in the tensor, as in the file that was read."""
+    """Store the elements of a mapped tensor in the tensor itself, in the form that the file had."""
     has_location = _states_location(tensor)
     make_inline(tensor, data)
     if has_location:
@@ -75,7 +76,7 @@ def restore(tensor: TensorProto, data: bytes) -> None:
 
 
 def show_as_external(proto: ModelProto) -> ModelProto:
-    """Turn mapped tensors into ordinary external data, and return the proto."""
+    """Turn mapped tensors into ordinary external data. Return the proto, which is changed."""
     for tensor in filter(is_mapped, proto.graph.initializer):
         kept = [entry for entry in tensor.external_data if entry.key != MAPPED]
         del tensor.external_data[:]
@@ -94,8 +95,8 @@ def _is_streamed(tensor: TensorProto) -> bool:
 
 
 def _states_location(tensor: TensorProto) -> bool:
-    """Whether the original file states the data_location of a mapped tensor, although it is the
-    default.
+    """Whether the file of a mapped tensor contains the field data_location, although it has the
+    default value.
     """
     return any(entry.key == MAPPED and entry.value for entry in tensor.external_data)
 
@@ -104,8 +105,8 @@ def _states_location(tensor: TensorProto) -> bool:
 
 
 def _light_model(data: mmap.mmap, name: str) -> bytes | None:
-    """The bytes of a model whose large weights are mapped. None if the file lacks such weights or
-    has an unusual form.
+    """The bytes of a model whose large weights are mapped. `None` if the file has no such weights,
+    or has an unusual form.
     """
     try:
         graphs = [field for field in wire_fields(data, 0, len(data)) if field[0] == _GRAPH]
@@ -120,7 +121,10 @@ def _light_model(data: mmap.mmap, name: str) -> bytes | None:
                 if tensor is not None:
                     pieces += [data[kept:start], _tagged(_INITIALIZER, tensor.SerializeToString())]
                     kept = stop
-    except (ValueError, IndexError):  # the file is damaged; parsing it will raise an error
+    except (
+        ValueError,
+        IndexError,
+    ):  # the file is damaged; the caller's parsing will raise an error
         return None
     if not pieces:
         return None
@@ -130,7 +134,7 @@ def _light_model(data: mmap.mmap, name: str) -> bytes | None:
 
 
 def _light_tensor(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
-    """The tensor in these bytes, mapped. None if the tensor cannot be mapped."""
+    """The tensor in data[at:end], mapped. `None` if it cannot be mapped."""
     raw = [field for field in wire_fields(data, at, end) if field[0] == _RAW_DATA]
     if len(raw) != 1:
         return None
@@ -220,8 +224,8 @@ def _write_streamed(proto: ModelProto, folder: Path, file: BinaryIO) -> None:
 
 
 def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
-    """The bytes of a tensor before its elements, and those after its elements. If the elements are
-    not streamed, the first part is the whole tensor.
+    """The bytes of a tensor that precede its elements, and the bytes that follow them. If the
+    elements are not streamed (copied from file to file), the first part is the whole tensor.
     """
     if not _is_streamed(tensor):
         return tensor.SerializeToString(), b""
@@ -241,7 +245,7 @@ def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
 
 
 def _drop_field(message: Message, field: str, copy: Message) -> Message:
-    """Copy a message into `copy`, without one large field."""
+    """Copy a message into `copy`, except one large field."""
     for descriptor, value in message.ListFields():
         if descriptor.name == field:
             continue
@@ -255,7 +259,7 @@ def _drop_field(message: Message, field: str, copy: Message) -> Message:
 
 
 def _split(message: Message, tag: int) -> tuple[bytes, bytes]:
-    """The bytes of a message before and after the place of a field that it lacks."""
+    """The bytes of a message before and after the place that the missing field `tag` would have."""
     data = message.SerializeToString()
     at = next(
         (begin for other, begin, _, _ in wire_fields(data, 0, len(data)) if other >> 3 > tag >> 3),
@@ -269,7 +273,7 @@ def _tagged(tag: int, content: bytes) -> bytes:
 
 
 def _start(tag: int, size: int) -> bytes:
-    """The tag and the length of a field as bytes."""
+    """The tag and the length with which a field begins, as bytes."""
     start = bytearray([tag])
     while size >= 0x80:
         start.append(size & 0x7F | 0x80)
@@ -279,7 +283,9 @@ def _start(tag: int, size: int) -> bytes:
 
 
 def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
-    """Copy a part of a file, if possible within the operating system."""
+    """Copy a part of a file. If possible, the operating system copies it without giving it to
+    Python.
+    """
     target.flush()
     remaining = size
     try:

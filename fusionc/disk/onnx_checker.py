@@ -15,12 +15,12 @@ from fusionc.protos import bodies_of, is_mapped
 
 
 def fault_of(model: Path | onnx.ModelProto) -> str | None:
-    """The complaint of onnx.checker about a model in one line. None if it accepts the model. A
+    """What onnx.checker complains about in a model, on one line. `None` if it accepts the model. A
     model with external data, or larger than 2 GB, must be given as a file.
 
     Some models declare unknown dimensions as negative numbers. The shapes of such a model are not
-    checked, because onnx takes these numbers for sizes, and a Slice of such a dimension crashes the
-    process.
+    checked, because onnx takes these numbers as sizes, and then crashes the process if a Slice has
+    such a dimension.
     """
     if isinstance(model, Path):
         return _fault(os.fspath(model), read_mapped(model).graph)
@@ -28,7 +28,7 @@ def fault_of(model: Path | onnx.ModelProto) -> str | None:
 
 
 def require_as_valid(candidate: Path, reference: Path) -> None:
-    """Raise VerificationError if onnx.checker rejects the result `candidate` and accepts the model
+    """Raise VerificationError if onnx.checker rejects the result `candidate`, but accepts the model
     `reference`. The candidate must be in a temporary folder.
     """
     fault = _fault_of_result(candidate)
@@ -36,13 +36,13 @@ def require_as_valid(candidate: Path, reference: Path) -> None:
         raise VerificationError(
             f"the result is not a valid ONNX model: {fault}",
             where=str(candidate),
-            hint="switch passes off one after another to find the one at fault, and report it",
+            hint="switch off one pass after another to find the one at fault, and report it",
         )
 
 
 def _fault_of_result(path: Path) -> str | None:
-    """The complaint of onnx.checker about a result, or None. The checker holds a file in memory
-    three times. To save memory, the checker gets a temporary file whose large weights are external.
+    """What onnx.checker complains about in a result, or None. The checker holds a file in memory
+    three times. To save memory, it gets a temporary file whose large weights are external.
     """
     proto = read_mapped(path)
     if not any(map(is_mapped, proto.graph.initializer)):

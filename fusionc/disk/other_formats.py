@@ -1,4 +1,4 @@
-"""Names the format of a file that is not an ONNX model, and says what to do about it."""
+"""Recognizes the format of a file that is not an ONNX model, and says what the user can do."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from onnx import ModelProto
 from fusionc.disk.mapped_weights import wire_fields
 from fusionc.errors import FusioncError
 
-_HEAD = 4096  # bytes of a file in which its format is looked for
+_HEAD = 4096  # the first bytes of a file, from which its format is recognized
 _FIELDS = frozenset(field.number for field in ModelProto.DESCRIPTOR.fields)
 _DOWNLOAD = (
-    "download the file itself (in place of /blob/, GitHub has /raw/, Hugging Face /resolve/)"
+    "download the file itself (in its address, replace /blob/: for GitHub by /raw/, for Hugging "
+    "Face by /resolve/)"
 )
 _EXPORT_TORCH = 'export the model: torch.onnx.export(model, arguments, "model.onnx")'
 
@@ -25,9 +26,9 @@ _EXPORT_TORCH = 'export the model: torch.onnx.export(model, arguments, "model.on
 class _Format:
     """A format of files that people mistake for ONNX models."""
 
-    what: str
-    to_do: str
-    fits: Callable[[bytes], object]  # whether the first bytes of a file have this format
+    what: str  # the rest of the sentence "the file …"
+    to_do: str  # what the user can do
+    fits: Callable[[bytes], object]  # returns a true value if the first bytes have this format
 
 
 def _begins(*magic: bytes) -> Callable[[bytes], bool]:
@@ -133,8 +134,8 @@ def _error(what: str, path: Path, to_do: str) -> FusioncError:
 
 
 def _needed_size(path: Path) -> int:
-    """The size that a model must have at least, from the lengths of its fields. 0 if the file does
-    not have the fields of a model.
+    """The least size of a complete model, according to the lengths of its fields. 0 if the file
+    does not have the fields of a model.
     """
     end = 0
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -1,4 +1,4 @@
-"""Check the paths that the user gives."""
+"""Checks of the paths that the user gives."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _STREAMS = {
 
 
 def path_of(value: object, name: str, hint: str) -> Path:
-    """The value of an argument as a Path. Raises UsageError E10001 with the hint if it is not a
-    path.
+    """The value of an argument as a Path. If it is not a path, raises UsageError E10001 with the
+    hint.
     """
     if isinstance(value, str | os.PathLike):
         return Path(value)
@@ -39,7 +39,7 @@ def path_of(value: object, name: str, hint: str) -> Path:
 
 def require_path(path: Path, what: str) -> None:
     """Raise UsageError E10001 if the path is not usable. For example, onnx and onnxruntime cannot
-    open a path that is not UTF-8. `what` is the role of the path in messages.
+    open a path that is not UTF-8. `what` names the file in messages, such as "model".
     """
     problem = _problem(path)
     if problem:
@@ -48,10 +48,10 @@ def require_path(path: Path, what: str) -> None:
 
 
 def address_error(path: Path) -> UsageError | None:
-    """The error for a path that is the address of a file in a network. None for other paths."""
+    """The error for a path that is a network address, such as https://… `None` for other paths."""
     if not _ADDRESS.match(str(path)):
         return None
-    address = _ADDRESS.sub(r"\1://", str(path), count=1)  # Path drops one of two slashes
+    address = _ADDRESS.sub(r"\1://", str(path), count=1)  # Path reduces the two slashes to one
     hint = f"download it first: curl -L -o model.onnx {address}"
     return UsageError(
         "the model is an address, not a file", where=address, hint=hint, code="E10410"
@@ -75,8 +75,8 @@ def stream_at(path: Path) -> str:
 
 
 def opened_file(path: Path) -> str:
-    """What a path such as /dev/stdin is if it leads to a file that a program has opened. "" for
-    other paths. Another program sees another file at this path.
+    """A description of the file if a path such as /dev/stdin leads to a file that a program has
+    already opened. "" for other paths. In another program, the same path leads to another file.
     """
     system = Path(os.path.abspath(path)).parts[1:]
     is_open = system[:1] == ("proc",) or (
@@ -92,21 +92,22 @@ def require_no_stream(path: Path) -> None:
 
 
 def require_file_place(path: Path, option: str) -> None:
-    """Raise UsageError E10001 if a file cannot be renamed to the path that `option` names: a pipe,
-    a device, or a name of the system for an open file, such as /dev/stdout.
+    """Raise UsageError E10001 if no file can be written at the path that `option` names, because
+    files are written under another name and then renamed. Such paths are pipes, devices, and the
+    system's names of open files, such as /dev/stdout.
     """
     if what := stream_at(path) or opened_file(path):
-        hint = f"give the name of a file with {option}; another program can read that file"
+        hint = f"give {option} the name of a file; another program can then read this file"
         raise UsageError(f"{option} names a {what}", where=str(path), hint=hint, code="E10001")
 
 
 def require_unread(written: Path, option: str, read: Mapping[Path, str]) -> None:
     """Raise UsageError if the command would overwrite a file that it reads. `written` is the path
-    that `option` names. `read` has the files that the command reads, with a description of each.
+    that `option` names. `read` maps each file that the command reads to a description.
     """
     for file, what in read.items():
         if is_same(written, file):
-            problem = f"{option} names {what}, which is read and never written over"
+            problem = f"{option} names {what}; files that are read are never written over"
             raise UsageError(
                 problem, where=str(written), hint=f"give another name with {option}", code="E10001"
             )

@@ -1,9 +1,9 @@
 """The places where files are written: a temporary folder next to the result, a lock on that folder,
 and checks that the result can be written.
 
-The temporary folder `.fusionc-…` is on the same file system as the result: files move out of it by
-renaming. The folder is locked while its process lives. If the folder is not locked, its process was
-killed, and the next conversion to the same place removes the folder.
+The temporary folder `.fusionc-…` is on the same file system as the result, so that files can be
+moved to their final places by renaming. A process locks its folder while it lives. If a folder is
+not locked, its process was killed, and the next conversion to the same place removes the folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fusionc.errors import FusioncError, UsageError
 if sys.platform != "win32":
     import fcntl
 
-# protobuf's wire types that occur in a ModelProto
+# the wire types of protobuf that occur in a ModelProto
 _NUMBER = 0
 _BYTES = 2
 _GRAPH = 7  # the number of the field `graph`
@@ -36,7 +36,9 @@ _WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
 
 
 def cannot_be_written(error: OSError, where: Path) -> FusioncError:
-    """The error for a result that cannot be written. A missing folder is a UsageError."""
+    """The error for a result that cannot be written. It is a UsageError if the folder is
+    missing.
+    """
     what = f"the result cannot be written: {error.strerror or error}"
     if isinstance(error, FileNotFoundError) and not where.exists():
         hint = f"make the folder (mkdir -p {shlex.quote(str(where))}), or give another folder"
@@ -45,15 +47,15 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
         what,
         where=str(where),
         hint=(
-            "with --output (fusionc bisect: --output_dir) give a folder that exists, can be "
-            "written and has free space"
+            "give --output (for fusionc bisect: --output_dir) a folder that exists, can be written "
+            "and has free space"
         ),
         code="E13004",
     )
 
 
 def require_place(output: Path) -> None:
-    """Raise FusioncError if the result cannot be written to this path. This is checked before the
+    """Raise FusioncError if the result cannot be written to this path. Call this before the
     conversion, which may take long.
     """
     with workshop(output.parent):
@@ -67,7 +69,9 @@ def require_place(output: Path) -> None:
 
 
 def require_replaceable(path: Path) -> None:
-    """Raise FusioncError if only another user may replace the existing file."""
+    """Raise FusioncError if the existing file belongs to another user, and only that user may
+    replace it.
+    """
     with suppress(FileNotFoundError):
         folder = os.stat(path.parent)
         present = os.lstat(path)
@@ -81,7 +85,9 @@ def require_replaceable(path: Path) -> None:
 
 
 def _is_replaceable(path: Path) -> bool:
-    """Whether a result may take the path: nothing is there, or an empty file, a link or a model."""
+    """Whether a result may be written to the path: there is nothing, an empty file, a link or a
+    model.
+    """
     try:
         return (
             not path.is_file() or path.is_symlink() or path.stat().st_size == 0 or _is_model(path)
@@ -91,8 +97,8 @@ def _is_replaceable(path: Path) -> bool:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file has the form of a ModelProto with a graph. The contents of its fields are
-    skipped and not read.
+    """Whether a file has the form of a ModelProto with a graph. The contents of its fields
+    are skipped, because they may be large.
     """
     fields = set()
     size = path.stat().st_size
@@ -124,7 +130,7 @@ def _varint(file: BinaryIO) -> int:
 
 
 class _ThreadState(threading.local):
-    """The temporary folders of the conversion that this thread runs."""
+    """The temporary folders of the conversion that the current thread runs."""
 
     def __init__(self) -> None:
         self.workshops: set[Path] = set()
@@ -146,8 +152,8 @@ def workshop(folder: Path) -> Iterator[Path]:
             try:
                 remove_abandoned(folder)
                 _thread_state.workshops.add(path)
-                # Until the folder is locked, another conversion may consider it abandoned and
-                # remove it. Then it is created again.
+                # Until the folder is locked, another conversion may take it for abandoned, and
+                # remove it. In this case, it is created again.
                 while not path.exists():
                     path.mkdir(mode=0o700)
                     in_use.enter_context(locked(path, 1))
@@ -164,12 +170,12 @@ def workshop(folder: Path) -> Iterator[Path]:
 
 
 def companion_name(workshop: Path) -> str:
-    """The name of the file next to a temporary folder that belongs to it."""
+    """The name of the temporary file that belongs to a temporary folder, but is next to it."""
     return f"{workshop.name}.onnx"
 
 
 def light_form(name: str) -> str:
-    """The name of a temporary file next to a model, for a form of it with external weights."""
+    """The name of a temporary file next to a model. The file is the model with external weights."""
     return f"{name}.light.onnx"
 
 
@@ -182,10 +188,10 @@ def _remove(workshop: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
-    """A context manager that locks a folder against other conversions, and says whether it
-    succeeded. If another process holds the lock for longer than `seconds`, it continues without the
-    lock: a script may hold the same lock to run its conversions one by one. Some file systems do
-    not support locks.
+    """A context manager that locks a folder against other conversions. Its value says whether the
+    folder is locked. It waits at most `seconds` for another process that holds the lock, and then
+    continues without the lock: a script may hold the same lock to run its conversions one by one.
+    It also continues if the file system does not support locks.
     """
     if sys.platform == "win32":
         yield False
@@ -208,8 +214,8 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
 
 
 def is_alone(workshop: Path) -> bool:
-    """Whether no other running conversion has a temporary folder next to this one. Then all unused
-    files there may be removed.
+    """Whether no other running conversion has a temporary folder next to this one. If so, all
+    unused files there may be removed.
     """
     for other in set(_workshops(workshop.parent)) - {workshop, *_thread_state.workshops}:
         with locked(other) as is_free:

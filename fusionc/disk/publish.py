@@ -1,30 +1,32 @@
-"""Publish files: move them from a temporary folder to their final places. At every instant either
+"""Publish files: move them from a temporary folder to their final places. At every instant, either
 the complete old set of files exists there, or the complete new set.
 
-A set is a model, its data, its library of kernels and its ready form. Only the renaming of a single
-file is atomic. Therefore the other files of the new set are first placed next to those of the old
-set, and each model finds its own files:
+A set consists of a model, its data, its library of kernels, and its ready form (files that
+onnxruntime loads fast). The only atomic operation is renaming a single file. Therefore, the other
+files of the new set are first placed next to those of the old set, and each model finds its own
+files:
 
-1. The data file gets a name with the hash of its content, `out.onnx.<hash>.data`. The tensors of
-   the new model refer to this name. The same weights always get the same name. The ready form also
-   gets such a name, `out.<hash>.ready.onnx`.
-2. The library also gets such a name, `out.<hash>.kernels.so`. The names of areas contain hashes of
-   their computations: `register_kernels` chooses the library with the kernels that the model calls.
+1. The data file gets a name that contains the hash of its content, `out.onnx.<hash>.data`. The
+   tensors of the new model refer to this name. The same weights always get the same name. The
+   ready form also gets such a name, `out.<hash>.ready.onnx`.
+2. The library also gets such a name, `out.<hash>.kernels.so`. The name of each area contains a hash
+   of the area's computation, so `register_kernels` can choose the library with the kernels that the
+   model calls.
 3. The model is renamed to `out.onnx` and replaces the old model.
 4. The description of the ready form is renamed to `out.session.json` and replaces the old one. It
-   identifies its model: between steps 3 and 4, `fusionc.session` loads the model without its ready
-   form.
+   says which model it belongs to. So between steps 3 and 4, `fusionc.session` loads the new model
+   without its ready form.
 5. The library is renamed to `out.kernels.so` and replaces the old library. If a program itself
-   registers this file between steps 3 and 5, it gets kernels that the model does not call. The
-   areas then run as functions: correct and slower.
-6. Data, libraries and ready forms of older sets are removed, if fusionc wrote them and if no file
-   in the folder mentions them. If another conversion is working in the folder, a later conversion
+   registers this file between steps 3 and 5, it gets kernels that the model does not call. Then the
+   areas run as functions: with correct results, but slower.
+6. Data, libraries and ready forms of older sets are removed, if fusionc wrote them and no file in
+   the folder mentions them. If another conversion is working in the folder, a later conversion
    removes them.
 
 Before each step, the files of the previous step are flushed to the disk. If the process is killed
-between two steps, either the old set (before step 3) or the new set is complete, and the next
-conversion to the same output removes the remaining files. If a step fails or is interrupted, the
-previous steps are undone.
+between two steps, one set is complete: the old one before step 3, and the new one after it. The
+next conversion to the same output removes the remaining files. If a step fails or is interrupted,
+the previous steps are undone.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ class Saved:
     workshop: Path  # the temporary folder
 
     def publish(self, library: Library | None = None, companion: Companion | None = None) -> None:
-        """Move the files to their final paths. If that fails, FusioncError is raised and nothing
-        has changed.
+        """Move the files to their final paths. If this fails, raise FusioncError; then nothing has
+        been changed.
         """
         with locked(self.output.parent, 1):
             try:
@@ -87,7 +89,7 @@ class Saved:
             except OSError as error:
                 raise cannot_be_written(error, self.output) from error
             with suppress(OSError):
-                # unused files stay if another conversion may be about to use them
+                # Unused files stay if another conversion is running, because it may use them soon.
                 if is_alone(self.workshop):
                     _remove(library.outdated if library is not None else ())
                     _remove(
@@ -105,7 +107,7 @@ class _Publication:
     def __init__(self, saved: Saved, library: Library | None, companion: Companion | None) -> None:
         self.workshop = saved.workshop
         self.moves = list(saved.data)
-        # files that replace older files, in this order
+        # files that replace older files, in the order in which they do so
         self.replacements = [(saved.model, saved.output)]
         self.new_folders: list[Path] = []
         if companion is not None and companion.file is not None:
@@ -121,7 +123,7 @@ class _Publication:
             shutil.copyfile(library.file, copy)
             self.moves.append((copy, library.waiting))
             self.replacements.append((library.waiting, library.place))
-        self.former = {  # other names for the older files, by their paths
+        self.former = {  # path of an older file → another name under which it is kept for a while
             place: saved.workshop / f"former {number}"
             for number, (_, place) in enumerate(self.replacements)
             if os.path.lexists(place)
@@ -140,7 +142,7 @@ class _Publication:
                 _sync_folder(folder)
             for file, place in self.replacements:
                 if place in self.former:
-                    # on a file system without hard links, later steps cannot be undone
+                    # on a file system without hard links, this and later steps cannot be undone
                     with suppress(OSError):
                         os.link(place, self.former[place], follow_symlinks=False)
                 os.replace(file, place)
@@ -157,13 +159,13 @@ class _Publication:
             missing.mkdir(exist_ok=True)
 
     def _undo(self) -> None:
-        """Undo all steps so far. The existing files show which steps were done."""
+        """Undo all steps so far. Which files exist shows which steps were done."""
         done = [
             place
             for _, place in takewhile(lambda pair: not os.path.lexists(pair[0]), self.replacements)
         ]
         if any(place in self.former and not os.path.lexists(self.former[place]) for place in done):
-            return  # cannot be undone; the new set is complete and stays
+            return  # this step cannot be undone, but the new set is complete and stays
         try:
             for place in reversed(done):
                 os.replace(self.former[place], place) if place in self.former else place.unlink()
@@ -179,8 +181,8 @@ class _Publication:
 
 
 def _put(file: Path, target: Path) -> None:
-    """Rename a file. An existing file is never replaced: it must have the same content. A hard link
-    instead of renaming is impossible, because onnx refuses data files with two names.
+    """Rename a file. An existing file is never replaced; if there is one, it must have the same
+    content. The file is not hard-linked, because onnx refuses data files that have two names.
     """
     if not os.path.lexists(target):
         os.rename(file, target)
@@ -189,7 +191,7 @@ def _put(file: Path, target: Path) -> None:
 
 
 def obstacle_error(target: Path) -> FusioncError:
-    """The error if another file is at the path of a file of the result."""
+    """The error for another file that already has the path of a file of the result."""
     return FusioncError(
         "a file of the result would be written over a file that fusionc did not write",
         where=str(target),
@@ -199,7 +201,7 @@ def obstacle_error(target: Path) -> FusioncError:
 
 
 def is_copy(path: Path, original: Path) -> bool:
-    """Whether `path` is a regular file, and not a link, with the same content as `original`."""
+    """Whether `path` is a regular file (not a link) with the same content as `original`."""
     try:
         status = path.lstat()
     except OSError:
@@ -225,12 +227,12 @@ def short(hexadecimal: str) -> str:
 
 
 def data_of(output: Path, content: str) -> Path:
-    """The path of a model's data file whose content has this hash."""
+    """The path of a model's data file. `content` is the hash of the file's content."""
     return output.with_name(f"{output.name}.{content}.data")
 
 
 def ready_of(output: Path, content: str) -> Path:
-    """The path of a model's ready form whose content has this hash."""
+    """The path of a model's ready form. `content` is the hash of the file's content."""
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{content}.ready.onnx")
 
 
@@ -255,7 +257,9 @@ def _may_be_model(file: Path) -> bool:
 
 
 def contains(file: Path, text: bytes) -> bool:
-    """Whether a file contains these bytes. The file may be larger than the memory."""
+    """Whether a file contains these bytes. Even a file that is larger than the memory can be
+    searched.
+    """
     if not file.stat().st_size:
         return False
     with (

@@ -1,11 +1,12 @@
-"""Save a ModelProto to temporary files next to the output. `publish` moves the files to their final
-paths after they have been checked.
+"""Save a ModelProto to temporary files next to the output. After the files have been checked,
+`publish` moves them to their final paths.
 
-By default external weights stay external. If the output is in the model's own folder, the result
-uses the original data file. Otherwise the data file is copied, or repacked if most of it is no
-longer used. Weights are not read into memory as a whole. `external_weight=1` moves all weights of
-the graph to one data file, and `external_weight=0` moves all weights into the model. With None,
-weights inside the model move to a data file only if the model would exceed protobuf's limit.
+By default (`external_weight` is None), external weights stay external. If the output is in the
+model's own folder, the result uses the original data file. Otherwise, the data file is copied; if
+most of it is no longer used, the used weights are packed into a new one. Weights inside the model
+move to a data file only if the model would exceed protobuf's limit. `external_weight=1` moves all
+weights of the graph to one data file, and `external_weight=0` moves all weights into the model.
+Large weights are never all in memory at once, except with `external_weight=0`.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from fusionc.disk.tensor_data import make_external, make_inline, read_elements, 
 from fusionc.errors import FusioncError
 from fusionc.model import tensors
 
-# bytes of weights in one protobuf file; protobuf's limit for the whole model is 2³¹ − 1
+# bytes of weights that are written into one protobuf file; the limit for a whole model is 2³¹ − 1
 LIMIT = 2_000_000_000
-# bytes; smaller tensors stay in the model, because onnx needs them there for shape inference
+# bytes; smaller tensors stay in the model, because shape inference needs them there
 WORTH_MOVING = 1024
 
 
@@ -40,10 +41,10 @@ WORTH_MOVING = 1024
 def save(
     proto: onnx.ModelProto, folder: Path, output: Path, external_weight: int | None = None
 ) -> Iterator[Saved]:
-    """A context manager that writes `proto` to temporary files next to `output`. The external data
-    of the proto is in `folder`. The proto is changed: it refers to the written weights. The
-    temporary folder is removed when the context is left. Raises FusioncError if the files cannot be
-    written or if the weights do not fit into the model.
+    """A context manager that writes `proto` to temporary files next to `output`. The proto's
+    external data is in `folder`. The proto is changed: afterwards it refers to the written weights.
+    The temporary folder is removed at the end of the context. Raises FusioncError if the files
+    cannot be written, or if the weights do not fit into the model.
     """
     with workshop(output.parent) as temporary:
         try:
@@ -84,7 +85,9 @@ class _Writer:
         return Saved(self.model, self.output, tuple(self.data), self.workshop)
 
     def _spare_weights(self, external: list[TensorProto]) -> None:
-        """Raise UsageError if the output is a data file of the model or of the result."""
+        """Raise UsageError if the output has the path of a data file of the model or of the
+        result.
+        """
         locations = {external_entries(t)["location"] for t in external}
         files = [
             folder / name for folder in (self.folder, self.output.parent) for name in locations
@@ -105,12 +108,12 @@ class _Writer:
             make_inline(tensor, read_elements(tensor, os.fspath(self.folder)))
 
     def _keep_files(self, external: list[TensorProto]) -> None:
-        """Keep the original data files if they are in the folder of the output. Otherwise copy or
-        repack them.
+        """Keep the original data files if they are in the output's folder. Otherwise copy them, or
+        pack their used parts into one file.
         """
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
-            # called for its errors: the file may have been truncated after the model was read
+            # Called only for its errors: the file may have been truncated since the model was read.
             external_range(tensor, os.fspath(self.folder))
             files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
@@ -130,13 +133,13 @@ class _Writer:
             if not os.path.realpath(target).startswith(
                 os.path.realpath(self.output.parent) + os.sep
             ):
-                raise obstacle_error(target)  # a symbolic link leads out of the folder
+                raise obstacle_error(target)  # because of a symbolic link, it is outside the folder
             shutil.copyfile(source, temporary)
             if os.path.lexists(target) and not is_copy(target, source):
                 raise FusioncError(
                     (
-                        "another file with the name of the model's external data exists in the "
-                        "folder of the output"
+                        "the folder of the output has another file with the name of the model's "
+                        "external data"
                     ),
                     where=str(target),
                     hint="give another folder with --output, or --external_weight 1",

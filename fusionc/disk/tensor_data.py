@@ -1,4 +1,4 @@
-"""Read, write and move the elements of a tensor, which are inside the TensorProto or in a file."""
+"""Read, write and move the elements of a tensor. They are inside the TensorProto or in a file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Sink(Protocol):
 
 
 def write_elements(tensor: TensorProto, folder: str, file: _Sink) -> None:
-    """Write the elements of a tensor: `tensors.byte_size` bytes. External data is read from
-    `folder`. Raises FusioncError if external data is missing.
+    """Write the elements of a tensor, which are `tensors.byte_size` bytes. External data is read
+    from `folder`. Raises UsageError or FusioncError if external data is missing.
     """
     if tensor.data_location == TensorProto.EXTERNAL:
         path, start, _ = external_range(tensor, folder)

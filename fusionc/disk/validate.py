@@ -1,13 +1,13 @@
-"""Validate a loaded model. All other rooms rely on these properties: names are UTF-8, element types
-exist, weights have the length that follows from their shapes, and functions can be inlined.
+"""Validate a loaded model. All other code relies on these properties: names are UTF-8, element
+types exist, the lengths of weights follow from their shapes, and functions can be inlined.
 
-onnx.checker is stricter, and rejects models that onnxruntime runs. This check refuses few models
-that onnxruntime runs:
+onnx.checker is stricter, and rejects models that onnxruntime runs. This check rejects only a few
+such models, because of:
 
 - names that are not UTF-8, which onnxruntime's Python API cannot return either
 - ONNX operators in a model that does not import an ONNX opset
-- references to attributes of a function outside of functions
-- flags that are neither 0 nor 1
+- references to attributes of a function, outside functions
+- flags (attributes that are 0 or 1) with other values
 - weights in segments, which onnx cannot read
 """
 
@@ -36,7 +36,7 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
-# the number of elements in one entry of a typed field; 1 for all other types
+# the number of elements in one entry of a typed field such as int32_data; 1 for types not listed
 _PER_ENTRY: dict[int, int] = {
     **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 2),
     **dict.fromkeys((TensorProto.INT2, TensorProto.UINT2), 4),
@@ -48,8 +48,8 @@ _HINT = "export the model again, or correct it there"
 
 
 def validate(model: ModelProto, file: str) -> None:
-    """Raise FusioncError E13005 if the model is not valid. The error names the place in `file`.
-    Inline weights are read once, one after the other.
+    """Raise FusioncError E13005 if the model is not valid. The message names the place in `file`.
+    Weights inside the model are read once, one after the other.
     """
     try:
         _require_text(
@@ -98,7 +98,7 @@ def _label(node: NodeProto) -> str:
 
 
 def _require_text(file: str, place: str, names: Callable[[], Iterable[str]]) -> None:
-    """Raise FusioncError if a name is not UTF-8. For such names protobuf returns bytes or raises
+    """Raise FusioncError if a name is not UTF-8. Protobuf returns such a name as bytes, or raises
     UnicodeDecodeError.
     """
     try:
@@ -154,7 +154,8 @@ def _check_names(graph: GraphProto | FunctionProto, file: str) -> None:
     else:
         _require_text(file, "a graph", partial(_names_of_graph, graph))
     for number, node in enumerate(graph.node):
-        # To save time, the names of all nodes are checked at once, and one by one only on failure.
+        # To save time, all names of the node are checked at once, and one by one only if that
+        # fails.
         try:
             "".join(
                 (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
@@ -182,8 +183,8 @@ def _check_nodes(model: ModelProto, file: str) -> None:
 def _fault_of_node(
     node: NodeProto, opsets: Mapping[str, int], *, is_in_function: bool
 ) -> str | None:
-    """The fault of a node with these imported opsets, as the rest of a sentence about the node.
-    None if the node is valid.
+    """The fault of a node, as the rest of a sentence about the node. `None` if the node is valid.
+    `opsets` are the imported opsets.
     """
     if not is_in_function and any(attribute.ref_attr_name for attribute in node.attribute):
         return "refers to an attribute of a function, but is not in a function"
@@ -234,7 +235,7 @@ def _check_types(graph: GraphProto | FunctionProto, file: str) -> None:
 
 
 def _wrong_types(values: Iterable[ValueInfoProto]) -> Iterator[tuple[str, int]]:
-    """The declared values whose element type does not exist, each with this type."""
+    """The declared values whose element types do not exist, and these element types."""
     for value in values:
         for tensor in _tensor_types(value.type):
             if tensor.elem_type not in _ELEMENT_TYPES:
@@ -250,13 +251,14 @@ def _check_weights(model: ModelProto, file: str) -> None:
         fault = _fault(tensor)
         if fault is not None:
             used = _used(model) if used is None else used
-            # onnxruntime never reads an unused initializer
+            # A faulty initializer that no node uses is accepted, because onnxruntime never reads
+            # it.
             if tensor.name in used or place.startswith("node"):
                 raise _wrong(f"{place} {fault}", file)
 
 
 def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
-    """All weights that a conversion may read, each with its name for messages."""
+    """All weights that a conversion may read, each with a description for messages."""
     for graph in _graphs(model):
         if isinstance(graph, GraphProto):
             for tensor in graph.initializer:
@@ -268,8 +270,8 @@ def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
 
 
 def _fault(tensor: TensorProto) -> str | None:
-    """The fault in the dimensions of a tensor or in the number of its elements, as the rest of a
-    sentence. None if the tensor is valid.
+    """The fault in the dimensions of a tensor, or in the number of its elements, as the rest of a
+    sentence. `None` if the tensor is valid.
     """
     dims = list(tensor.dims)
     if any(dim < 0 for dim in dims) or prod(dim for dim in dims if dim) >= _ELEMENT_LIMIT:
@@ -285,8 +287,8 @@ def _fault(tensor: TensorProto) -> str | None:
 
 
 def _lengths(tensor: TensorProto, count: int) -> tuple[int, int, str]:
-    """The length of a tensor's data, the length that `count` elements need, and the unit of both
-    lengths.
+    """The length of a tensor's data, the length that `count` elements need, and the unit of
+    both.
     """
     if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
         return len(tensor.raw_data), (count * _bits(tensor.data_type) + 7) // 8, "bytes"
@@ -302,7 +304,7 @@ def _bits(data_type: int) -> int:
 
 
 def _used(model: ModelProto) -> frozenset[str]:
-    """The names of all values that a node or a graph output uses."""
+    """The names of all values that a node reads or a graph returns."""
     names: set[str] = set()
     for graph in _graphs(model):
         names.update(name for node in graph.node for name in node.input)

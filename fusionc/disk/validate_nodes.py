@@ -1,5 +1,5 @@
-"""Validate the nodes of a model: they have the inputs, outputs and attributes that their operators
-have in the imported opset. onnxruntime makes the same checks for the operators that it knows.
+"""Validate the nodes of a model: each must have inputs, outputs and attributes that its operator
+has in the imported opset. onnxruntime checks the same for the operators that it knows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fusionc.operators.facts import Trait, names_with
 _INTERNAL = "__"  # the prefix of attributes that onnx itself adds to nodes
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
-# These attributes are 0 or 1. Operators and runtimes interpret other numbers differently.
+# These attributes must be 0 or 1. Operators and runtimes interpret other numbers in different ways.
 _FLAGS = frozenset({
     "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "count_include_pad",
     "detect_negative", "detect_positive", "exclude_outside", "exclusive", "input_forget",
@@ -31,7 +31,7 @@ _Variadic = OpSchema.FormalParameterOption.Variadic
 
 
 class _Signature(NamedTuple):
-    """The signature of an operator."""
+    """The inputs, outputs and attributes that an operator may or must have."""
 
     inputs: range  # the possible numbers of inputs
     outputs: range  # the possible numbers of outputs
@@ -42,11 +42,11 @@ class _Signature(NamedTuple):
     required: frozenset[str]  # the names of required attributes
 
     def needs_input(self, at: int) -> bool:
-        """Whether this input must not be left out."""
+        """Whether the input at this index must not be left out."""
         return at in self.single_inputs or at >= self.first_variadic
 
     def needs_output(self, at: int) -> bool:
-        """Whether this output must not be left out."""
+        """Whether the output at this index must not be left out."""
         return at in self.single_outputs
 
 
@@ -75,11 +75,11 @@ def _signature(operator: str, domain: str, version: int) -> _Signature | None:
 
 
 def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
-    """The fault of a node, as the rest of a sentence about the node. None if the node is valid, or
-    if these opsets do not have its operator.
+    """The fault of a node, as the rest of a sentence about the node. `None` if the node is valid,
+    or if the opsets do not have its operator.
 
-    A node without inputs and outputs counts as valid, except a Constant: it does nothing, and
-    onnxruntime ignores it.
+    A node without inputs and outputs counts as valid unless it is a Constant, because it does
+    nothing and onnxruntime ignores it.
     """
     if not node.input and not node.output and node.op_type != "Constant":
         return None
@@ -108,8 +108,8 @@ def _fault_of_ports(
 
 
 def _fault_of_einsum(node: NodeProto) -> str | None:
-    """The fault in the equation of an Einsum, or None. For such equations onnx's inference does not
-    end.
+    """The fault in the equation of an Einsum, or None. onnx's shape inference would never end for a
+    faulty equation.
     """
     equation = next(
         (a.s.decode(errors="replace") for a in node.attribute if a.name == "equation" and a.s), ""
@@ -122,12 +122,12 @@ def _fault_of_einsum(node: NodeProto) -> str | None:
 
 
 def _fault_of_split(node: NodeProto) -> str | None:
-    """The fault of a Split, or None. A Split with more outputs than `num_outputs` crashes onnx and
-    onnxruntime.
+    """The fault of a Split, or None. If a Split has more outputs than `num_outputs`, onnx and
+    onnxruntime crash.
     """
     count = _number(node, "num_outputs", len(node.output))
     return (
-        f"has {len(node.output)} outputs, and num_outputs is {count}"
+        f"has {len(node.output)} outputs, but num_outputs is {count}"
         if count < len(node.output)
         else None
     )
@@ -139,8 +139,8 @@ def _fault_of_group(node: NodeProto) -> str | None:
 
 
 def _number(node: NodeProto, name: str, default: int) -> int:
-    """The value of an attribute, or the default. The default also stands in for a reference to an
-    attribute of a function.
+    """The value of an attribute. `default` if it is missing, or if it refers to an attribute of a
+    function.
     """
     return next((a.i for a in node.attribute if a.name == name and not a.ref_attr_name), default)
 

@@ -1,4 +1,6 @@
-"""An area: operators that graph kernel fusion turns into one, with one kernel."""
+"""An area: operators that graph kernel fusion turns into one operator, which one kernel
+computes.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from enum import Flag
 import numpy as np
 import onnx
 
-# The doc_string of functions whose kernels compute in bfloat16. Later conversions recognize such
-# functions by it.
+# The doc_string of the functions whose kernels compute in bfloat16. A later conversion of the model
+# recognizes such functions by it.
 NARROW_DOC = "Its kernel multiplies numbers of bfloat16 on processors that have it."
 
 
@@ -18,9 +20,9 @@ NARROW_DOC = "Its kernel multiplies numbers of bfloat16 on processors that have 
 class AreaValue:
     """A value of an area. `dtype` is an onnx.TensorProto data type.
 
-    A dimension is a number or a symbol; dimensions with the same symbol have the same size. An
-    unknown size has a symbol of its own. When the model runs, this size may be any number, even 0
-    or 1, so it may broadcast against another size.
+    A dimension is a number or a symbol. Dimensions with the same symbol have the same size. Each
+    unknown size has a symbol that no other size has. When the model runs, an unknown size may be
+    any number, even 0 or 1, so its dimension may be broadcast.
     """
 
     name: str
@@ -31,9 +33,9 @@ class AreaValue:
 class KernelKind(Flag):
     """The kind of an area's kernel: loops, or steps over images or rows in a blocked layout.
 
-    Steps may use algorithms with fewer multiplications: Winograd's for 3×3 convolutions, and
-    Strassen's for products of matrices. With NARROW, convolutions and matrix products multiply
-    bfloat16 numbers on processors that have instructions for it.
+    The steps may use algorithms with fewer multiplications: Winograd's algorithm for 3×3
+    convolutions, and Strassen's for matrix products. With NARROW, convolutions and matrix products
+    multiply bfloat16 numbers on processors that have instructions for it.
     """
 
     LOOPS = 1
@@ -49,9 +51,9 @@ class KernelKind(Flag):
 
 @dataclass(frozen=True)
 class Area:
-    """Operators in topological order, and the values that they read and write by name.
+    """Operators in topological order, and the names of the values that they read and write.
 
-    An omitted optional input of a node is "".
+    The name of an omitted optional input of a node is "".
     """
 
     name: str  # of the operator in the domain fusionc.gk; a C identifier
@@ -65,8 +67,8 @@ class Area:
     kind: KernelKind = KernelKind.LOOPS
     # in a NARROW area: the weights of convolutions and products that still compute in float32
     wide: frozenset[str] = frozenset()
-    # the weights of those convolutions and products that use no algorithm with fewer
+    # the weights of the convolutions and products that must not use an algorithm with fewer
     # multiplications
     direct: frozenset[str] = frozenset()
-    # the names that values had in the model; equal areas may have different ones
+    # each value → its name in the model; two equal areas may have different names here
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)

@@ -1,4 +1,7 @@
-"""dump_as_text: every cluster and its areas as text files, with MindSpore's folder and names."""
+"""Write every cluster (operators from which areas are made) and its areas as text files.
+
+The folder and the names of the files are MindSpore's.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _RULE = "=" * 23
 def dump(fused: Fused, source: str) -> list[str]:
     """Write the clusters, their areas and the C `source` of the kernels.
 
-    Returns a message that says where they are, or why they are not written.
+    Returns one message, which says where the files are or why they are not written.
     """
     number = os.getpid()
     files = {
@@ -48,7 +51,7 @@ def dump(fused: Fused, source: str) -> list[str]:
 
 
 def _append(file: Path, text: str) -> None:
-    """Append to a dump of this process. It is read-only between two conversions."""
+    """Append to a dump file of this process. Between two conversions, the file is read-only."""
     if file.exists():
         file.chmod(0o644)
     with file.open("a", encoding="utf-8") as stream:

@@ -19,7 +19,7 @@ from fusionc.rewrite import Pass
 
 
 def unknown_passes(passes: Sequence[Pass], flags: Flags) -> list[str]:
-    """A warning for each entry of enable_pass and disable_pass that does not name a pass."""
+    """A warning for each entry of enable_pass and disable_pass that is not a name of a pass."""
     names = [*(names_of(p) for p in passes), *(p.names for p in STAGE_PASSES)]
     known = dict.fromkeys(name for own in names for name in own)
     warnings = []
@@ -33,8 +33,8 @@ def unknown_passes(passes: Sequence[Pass], flags: Flags) -> list[str]:
 
 
 def _similar_names(name: str, known: Iterable[str]) -> list[str]:
-    """The full names of stage passes with this short name. If there are none: the most similar
-    name.
+    """The full names of the stage passes that have this short name. If there are none, the most
+    similar name.
     """
     near = nearest(name, known)
     return [p.names[1] for p in STAGE_PASSES if p.name == name] or ([near] if near else [])
@@ -62,11 +62,13 @@ def unknown_operators(flags: Flags) -> list[str]:
 
 
 def unknown_patterns(flags: Flags) -> list[str]:
-    """A warning for each entry of the lists of split patterns that no pattern has in its name."""
+    """A warning for each entry of the lists of split patterns that is not part of any pattern's
+    name.
+    """
     known = [pattern.name for pattern in SPLIT_PATTERNS]
     return [
         f'the flag "--{which}": no split pattern has "{part}" in its name; '
-        f"they are {', '.join(known)}"
+        f"the patterns are {', '.join(known)}"
         for which, part in flags.entries("_fusion_pattern", "_fusion_pattern_only")
         if not any(part in name for name in known)
     ]
@@ -78,8 +80,8 @@ def unknown_rules(registry: Mapping[str, Pass], flags: Flags) -> list[str]:
         pattern.name for name in (EXACT_RULES, INEXACT_RULES) for pattern in registry[name].patterns
     }
     return [
-        f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {EXACT_RULES}" and '
-        f'"fusionc passes {INEXACT_RULES}" list their patterns, which are the rules'
+        f'the flag "--{which}": there is no rule "{name}"; the rules are the patterns that '
+        f'"fusionc passes {EXACT_RULES}" and "fusionc passes {INEXACT_RULES}" list'
         for which, name in flags.entries("_simplify_exprs", "_simplify_exprs_only")
         if name not in known
     ]
@@ -109,15 +111,15 @@ def _impossible_operators(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     return [
-        f"no kernel computes {', '.join(names)}, so no area has these operators; with --target "
-        "onnx, areas are functions without kernels, and may have them"
+        f"no kernel computes {', '.join(names)}, so no area has these operators; to have them in "
+        "areas without kernels (functions), use --target onnx"
     ]
 
 
 def _basic_operators(forced: Iterable[str]) -> list[str]:
-    """A notice about operators that cannot be expanded."""
+    """A notice about the operators in `forced` that cannot be expanded."""
     names = dict.fromkeys(forced)
     basic = [name for name in names if onnx.defs.has(name) and not _has_definition(name)]
     if not basic:
         return []
-    return [f"ONNX does not define {', '.join(basic)} by other operators: nothing to expand"]
+    return [f"ONNX does not define {', '.join(basic)} by other operators, so they are not expanded"]

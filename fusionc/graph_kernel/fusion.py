@@ -1,4 +1,7 @@
-"""Graph kernel fusion on one page: flags → stages → areas in the model."""
+"""Graph kernel fusion on one page: from the flags, through the stages, to areas in the model.
+
+An area is a group of operators that one operator with a generated kernel replaces.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ _COMBINER_PASS = "SameInputMatMulPass"
 SWITCHED_OFF = "it is switched off by --disable_areas"
 
 
-# Areas, each with the reason why it is not made; None if it is made.
+# Areas that could be made, each with the reason why it is not made. None: it is made.
 _Judged = list[tuple[AreaLocation, str | None]]
 
 
@@ -81,7 +84,7 @@ _Judged = list[tuple[AreaLocation, str | None]]
 class NoArea:
     """Operators of a graph that are in no area, and the reason."""
 
-    pass_name: str  # the pass that refused the area; empty if no pass could make one
+    pass_name: str  # the pass that would have made the area; empty if there is none
     graph_id: int
     nodes: tuple[str, ...]
     reason: str
@@ -91,27 +94,27 @@ class NoArea:
 class Fused:
     """The result of graph kernel fusion."""
 
-    areas: list[Area] = field(default_factory=list)  # those that the model calls now, each once
-    counts: list[PatternCount] = field(default_factory=list)  # of areas: one for each pass
+    areas: list[Area] = field(default_factory=list)  # areas that the model now calls, each once
+    counts: list[PatternCount] = field(default_factory=list)  # of matches, one for each pass
     splits: list[PatternCount] = field(default_factory=list)  # one for each split pattern
     plans: list[Plan] = field(default_factory=list)  # one for each cluster
-    # names of passes that are off: each name once for each area that the pass would have made
+    # names of passes that are off; a name is repeated for each area that its pass would have made
     unwanted: list[str] = field(default_factory=list)
-    # operators that --enable_expand_ops lists, and that the model still has
+    # operators that --enable_expand_ops lists, but that are still in the model
     whole: list[str] = field(default_factory=list)
-    called: list[str] = field(default_factory=list)  # functions, whose operators are in no area
-    raised_ir: int = 0  # the IR version that the areas needed; 0 if the model had it
+    called: list[str] = field(default_factory=list)  # called functions, which get no areas inside
+    raised_ir: int = 0  # the IR version to which the areas raised the model; 0 if it did not change
     refused: list[NoArea] = field(default_factory=list)  # areas that were not made
     # for each graph, a function that says why its remaining operators are in no area
     outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
-    # by the first output of an area's call: the values inside the area → their names in the model
+    # first output of an area's call → (name of a value inside the area → its name in the model)
     inner_names: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    # convolutions and products that kernels compute in bfloat16, in order
+    # convolutions and products that kernels compute in bfloat16, in the order of areas
     narrow: list[Node] = field(default_factory=list)
 
 
 def always_saves(area: Area) -> float:
-    """Infinite savings, so that areas that are functions without kernels are always made."""
+    """Infinite savings: areas without kernels (functions) are always made."""
     return math.inf
 
 
@@ -127,22 +130,21 @@ class GraphKernelFusion:
     flags: Flags
     stages: Stages
     registry: Mapping[str, Pass]  # all passes by name
-    # Names of passes that are on. A pass that makes areas must be among them; passes that simplify
-    # clusters run in any case.
+    # Names of passes that are on. A pass that makes areas makes none if it is missing here. Passes
+    # that simplify clusters run in any case.
     enabled: frozenset[str]
-    reason_against: ReasonAgainst  # why an area cannot have a kernel
+    reason_against: ReasonAgainst  # returns the reason why an area cannot have a kernel, or None
     saves: Callable[[Area], float] = always_saves  # seconds that the kernel of an area saves
-    # Builds the kernels of areas. Returns the reason for each area whose kernel failed, by its
-    # name.
+    # Builds the kernels of areas. Returns the name of each area whose kernel failed → the reason.
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
     has_programs: bool = False  # whether kernels may be programs of steps in a blocked layout
     is_narrow: bool = False  # whether such programs multiply bfloat16 numbers
     stays_wide: Callable[[Node], bool] = lambda _: False  # which operators stay in float32
-    tell: Callable[[str], None] = lambda _: None  # called with the progress
+    tell: Callable[[str], None] = lambda _: None  # receives messages about the progress
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
-        """Make areas in all graphs of the model except functions."""
+        """Make areas in all graphs of the model, except inside functions."""
         fused = Fused()
         ir_version = model.ir_version
         if self.stages.runs(OP_COMBINER):
@@ -156,7 +158,7 @@ class GraphKernelFusion:
         return fused
 
     def _whole_operators(self, model: Model) -> list[str]:
-        """The operators to expand that are outside areas, and were not expanded."""
+        """The operators that the flags ask to expand, but that remain unexpanded outside areas."""
         flags = self.flags
         forced = {*flags.enable_expand_ops, *flags.enable_expand_ops_only} - {SQUARE}
         return sorted(forced & {qualified(node.op, node.domain) for node in _nodes_outside(model)})
@@ -176,7 +178,9 @@ class GraphKernelFusion:
         ]
 
     def _replace(self, graph: Graph, locations: _Judged, log: RewriteLog, fused: Fused) -> None:
-        """Replace the operators of areas by calls, and count what each pass made or refused."""
+        """Replace the operators of each area by a call, and count what each pass made or
+        refused.
+        """
         fused.refused += [_refused(graph, at, reason) for at, reason in locations if reason]
         made = (at for at, reason in locations if reason is None)
         fused.inner_names |= {at.outputs[0].name: at.area.sources for at in made}
@@ -189,7 +193,7 @@ class GraphKernelFusion:
             fused.counts.append(count_steps(graph, locations, self.registry[name]))
 
     def _areas_of(self, graph: Graph, fused: Fused) -> _Judged:
-        """The areas that a graph could have, each with the reason against it, or None."""
+        """The areas that a graph could have, each with the reason against it or None."""
         blocked = self._blocked(graph, fused)
         taken = _nodes_in_areas(blocked)
         supported = self._supported()
@@ -202,7 +206,7 @@ class GraphKernelFusion:
         }
         fused.outside.append(partial(_outside, graph, reasons, expander, supported))
         excluded = taken | set(reasons)
-        if not self.flags.enable_stitch_fusion:  # with it, a kernel can hold a normalization
+        if not self.flags.enable_stitch_fusion:  # stitch kernels may contain whole normalizations
             excluded |= normalizations(graph, self.registry)
         plans = self._plans(graph, excluded, expander, supported)
         fused.plans += plans
@@ -227,7 +231,7 @@ class GraphKernelFusion:
         expander: Expander,
         supported: SupportedOperators,
     ) -> list[Plan]:
-        """A plan for each cluster of operators that are not excluded."""
+        """A plan for each cluster of at least two operators that are not excluded."""
         planner = Planner(
             expander,
             simplifier(self.registry, self.flags, self.stages),
@@ -252,7 +256,7 @@ class GraphKernelFusion:
         return plans
 
     def _blocked(self, graph: Graph, fused: Fused) -> _Judged:
-        """The areas of convolutions and products, each with the reason against it, or None."""
+        """The areas of convolutions and products, each with the reason against it or None."""
         if not self.has_programs:
             return []
         with self.stages.timed(CLUSTER):
@@ -272,8 +276,8 @@ class GraphKernelFusion:
             return [*self._judged(found, fused), *of_integers]
 
     def _judged(self, locations: Sequence[AreaLocation], fused: Fused) -> _Judged:
-        """The areas whose kernels are programs and whose pass is on, each with the reason against
-        it, or None.
+        """The areas whose passes are on, each with the reason against it or None. Their kernels are
+        programs of steps.
         """
         return [
             (at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER))
@@ -286,7 +290,7 @@ class GraphKernelFusion:
         return name not in self.flags.clusters([name])
 
     def _algorithms(self) -> list[str]:
-        """The enabled passes that choose algorithms for areas in the blocked layout."""
+        """The enabled passes that choose algorithms for areas in a blocked layout."""
         return [name for name in ALGORITHMS if self.has_programs and name in self.enabled]
 
     def _switched_off(self, location: AreaLocation) -> str | None:
@@ -298,8 +302,8 @@ class GraphKernelFusion:
         )
 
     def _wanted(self, locations: Sequence[AreaLocation], fused: Fused) -> list[AreaLocation]:
-        """The areas whose passes are on. For each other area, the name of its pass is added to
-        `unwanted`.
+        """The areas whose passes are all on. For each pass that is off, `fused.unwanted` gets its
+        name once for each area.
         """
         wanted = []
         for location in locations:
@@ -328,7 +332,9 @@ def fusion_of(
     *,
     is_narrow: bool = False,
 ) -> GraphKernelFusion:
-    """Graph kernel fusion with these flags, the `enabled` passes of the registry, and kernels."""
+    """Graph kernel fusion with these flags, with those passes of the registry that `enabled` names,
+    and with a library of kernels.
+    """
     observer = None
     if flags.enable_debug_mode:
         from fusionc.graph_kernel.stage_check import StageCheck
@@ -351,22 +357,22 @@ def fusion_of(
 
 
 def _areas_to_make(judged: Iterable[_Judged]) -> dict[str, Area]:
-    """The areas without a reason against them, by name."""
+    """The areas that no reason speaks against, by name."""
     return {
         at.area.name: at.area for locations in judged for at, reason in locations if reason is None
     }
 
 
 def _narrow_nodes(judged: _Judged) -> list[Node]:
-    """The convolutions and products that are computed in bfloat16 in areas without a reason against
-    them.
+    """The convolutions and products that are computed in bfloat16, from the areas that no reason
+    speaks against.
     """
     made = (at for at, reason in judged if reason is None)
     return [node for at in made for node in narrow_products(at)]
 
 
 def _nodes_in_areas(judged: _Judged) -> set[Node]:
-    """The nodes of areas without a reason against them."""
+    """The nodes of the areas that no reason speaks against."""
     return {node for at, reason in judged if reason is None for node in at.nodes}
 
 
@@ -376,18 +382,19 @@ def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
     )
 
 
-_AT_LOAD = "it needs only constants: onnxruntime computes it when it loads the model"
+_AT_LOAD = "it needs only constants, so onnxruntime computes it when it loads the model"
 _IN_INTEGERS = "it is part of a group that onnxruntime computes in integers"
 _DECIDED = "the last bit of its result decides a later result"
-_PREVENTS_FUSION = "without it, onnxruntime might compute in integers, with a wrong result"
+_PREVENTS_FUSION = "if it were gone, onnxruntime might compute in integers, with a wrong result"
 
 
 def _outside(
     graph: Graph, reasons: Mapping[Node, str], expander: Expander, supported: SupportedOperators
 ) -> Iterator[NoArea]:
-    """The reason why each remaining operator of a graph is in no area; `reasons` has those that are
-    known already. Convolutions and products have a reason for their own pass, and one for all
-    others.
+    """The reason why each remaining operator of a graph is in no area.
+
+    `reasons` contains the reasons that are already known. A convolution or product yields two
+    reasons: one for the pass of its own areas, and one for the passes of all other areas.
     """
     for node in (node for node in graph.nodes if node.domain != KERNELS):
         if node.operator in CONVOLVING and (why := reasons.get(node) or reason_outside(node)):
@@ -396,14 +403,14 @@ def _outside(
         if node in reasons:
             reason = reasons[node]
         elif expander.takes(node) or supported.of_node(node) is None:
-            reason = "a kernel could hold it, but no area with its neighbours was made"
+            reason = "a kernel could compute it, but no area with its neighbours was made"
         else:
             reason = supported.of_node(node) or ""
         yield NoArea("", graph.id, (node.label(),), f"{node.op}: {reason}")
 
 
 def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
-    """The counts of all clusters of a graph, added up for each split pattern."""
+    """The counts of all clusters of a graph: one sum for each split pattern."""
     totals: dict[str, PatternCount] = {}
     for count in counts:
         total = totals.setdefault(count.pattern, count)
@@ -417,12 +424,12 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
 
 
 def _nodes_outside(model: Model) -> Iterator[Node]:
-    """The nodes that areas could take but did not, and the calls of areas."""
+    """The nodes of all graphs that may have areas. They are outside areas, or calls of areas."""
     return chain.from_iterable(graph.nodes for graph in model.graphs if _may_have_areas(graph))
 
 
 def _called_functions(model: Model) -> list[str]:
-    """The model-local functions that are called, except areas."""
+    """The model-local functions that graphs with areas call, except the functions of areas."""
     calls = (node for node in _nodes_outside(model) if node.function is not None)
     return sorted({qualified(node.op, node.domain) for node in calls if node.domain != KERNELS})
 
@@ -432,7 +439,7 @@ def _may_have_areas(graph: Graph) -> bool:
 
 
 def _needs_inference(graph: Graph) -> bool:
-    """Whether onnxruntime must infer shapes inside a Scan. Kernels would prevent that."""
+    """Whether onnxruntime must infer shapes inside a Scan. Calls of kernels would prevent that."""
     is_open = False
     while graph.owner is not None:
         is_open = is_open or not all(

@@ -1,4 +1,7 @@
-"""The integers inside areas, as a verification wants to see them."""
+"""Show the quantized and rounded values inside areas, so that a verification can compare them.
+
+A grid is an operator that rounds or quantizes: its results are integers, or multiples of a scale.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,21 @@ from fusionc.protos import nodes_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.verify.grid_steps import nodes_with_grids
 
-# by the first output of a call: the values inside its area → their names before areas were made
+# first output of a call → (name of a value inside its area → its name before areas were made)
 Names = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class AreasInlined:
-    """The model without areas, with the names that values had before."""
+    """Makes a model without areas, whose values have the names from before the areas were made."""
 
     names: Names
     library: None = None
 
     def show_in(self, model: ModelProto) -> None:
-        """Replace all calls of areas by their operators; grids and their inputs get their names."""
+        """Replace each call of an area by the area's operators. The results and inputs of grids get
+        their former names.
+        """
         functions = [function for function in model.functions if function.domain == KERNELS]
         more = {function.name: _values_at_grids(function) for function in functions}
         for function in functions:
@@ -44,13 +49,15 @@ class AreasInlined:
 
 @dataclass(frozen=True)
 class AreaTwins:
-    """Twins of areas, whose kernels also give the results of quantizations and roundings inside."""
+    """Twins of areas: their kernels also return the results of quantizations and roundings
+    inside.
+    """
 
     areas: Sequence[Area]
 
     @cached_property
     def _twins(self) -> Mapping[str, Area]:
-        """By the name of the area."""
+        """Name of an area → its twin."""
         return {area.name: _twin_of(area) for area in self.areas}
 
     def show_in(self, model: ModelProto) -> None:
@@ -78,7 +85,7 @@ class AreaTwins:
 
 
 def _values_at_grids(function: FunctionProto) -> list[str]:
-    """The inner values that are on a grid, or go to one."""
+    """The inner values of a function that are results or inputs of grids."""
     results = {name for node in function.node for name in node.output}
     grids = nodes_with_grids(function.node)
     values = dict.fromkeys(name for node in grids for name in (node.input[0], *node.output))
@@ -88,10 +95,11 @@ def _values_at_grids(function: FunctionProto) -> list[str]:
 def _name_outputs(
     model: ModelProto, more: Mapping[str, Sequence[str]], names: Names
 ) -> list[onnx.NodeProto]:
-    """Give calls more outputs: `more` has their names inside, by function. Return these calls.
+    """Give each call the additional outputs in `more`, and return these calls.
 
-    An output has its name in `names`, or else that of the first output and its own. So the same
-    value has the same name in all models.
+    `more`: name of a function → names of values inside it. The new output gets the name that
+    `names` has for the value. If there is none or it is taken, it gets the name of the call's first
+    output, a dot, and the name inside. So the same value has the same name in all models.
     """
     taken = {name for node in model.graph.node for name in node.output}
     calls = [n for n in nodes_of(model) if n.domain == KERNELS and n.op_type in more]
@@ -105,12 +113,15 @@ def _name_outputs(
 
 
 def _twin_of(area: Area) -> Area:
-    """The area with those inner grids as outputs that a kernel can give."""
+    """The area with the results of its inner grids as further outputs, if a kernel can return
+    them.
+    """
     grids = [
         (node, [name for name in node.output if name and name not in area.outputs])
         for node in nodes_with_grids(area.nodes)
     ]
-    # a kernel quantizes an input while it loads it: the input itself shows what it makes of it
+    # A kernel that quantizes an input of the area does so while it loads the input. Such a result
+    # is not shown: the input itself is visible already.
     inner = [names for node, names in grids if node.input[0] not in area.inputs]
     twin = _with_outputs(area, chain.from_iterable(inner))
     if reason_against(twin) is None:

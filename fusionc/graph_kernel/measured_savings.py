@@ -1,4 +1,4 @@
-"""enable_debug_mode: the time that each area's kernel saves, estimated and measured separately."""
+"""enable_debug_mode: the time that the kernel of each area saves, as estimated and as measured."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from fusionc.runtime.run_errors import RunError
 
 
 def savings_report(areas: Sequence[Area], library: Path) -> list[str]:
-    """One sentence for each area. For unknown sizes, the measurement uses those of the estimate."""
+    """One sentence for each area. If a size is unknown, the measurement uses the size that the
+    estimate assumes.
+    """
     return [f"the kernel of {area.name} {_saved(area, library)}" for area in areas]
 
 
@@ -41,7 +43,7 @@ def _saved(area: Area, library: Path) -> str:
             estimated = saved_by_program(area)
             weights = _weights(area, made)
     except Unsupported:
-        return "was not measured: no sizes are known that it can have"
+        return "was not measured, because no possible sizes of its inputs are known"
     feeds = {
         name: np.ones(_shape(sized, name), _type(area, name))
         for name in area.inputs
@@ -64,9 +66,9 @@ def _saved(area: Area, library: Path) -> str:
 
 
 def _sized_area(area: Area, made: MadeProgram) -> Area:
-    """The area with numbers for the sizes of its inputs.
+    """The area with numbers as the sizes of its inputs.
 
-    Raises Unsupported if an input has an unknown size of its own.
+    Raises Unsupported if the size of an input is unknown and is not a size of an image or of rows.
     """
     images = sorted(
         (name for name in area.inputs if name in made.images), key=made.is_rows, reverse=True
@@ -77,14 +79,16 @@ def _sized_area(area: Area, made: MadeProgram) -> Area:
         for name in area.inputs
         for dim in area.values[name].shape
     ):
-        raise Unsupported("a size is not that of an image")
+        raise Unsupported("an unknown size is not that of an image")
     given = (area.values[name] for name in area.inputs)
     sized = {v.name: replace(v, shape=tuple(sizes.get(dim, dim) for dim in v.shape)) for v in given}
     return replace(area, values={**area.values, **sized})
 
 
 def _weights(area: Area, made: MadeProgram) -> dict[str, np.ndarray]:
-    """Random weights. A session needs weights as constants when it creates the kernel."""
+    """Random weights by name. They become constants of the model, because a kernel reads its
+    weights when the session creates it.
+    """
     rng = np.random.default_rng(0)
     steps = made.program.steps
     places = sorted(
@@ -106,7 +110,9 @@ def _type(area: Area, name: str) -> np.dtype:
 
 
 def _model(area: Area, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """A model that only calls an area. Without its kernel, onnxruntime runs the operators."""
+    """A model that only calls an area. If no kernel is registered, onnxruntime runs its
+    operators.
+    """
     inputs, outputs = (
         [
             helper.make_tensor_value_info(

@@ -25,6 +25,7 @@ from fusionc.report.report import totals
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount
 
+# The wording is MindSpore's, so that tools that search its log find the message.
 _MISSING_KERNEL = (
     "Nodes that with kernel name [{}] do not have compile cache after compiling and will be split."
 )
@@ -43,7 +44,9 @@ class _Echo:
 def tell_of_flags(
     read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog
 ) -> list[str]:
-    """Log warnings about the flags, and return them, with notices about lists without effect."""
+    """Log the warnings about the flags. Return them, and notices about lists that change
+    nothing.
+    """
     flags = read.flags
     by_name = {p.name: p for p in registry}
     warnings = [*read.warnings, *unknown_passes(registry, flags), *unknown_operators(flags)]
@@ -65,7 +68,8 @@ def tell_of_areas(
     counts: Sequence[PatternCount],
     plog: Plog,
 ) -> list[str]:
-    """Log the stages and all passes, write the dumps, and return messages for the user.
+    """Log the stages and all passes, and return messages for the user. Write the dumps if the flags
+    ask for them.
 
     Without graph kernel fusion, the passes are logged only if the environment variable GLOG_v asks
     for it, as in MindSpore.
@@ -88,24 +92,24 @@ def _notices(fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary) ->
     notices = list(kernels.notices)
     if not fused.areas and kernels.inherited is None:
         notices.append(
-            f"graph kernel fusion has made no area, {_why_none(fused, fusion)}: the model has no "
-            "kernels, and you need not register any"
+            f"graph kernel fusion has made no area, because {_why_none(fused, fusion)}; so the "
+            "model has no kernels, and you need not register any"
         )
     if fused.whole:
         could = not fusion.flags.enable_stitch_fusion and ROW_BY_ROW.issuperset(fused.whole)
         notices.append(
-            f"--enable_expand_ops: no area holds the parts of {', '.join(fused.whole)}"
-            f"{' without --enable_stitch_fusion' * could}"
+            f"--enable_expand_ops: {', '.join(fused.whole)} is not expanded, because no area holds "
+            f"its parts{'; --enable_stitch_fusion allows such areas' * could}"
         )
     if fused.called:
         notices.append(
-            f"the operators of the functions {', '.join(fused.called)} are in no area; with "
-            '--optimization_switch "FunctionInlinePass:on" they may be'
+            f"the operators of the functions {', '.join(fused.called)} are in no area; to allow "
+            'areas of them, use --optimization_switch "FunctionInlinePass:on"'
         )
     if fused.raised_ir:
         notices.append(
-            f"the IR version is raised to {fused.raised_ir}: areas are functions, which older IR "
-            "versions lack"
+            f"the IR version is raised to {fused.raised_ir}, because areas are functions, which "
+            "older IR versions lack"
         )
     if fusion.flags.enable_debug_mode and kernels.file is not None:
         notices += savings_report(fused.areas, kernels.file)
@@ -124,15 +128,18 @@ def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
     if stages:
         return f"the stage pass {stages[0]} is off"
     reasons = [
-        f"{name} is off ({times} would fit)" for name, times in Counter(fused.unwanted).items()
+        f"{name} is off (areas that would fit: {times})"
+        for name, times in Counter(fused.unwanted).items()
     ]
     if any(count.matched for count in fused.counts):
-        reasons.append(f"every {'other ' if reasons else ''}one was refused")
+        reasons.append(f"every {'other ' if reasons else ''}area was refused")
     return ", ".join(reasons) or f"no operators fit together{_why_products_stay(fused)}"
 
 
 def _why_products_stay(fused: Fused) -> str:
-    """The most frequent reason why convolutions and products are in no area, in parentheses."""
+    """The most frequent reason why convolutions and products are in no area, in parentheses; empty
+    if there are none.
+    """
     outside = (one for places in fused.outside for one in places())
     reasons = Counter(one.reason for one in outside if one.pass_name)
     return "".join(f" ({reason})" for reason, _ in reasons.most_common(1))

@@ -1,5 +1,5 @@
-"""enable_debug_mode: check and compare the model of every cluster after every stage of graph kernel
-fusion.
+"""enable_debug_mode: after every stage of graph kernel fusion, check the model of every cluster,
+and compare it with the model before the stage.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from fusionc.verify import verify
 
 
 class StageCheck:
-    """Sees the model of a cluster before the first stage, and after every stage pass that changes
-    the model.
+    """Receives the model of a cluster before the first stage, and after every stage pass that
+    changes the model.
     """
 
     def __init__(self) -> None:
         self._before: onnx.ModelProto | None = None
 
     def see(self, stage_pass: StagePass, model: onnx.ModelProto) -> None:
-        """Compare the model of a cluster with the one before this stage pass.
+        """Check the model of a cluster, and compare it with the model before this stage pass.
 
-        Raises VerificationError, which names the stage pass, if they compute different results.
+        Raises VerificationError, which names the stage pass, if the model is invalid or the two
+        models compute different results.
         """
         before = self._before
         self._before = model

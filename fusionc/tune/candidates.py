@@ -1,4 +1,6 @@
-"""The candidates of a tuning: changes that may make this model faster, in groups."""
+"""The candidates of a tuning: changes of the conversion or of the session settings that may make
+this model faster. They are in groups, so that many can be tried at once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _LAYOUT = (
 
 @dataclass(frozen=True)
 class Group:
-    """A change, and the smaller changes that it consists of. A single change has no members."""
+    """A change, and the smaller changes that it is composed from. A single change has no
+    members.
+    """
 
     whole: TunedChange
     members: tuple[TunedChange, ...] = ()
@@ -31,18 +35,18 @@ class Group:
 
 @dataclass(frozen=True)
 class Facts:
-    """The parts of the default conversion that had an effect, and passes that could have one."""
+    """The parts of the default conversion that have an effect, and passes that could have one."""
 
-    passes: Mapping[str, str]  # passes that took effect: the topic of each, by name
-    areas: Sequence[str]  # the names of the areas
-    idle: Sequence[str]  # passes that are off by default and would take effect
-    optimizers: Sequence[str]  # optimizers of onnxruntime that changed the model
-    labels: Mapping[str, str] = field(default_factory=dict)  # the labels of areas, by name
+    passes: Mapping[str, str]  # names of the passes that take effect → the topic of each
+    areas: Sequence[str]  # the names of the areas (operators that one generated kernel computes)
+    idle: Sequence[str]  # names of passes that are off by default, but would take effect
+    optimizers: Sequence[str]  # names of onnxruntime's optimizers that change the model
+    labels: Mapping[str, str] = field(default_factory=dict)  # names of areas → shorter labels
 
 
 def groups_of(facts: Facts, threads: Sequence[int]) -> list[Group]:
-    """The groups of changes. Changes of the graph come first. `threads` are the numbers of threads
-    to try.
+    """The groups of changes. Changes of the graph come before changes of settings. `threads` are
+    the numbers of threads to try.
     """
     return [
         *_pass_groups(facts),
@@ -117,6 +121,8 @@ def _settings(threads: Sequence[int]) -> list[Group]:
         TunedChange(f"{count} thread{'s' * (count > 1)}", "settings", threads=count)
         for count in threads
     ]
+    # Settings of onnxruntime: threads do not spin (wait actively); memory is not kept in an arena
+    # for later use; the memory of a run is not planned in advance.
     changes += [
         TunedChange("no spinning", "settings", no_spinning=True),
         TunedChange("no arena", "settings", no_arena=True),

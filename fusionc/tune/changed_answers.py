@@ -1,8 +1,8 @@
-"""Check that the outputs of a model stay right if some optimizers of onnxruntime are switched
+"""Check that the outputs of a model stay right if some of onnxruntime's optimizers are switched
 off.
 
-An optimizer that stays on may have a fault that shows only then: with all optimizers on, one of the
-others may have rewritten the nodes at which the fault would show.
+This is necessary because an optimizer that stays on may be faulty. With all optimizers on, the
+fault may not show, because one of the others has rewritten the nodes where it would show.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def changed_answers(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """How the outputs of a model change if the optimizers that its settings name are switched off.
-    "" if the outputs stay right, and also if they are just as wrong with all optimizers on, because
-    switching optimizers off is then not the cause.
+    """How the outputs of a model change if the optimizers that its settings name are switched off,
+    as a clause. "" if the outputs stay right. Also "" if they are equally wrong with all optimizers
+    on, because then the switched-off optimizers are not the cause.
 
-    `shapes` and `inputs` mean the same as for a verification. Raises FusioncError if memory is
-    short.
+    `shapes` and `inputs` mean the same as for a verification. Raises FusioncError if the memory
+    does not suffice.
     """
     verification = verify(
         model.file,

@@ -1,4 +1,4 @@
-"""A configuration: how to convert and run a model, as differences from the defaults. Also a change
+"""A configuration (how to convert and run a model, as differences from the defaults), and a change
 of a configuration.
 """
 
@@ -21,24 +21,24 @@ _AREAS_FLAG = "--disable_areas="
 
 @dataclass(frozen=True)
 class Configuration:
-    """How to convert and run a model."""
+    """How to convert and run a model. A field with its default value means the default."""
 
-    off: frozenset[str] = frozenset()  # switched-off passes that are on by default
-    on: frozenset[str] = frozenset()  # switched-on passes that are off by default
-    areas_off: frozenset[str] = frozenset()  # areas that are not made
+    off: frozenset[str] = frozenset()  # names of passes that are on by default, but switched off
+    on: frozenset[str] = frozenset()  # names of passes that are off by default, but switched on
+    areas_off: frozenset[str] = frozenset()  # names of areas that are not made
     kernels: bool = False  # whether areas with kernels are made
     settings: SessionSettings = field(default_factory=SessionSettings)
-    is_original: bool = False  # whether all passes are off
+    is_original: bool = False  # whether all passes are switched off
 
     def key(self) -> str:
-        """A key that is the same for equal configurations."""
+        """A key that is equal for equal configurations."""
         return hashlib.sha256(
             f"{self.graph_key()} {json.dumps(self.settings.as_json())}".encode()
         ).hexdigest()[:16]
 
     def graph_key(self) -> str:
-        """A key that is the same for configurations with the same converted model. It does not
-        depend on the session settings.
+        """A key that is equal for configurations with the same converted model. The session
+        settings do not matter for it.
         """
         parts = [
             sorted(self.off),
@@ -50,7 +50,9 @@ class Configuration:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def options(self, user_options: Options, destination: Path) -> Options:
-        """The options of a conversion to this configuration, based on the user's options."""
+        """The user's options, changed so that a conversion makes this configuration in
+        `destination`.
+        """
         switches = [user_options.optimization_switch] if user_options.optimization_switch else []
         switches += [f"{name}:off" for name in sorted(self.off)] + [
             f"{name}:on" for name in sorted(self.on)
@@ -64,15 +66,15 @@ class Configuration:
         )
 
     def flags(self, user_flags: str | None) -> str | None:
-        """The user's flags of graph kernel fusion, and a flag that leaves out `areas_off`. Without
-        kernels, --opt_level is dropped, because it would switch areas on.
+        """The user's flags of graph kernel fusion, with `areas_off` added to the areas that they
+        leave out. Without kernels, --opt_level is dropped, because it would switch areas on.
         """
         words = [
             word
             for word in (user_flags or "").split(" ")
             if word and (self.kernels or not word.startswith(_LEVEL_FLAG))
         ]
-        # if a flag is repeated, the first one counts
+        # only the first one of repeated flags has an effect
         user_areas = next((word for word in words if word.startswith(_AREAS_FLAG)), _AREAS_FLAG)
         if names := sorted(
             self.areas_off | set(filter(None, user_areas.removeprefix(_AREAS_FLAG).split(",")))
@@ -86,7 +88,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class TunedChange:
-    """A change of a configuration. Fields with their default values change nothing."""
+    """A change of a configuration. A field with its default value changes nothing."""
 
     name: str
     kind: Kind
@@ -112,7 +114,7 @@ class TunedChange:
         return bool(self.threads) or self.no_spinning
 
     def apply_to(self, base: Configuration) -> Configuration:
-        """The configuration with this change."""
+        """`base` with this change."""
         known = base.settings
         disabled = dict.fromkeys([*known.disabled_optimizers, *self.optimizers_off])
         return replace(
@@ -132,7 +134,7 @@ class TunedChange:
 
 
 def apply_all(changes: Iterable[TunedChange], base: Configuration) -> Configuration:
-    """The configuration with these changes, applied in turn."""
+    """`base` with these changes, applied one after the other."""
     for change in changes:
         base = change.apply_to(base)
     return base

@@ -1,5 +1,5 @@
-"""The last run: it measures the tuned, default and original forms in separate rounds, and decides
-which form is delivered.
+"""The last run of a tuning. It measures three forms of the model in new rounds: the tuned form, the
+form with the defaults, and the original without passes. It decides which form is delivered.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fusionc.bench.intervals import RatioInterval, interval_of, log_ratio, stude
 Form = Literal["tuned", "default", "original"]
 _COMPARISONS = 3
 MOST_ROUNDS = 20
-# The minimal numbers of rounds, on an idle and on a busy machine. They are run even if the budget
-# is spent.
+# The least numbers of rounds, on an idle and on a busy machine. These rounds are run even if the
+# time for measuring is used up.
 _MIN_ROUNDS = 6
 _MIN_ROUNDS_IF_BUSY = 14
-_MAX_WIDTH = 1.1  # enough rounds were made if upper bound / lower bound is at most this
+_MAX_WIDTH = 1.1  # enough rounds were run if upper bound / lower bound of a ratio is at most this
 
 
 @dataclass(frozen=True)
@@ -28,28 +28,30 @@ class Confirmation:
     """The result of the last run."""
 
     delivered: Form
-    # The seconds of a run of each form. They are computed from the original's time and the ratios,
-    # because load in single rounds has less influence on ratios.
+    # The seconds of a run of each form. They are the original's time multiplied by ratios, because
+    # single rounds under load have less influence on ratios than on times.
     seconds: dict[str, float]
-    default: RatioInterval  # defaults / original
-    against_original: RatioInterval  # tuned / original
-    against_default: RatioInterval | None  # tuned / defaults; None if they are the same
-    noise: float  # the standard deviation over the rounds of log(defaults / original)
+    default: RatioInterval  # time with the defaults / time of the original
+    against_original: RatioInterval  # tuned time / time of the original
+    against_default: RatioInterval | None  # tuned / with the defaults; None if these are the same
+    noise: float  # the standard deviation of log(defaults / original) over the rounds
 
     @property
     def ratio(self) -> RatioInterval | None:
-        """The ratio of the delivered form to the original; None for the original itself."""
+        """The time of the delivered form divided by the original's. `None` for the original
+        itself.
+        """
         return {"tuned": self.against_original, "default": self.default, "original": None}[
             self.delivered
         ]
 
 
 def least_rounds(noise: float, confidence: float) -> int:
-    """The number of rounds that the last run needs for sufficiently narrow bounds.
+    """The number of rounds that the last run needs so that its bounds are narrow enough.
 
     `noise` is the standard deviation of logarithms of ratios in earlier rounds. The rounds of the
-    last run itself must not decide when it ends: a run that stops when its rounds happen to agree
-    has bounds that are too narrow.
+    last run must not decide themselves when it ends: a run that ends as soon as its rounds happen
+    to agree has bounds that are too narrow.
     """
     for count in range(_MIN_ROUNDS, _MIN_ROUNDS_IF_BUSY):
         half = (
@@ -66,8 +68,8 @@ def confirmation_of(
     rounds: Sequence[dict[str, list[list[float]]]], confidence: float
 ) -> Confirmation:
     """The result of these rounds. The tuned form is delivered if it is faster than both other forms
-    with the required confidence. Otherwise the default form is delivered if it is faster than the
-    original, and else the original.
+    with the required confidence. Otherwise, the form with the defaults is delivered if it is faster
+    than the original with that confidence. Otherwise, the original is delivered.
     """
     each = _single_confidence(confidence)
 
@@ -93,5 +95,7 @@ def confirmation_of(
 
 
 def _single_confidence(confidence: float) -> float:
-    """The confidence that each comparison needs if all comparisons together need `confidence`."""
+    """The confidence that each comparison needs, so that all comparisons together have
+    `confidence`.
+    """
     return 1 - (1 - confidence) / _COMPARISONS

@@ -16,8 +16,8 @@ from fusionc.tune.configuration import Configuration
 
 def convert_to(options: Options, configuration: Configuration) -> Report:
     """Convert to this configuration, based on the user's options. For the original, every pass is
-    off. The requested sizes and outputs still apply, because other forms are compared with the
-    original.
+    off, but requested sizes and outputs still apply, so that it can be compared with the other
+    forms.
     """
     if not configuration.is_original:
         return conversion_story.convert(configuration.options(options, options.destination))

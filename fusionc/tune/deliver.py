@@ -24,17 +24,17 @@ from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 from fusionc.tune.worth_plot import worth_plot
 
-_MARK = "<!-- fusionc tune: switches"  # in the plot; hashes of the switch file follow
+_MARK = "<!-- fusionc tune: switches"  # in the plot; hashes of switch files follow
 
 
 def companion_file(output: Path, ending: str) -> Path:
-    """The path of a file of the tuning next to the model: out.onnx → out.<ending>."""
+    """The path of a file of the tuning, next to the model: out.onnx → out.<ending>."""
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{ending}")
 
 
 def require_places(options: Options) -> None:
-    """Raise UsageError if the result would replace a file that the tuning reads. Raise FusioncError
-    if it would replace a file that was not written by a tuning.
+    """Raise UsageError if a file of the result would replace a file that the tuning reads. Raise
+    FusioncError if it would replace a file that no tuning has written.
     """
     read = {
         os.path.realpath(path)
@@ -56,8 +56,8 @@ def require_places(options: Options) -> None:
 
 
 def _is_own(place: Path, output: Path) -> bool:
-    """Whether a tuning wrote this file: a plot with the mark of a plot of tuning, or a switch file
-    whose hash is in such a plot.
+    """Whether a tuning wrote this file. It did if the file is a plot with the mark of tunings, or a
+    switch file whose hash is in such a plot.
     """
     with suppress(OSError, ValueError):
         if stream_at(place) or stream_at(companion_file(output, "tune.svg")):
@@ -76,8 +76,8 @@ def write_files(
     last: Confirmation,
     confidence: float,
 ) -> tuple[Path, Path | None, Path]:
-    """Write the switch file, the plot, and the session file if the settings differ from
-    onnxruntime's defaults. Return the paths of switches, session file and plot.
+    """Write the switch file and the plot; and the session file, if the settings differ from
+    onnxruntime's defaults. Return the paths of switch file, session file (or None) and plot.
     """
     output = options.destination
     registry = load_passes(options.custom_passes)
@@ -92,8 +92,8 @@ def write_files(
             [by_name[name] for name in sorted(names)] for names in (delivered.off, delivered.on)
         )
         text = changed_switches(options.fusion_switch_file, registry, off, on)
-    # The plot has the hashes of the old and the new switch file. If the tuning is killed between
-    # the two writes, the old switch file is still recognized as written by a tuning.
+    # The plot contains the hashes of the old and the new switch file. So if the tuning is killed
+    # after it has written only the plot, the old switch file is still recognized as a tuning's.
     contents = f"{hashlib.sha256(text.encode()).hexdigest()} {content_if_any(switches)}"
     picture = f"{worth_plot(options.source.name, worths, last, confidence)}{_MARK} {contents} -->\n"
     try:
@@ -103,7 +103,7 @@ def write_files(
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))
         elif is_session_file(session_file_of(output)):
-            # an earlier tuning wrote this session file, and its model had the same bytes
+            # an earlier tuning wrote this session file, for a model with the same bytes
             session_file_of(output).unlink()
     except OSError as error:
         raise cannot_be_written(error, output) from error

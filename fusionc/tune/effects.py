@@ -1,5 +1,5 @@
-"""Find the passes and areas that take effect in a conversion, and passes that would take effect if
-they were switched on.
+"""Find the passes and areas (operators that one generated kernel computes) that take effect in a
+conversion, and the passes that would take effect if they were switched on.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def effects(
 ) -> dict[str, Any]:
     """The fields of `candidates.Facts`, except `optimizers`.
 
-    `convert` writes the model of a configuration to a file.
+    `convert` converts to a configuration, and writes the model to a file.
     """
     registry = {p.name: p for p in load_passes(options.custom_passes)}
     effective = _effective(convert(base, folder / "base.onnx"))
     labels = area_labels(onnx.load(folder / "base.onnx", load_external_data=False))
-    # passes that the user switched on or off by name stay in this state
+    # if the user switched a pass on or off by name, it stays in this state
     named = named_by_option(options.optimization_switch, list(registry.values()))
     free = {name: p for name, p in registry.items() if name not in named}
     off = [name for name, p in free.items() if name not in effective and _can_be_switched_on(p)]
@@ -46,7 +46,7 @@ def effects(
         return _effective(convert(replace(base, on=frozenset(names)), folder / "idle.onnx"))
 
     return {
-        # areas are switched off one by one, and not by their passes
+        # if there are areas, they are switched off one by one instead of by their passes
         "passes": _topics(effective, free, without=_AREAS_TOPIC if labels else None),
         "areas": list(labels),
         "labels": labels,
@@ -57,7 +57,7 @@ def effects(
 def _topics(
     effective: Iterable[str], free: Mapping[str, Pass], without: str | None
 ) -> dict[str, str]:
-    """The topics of effective passes that can be switched off, by pass name. The topic `without` is
+    """Passes that take effect and can be switched off → the topic of each. The topic `without` is
     left out.
     """
     passes_in_order = [free[name] for name in effective if name in free]
@@ -68,13 +68,13 @@ def _topics(
 def _idle_passes(
     off: Sequence[str], effective: Callable[[Sequence[str]], Collection[str]]
 ) -> list[str]:
-    """The passes in `off` that would take effect if they were switched on. Passes that fail are
-    left out.
+    """The passes in `off` that would take effect if they were switched on. If a conversion with
+    them fails, they are divided into halves; passes that fail alone are left out.
     """
     try:
         names = effective(off)
     except FusioncError as error:
-        if error.code == "E13004":  # the disk is full; it may have space the next time
+        if error.code == "E13004":  # the disk is full, which says nothing about these passes
             raise
         half = len(off) // 2
         if not half:
@@ -88,7 +88,7 @@ def _can_be_switched_on(p: Pass) -> bool:
 
 
 def _effective(report: Report) -> dict[str, None]:
-    """The passes that took effect, in order."""
+    """The passes that took effect, in the order in which they ran."""
     return dict.fromkeys(count.pass_name for count in report.patterns if count.effected)
 
 

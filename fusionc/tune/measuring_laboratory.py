@@ -1,5 +1,5 @@
-"""The laboratory of a search on a real machine: it converts models to configurations, and measures
-them in fresh processes.
+"""The laboratory of a search, on a real machine: it converts the model to configurations, and
+measures the results in fresh processes.
 """
 
 from __future__ import annotations
@@ -35,40 +35,41 @@ from fusionc.tune.effects import effects
 from fusionc.tune.search_changes import Stage
 from fusionc.tune.tuning_journal import TuningJournal
 
-# by form: for each slice a list with one element, the median of the slice's runs
+# form → for each slice of a round, a list with one element: the median of the slice's runs
 Slices = dict[str, list[list[float]]]
-# A round should have this many runs of each model, within these limits of seconds.
+# A round should have this many runs of each model, and take a time between these limits, in
+# seconds.
 _RUNS_PER_ROUND = 10
 _MIN_SECONDS = 0.3
 _MAX_SECONDS = 2.0
-_CHOOSING_PART = 0.5  # rounds before the choice take this part of the time of a test round
-_MAX_BATCH = 4
-_MAX_BYTES = 2 << 30  # converted models are kept for further rounds up to this total size
+_CHOOSING_PART = 0.5  # the time of a round before the choice / the time of a round of a test
+_MAX_BATCH = 4  # the most models that are measured together, apart from the base
+_MAX_BYTES = 2 << 30  # the total size up to which converted models are kept for further rounds
 
 
 @dataclass
 class MeasuringLaboratory:
-    """Measures configurations. Measurements that are in the journal are not repeated."""
+    """Measures configurations. Measurements that the journal already has are not repeated."""
 
     options: Options  # the options of the conversion
-    feeds: Mapping[str, Any]
+    feeds: Mapping[str, Any]  # name of an input → its value
     journal: TuningJournal
-    workshop: Path  # the folder for models
-    budget: float  # seconds
-    # each stage continues until this part of the budget is spent
+    workshop: Path  # the folder for converted models
+    budget: float  # seconds for measuring
+    # stage → the part of the budget after which it ends
     shares: dict[str, float] = field(
         default_factory=lambda: {"settings": 0.35, "choose": 0.55, "test": 0.8}
     )
-    # the kept models by graph key, in the order of their last use
+    # graph key → the kept model, in the order of their last use
     _models_by_key: dict[str, Path] = field(default_factory=dict)
     _in_use: set[str] = field(default_factory=set)  # the graph keys of the current round
-    _runs: dict[str, WhatRuns] = field(default_factory=dict)  # by configuration key
-    _seconds: float = 0.0  # the time to measure each model in a test round; 0 if not yet known
+    _runs: dict[str, WhatRuns] = field(default_factory=dict)  # by the key of the configuration
+    _seconds: float = 0.0  # the time of each model in a round of a test; 0 if unknown yet
 
     @cached_property
     def batch_size(self) -> int:
-        """The number of models that are measured together. It is small for large models, because
-        each one needs disk space and memory.
+        """The number of changed models that are measured together with the base. It is small if the
+        model is large, because each one needs disk space and memory.
         """
         size = bytes_on_disk(
             onnx.load(self.options.source, load_external_data=False), self.options.source
@@ -76,19 +77,21 @@ class MeasuringLaboratory:
         return max(1, min(_MAX_BATCH, _MAX_BYTES // max(1, size) - 1))
 
     def has_time(self, stage: Stage) -> bool:
-        """Whether the share of a stage is not yet spent."""
+        """Whether the stage has time left: the part of the budget after which it ends is not used
+        up.
+        """
         return self.journal.spent < self.budget * self.shares[stage]
 
     def facts(self, base: Configuration) -> Facts:
-        """The parts of the conversion to `base` that have an effect, and passes that could have an
-        effect.
+        """The parts of the conversion to `base` that have an effect, and passes that could have
+        one.
         """
         return Facts(**self.journal.step(f"facts of {base.key()}", lambda: self._facts(base)))
 
     def compare(self, base: Configuration, other: Configuration) -> str:
         """See `search_changes.Laboratory`."""
         if other.graph_key() == base.graph_key():
-            return "different"  # only the settings differ, which always counts as a difference
+            return "different"  # if only the settings differ, this always counts as a difference
         return str(
             self.journal.step(
                 f"compare {base.key()} {other.key()}", lambda: self._compare(base, other)
@@ -98,8 +101,8 @@ class MeasuringLaboratory:
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float | str]:
-        """See `search_changes.Laboratory`. If a round of several models fails, each of them is
-        measured in a separate round.
+        """See `search_changes.Laboratory`. If a round of several models fails, each model is
+        measured with the base in a separate round.
         """
         self.options.progress(
             f"measuring {', '.join(others)} ({self.journal.spent:.0f} of {self.budget:.0f} s)"
@@ -112,7 +115,9 @@ class MeasuringLaboratory:
         return logarithms
 
     def round(self, name: str, forms: Mapping[str, Configuration], number: int) -> Slices:
-        """The slices of each form in a round of the full time. Raises RunError."""
+        """A round that takes the full time: for each form its slices. Raises RunError if a form
+        cannot run.
+        """
         slices: Slices = self.journal.step(
             _name(name, forms), lambda: self._round(forms, number, 1.0)
         )
@@ -122,7 +127,7 @@ class MeasuringLaboratory:
         self, form: Configuration, shapes: Mapping[str, tuple[int, ...]] | None
     ) -> str:
         """The result of `changed_answers.changed_answers` for a configuration and these input
-        sizes. This does not count as measuring time.
+        sizes. The time for this does not count as measuring time.
         """
         self.options.progress(f"checking the answers: {form.settings}")
 
@@ -163,7 +168,7 @@ class MeasuringLaboratory:
         return {name: [[median(runs)] for runs in one.slices] for name, one in measured.items()}
 
     def _models(self, forms: Mapping[str, Configuration]) -> dict[str, DeployedModel]:
-        """The model of each configuration. Models that are not kept are converted."""
+        """The model of each configuration. A model that is not kept is converted."""
         self._in_use = {form.graph_key() for form in forms.values()}
         models = {name: self._model(form) for name, form in forms.items()}
         self._remove_unused()
@@ -196,8 +201,8 @@ class MeasuringLaboratory:
         )
 
     def _remove_unused(self) -> None:
-        """Remove the least recently used models until the kept models fit the size limit. Models in
-        use stay.
+        """Remove the models that were unused for longest, until the others fit the size limit.
+        Models that are in use stay.
         """
         for key in [key for key in self._models_by_key if key not in self._in_use]:
             files = [
@@ -221,7 +226,7 @@ class MeasuringLaboratory:
                 return "no area with a kernel is made"
             is_same = self._what_runs(base).operators == self._what_runs(other).operators
         except (FusioncError, RunError) as error:
-            # the disk is full; it may have space the next time
+            # a full disk says nothing about the configuration, and it may have space the next time
             if isinstance(error, FusioncError) and error.code == "E13004":
                 raise
             return f"it cannot be made: {error.what if isinstance(error, FusioncError) else error}"

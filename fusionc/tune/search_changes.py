@@ -1,5 +1,5 @@
-"""The search for changes that pay. First groups and then single changes are measured in a few
-rounds. Changes that seem to pay are tested in new rounds.
+"""The search for changes that pay (make the model faster). First groups, and then single changes,
+are measured in a few rounds. Changes that seem to pay are tested in new rounds.
 """
 
 from __future__ import annotations
@@ -19,37 +19,40 @@ from fusionc.tune.decisions import (
 )
 
 CHOOSING_ROUNDS = 3
-# settings are measured first, because they do not need a conversion
+# Settings are measured first, because they need no further conversion. Then come the other changes
+# before the choice, and then the tests.
 Stage = Literal["settings", "choose", "test"]
 
 
 class Laboratory(Protocol):
-    """Measures configurations."""
+    """Measures configurations. In tests of the search, this is replaced by a simulation."""
 
     @property
     def batch_size(self) -> int:
-        """How many changes are measured together with the base."""
+        """The number of changes that are measured together with the base."""
 
     def compare(self, base: Configuration, other: Configuration) -> str:
-        """Compare what onnxruntime runs for two configurations: "same", "different", or the reason
-        why the other configuration fails.
+        """Compare what onnxruntime runs for two configurations. Returns "same", "different", or the
+        reason why `other` fails.
         """
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float | str]:
-        """Measure a round in fresh processes. For each of `others`, return the logarithm of its
-        time ratio to the base, or the reason why it cannot be run.
+        """Measure a round in fresh processes. Returns, for each of `others`, the logarithm of its
+        time divided by the base's, or the reason why it cannot be run.
         """
 
     def has_time(self, stage: Stage) -> bool:
-        """Whether the budget of a stage is not yet spent."""
+        """Whether the stage still has time within the budget."""
 
 
 def search(
     base: Configuration, groups: Sequence[Group], laboratory: Laboratory, confidence: float
 ) -> dict[str, Worth]:
-    """Find the worth of each change of the base, by name."""
+    """Find out what each change of the base is worth. Returns the worths by the names of the
+    changes.
+    """
     worths = {change.name: Worth(change) for group in groups for change in group.changes()}
     _choose([group.whole for group in groups], base, worths, laboratory)
     for group in groups:
@@ -70,7 +73,7 @@ def _choose(
     worths: Mapping[str, Worth],
     laboratory: Laboratory,
 ) -> None:
-    """Measure a few rounds of each change that makes a difference, as long as there is time."""
+    """Measure a few rounds of each change that makes a difference, while there is time."""
     stages: tuple[Stage, ...] = ("settings", "choose")
     for stage in stages:
         waiting = [
@@ -92,8 +95,8 @@ def _next_batch(
     worths: Mapping[str, Worth],
     laboratory: Laboratory,
 ) -> list[TunedChange]:
-    """Take changes from the front of `waiting` until a batch is full. Changes that make no
-    difference or fail are also taken; they get their state and do not enter the batch.
+    """Take changes from the front of `waiting` until a batch is full, and return the batch. Changes
+    that make no difference, or fail, are also taken; they get this state, but are not in the batch.
     """
     batch = list[TunedChange]()
     while waiting and len(batch) < laboratory.batch_size and laboratory.has_time(stage):
@@ -113,8 +116,8 @@ def _next_batch(
 def _test(
     chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, confidence: float
 ) -> None:
-    """Measure new rounds of the chosen changes until each of them is decided or hopeless, or until
-    time runs out.
+    """Measure new rounds of the chosen changes, until each one is decided or hopeless, or time runs
+    out.
     """
     worths = {worth.change.name: worth for worth in chosen}
     open_worths = list(chosen)
@@ -126,12 +129,12 @@ def _test(
         number += 1
         if number in LOOKS:
             open_worths = _undecided_worths(open_worths, confidence, len(chosen))
-    if number not in LOOKS:  # time ran out: one look instead of the remaining looks
+    if number not in LOOKS:  # time ran out between two looks: this look replaces the remaining ones
         _undecided_worths(open_worths, confidence, len(chosen))
 
 
 def _test_batches(worths: Sequence[Worth], size: int) -> Iterator[list[TunedChange]]:
-    """Batches of changes of the graph, and then batches of settings."""
+    """Batches of changes of the graph, followed by batches of changes of settings."""
     for are_settings in (False, True):
         changes = [
             worth.change for worth in worths if (worth.change.kind == "settings") == are_settings

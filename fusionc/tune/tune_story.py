@@ -1,5 +1,5 @@
-"""`fusionc tune` from start to finish: possible changes → search → confirmation → the model and its
-settings.
+"""`fusionc tune` from start to finish: find possible changes, search for those that make the model
+faster, confirm them in a last run, and write the model and its settings.
 """
 
 from __future__ import annotations
@@ -53,22 +53,23 @@ from fusionc.tune.tuning_journal import TuningJournal
 from fusionc.verify.first_sample import first_sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
-# The decision about kernels gets this part of the allowed probability of a wrong decision.
+# The decision about kernels gets this share of the allowed probability of a wrong decision.
 _PART_FOR_KERNELS = 0.2
-_BUSY_NOISE = 0.03  # with a larger noise the machine counts as busy
-# The decision about kernels may use these shares of the budget.
+_BUSY_NOISE = 0.03  # with more noise than this, the machine counts as busy
+# In the decision about kernels, each stage ends when this part of the budget is used up.
 _SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}
 _Sizes = Mapping[str, tuple[int, ...]] | None  # the sizes of inputs, by name
 
 
 @closes_runners
 def tune(options: Options, budget: float, confidence: float) -> Tuned:
-    """Find changes that pay, within `budget` seconds of measuring. Write the model with these
-    changes, a switch file and the session settings.
+    """Find changes that make the model faster. Write the model with these changes, a switch file
+    and the session settings. Measuring takes about `budget` seconds, and in any case the least
+    number of rounds of the last run.
 
-    Raises VerificationError if the result does not compute what the model computes, FusioncError if
-    the model cannot be run, and UsageError as a conversion does, or if the budget or the confidence
-    is out of range.
+    Raises VerificationError if the result does not compute the same as the model. Raises
+    FusioncError if the model cannot be run. Raises UsageError in the same cases as a conversion,
+    and if the budget or the confidence is out of range.
     """
     _require_usable(options, budget, confidence)
     _require_flags_to_change(options)
@@ -93,20 +94,20 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                 noise = noise_of(worths.values())
                 last = _last_run(options, laboratory, default, tuned, noise, confidence)
             except RunError as error:
-                hint = "fusionc verify says more about a model that cannot be run"
+                hint = "to learn more about a model that cannot be run, use fusionc verify"
                 what = f"onnxruntime cannot run the model: {error}"
                 raise FusioncError(what, where=str(options.source), hint=hint) from error
     forms = {"tuned": tuned, "default": default, "original": Configuration(is_original=True)}
     delivered = forms[last.delivered]
     outdated = lost_settings_notices(session_file_of(output))
-    # The workshop is already closed: while its folder exists, a conversion cannot remove older
-    # files.
+    # Convert only now, when the workshop is closed: while its folder exists, a conversion does not
+    # remove files of older results.
     report = convert_to(options, delivered)
     ordered = sorted_by_worth(list(worths.values()))
     switches, settings, plot = write_files(options, delivered, ordered, last, confidence)
     journal.remove()
     notices = _notices(journal.is_continued, ordered, last, report, budget)
-    # For the original all passes are switched off, and the notices of its conversion say only that.
+    # For the original, all passes are off, and the notices of its conversion say only this.
     if not delivered.is_original:
         notices += [notice for notice in report.notices if notice not in outdated]
     return Tuned(
@@ -127,10 +128,10 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
 
 
 def _require_usable(options: Options, budget: float, confidence: float) -> None:
-    """Raise UsageError for arguments that a tuning cannot use."""
+    """Raise UsageError if a tuning cannot use these arguments."""
     if not 0 < budget < math.inf:
         what = f"the budget must be a positive number of seconds, not {budget:g}"
-        hint = "give 120 for a model of some milliseconds"
+        hint = "for a model that runs for some milliseconds, give 120"
         raise UsageError(what, where="budget", hint=hint, code="E10001")
     if not 0.5 <= confidence < 1:
         what = f"the confidence must be at least 0.5 and below 1, not {confidence:g}"
@@ -153,22 +154,22 @@ def _notices(
     undecided = sum(worth.state == "not measured" or is_untested(worth) for worth in worths)
     if undecided:
         what = f"{undecided} of {len(worths)} changes were not measured"
-        what += ", or seemed to pay and were not tested"
-        notices.append(f"{what}: {budget:g} s are too few; a larger --budget allows more decisions")
+        what += ", or seemed to pay but were not tested"
+        notices.append(f"{what}, because {budget:g} s are too few; give a larger --budget")
     if last.noise > _BUSY_NOISE:
         what = "the machine was busy: from process to process"
         what += f", the same ratio differed by {100 * last.noise:.0f} %"
-        notices.append(f"{what}; an idle machine allows more decisions")
+        notices.append(f"{what}; on an idle machine, more changes can be decided")
     if report.left_out:
         what = f"{report.left_out} rewrites were left out of the model that was written"
-        what += ". It was measured with these rewrites, so its time may differ"
-        notices.append(f"{what}; switch their passes off, and tune again")
+        what += ", but not of the measured model, so the time of the written model may differ"
+        notices.append(f"{what}; switch the passes of these rewrites off, and tune again")
     return notices
 
 
 def _require_flags_to_change(options: Options) -> None:
-    """Raise UsageError if the flags of graph kernel fusion come from a place to which a tuning
-    cannot add flags.
+    """Raise UsageError if the flags of graph kernel fusion come from an environment variable or a
+    file, because a tuning cannot add flags there.
     """
     if os.environ.get(VARIABLE) is not None:
         what = f"the environment variable {VARIABLE} is set"
@@ -188,7 +189,7 @@ def _default(options: Options) -> Configuration:
 
 
 def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
-    """The inputs for measuring: a description, the values by name, and the sizes by name."""
+    """The inputs for measuring: a description, their values by name, and their sizes by name."""
     options = model.plan.options
     with model.reference(model.change(model.load())) as reference:
         try:
@@ -202,7 +203,9 @@ def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
 
 
 def _identity(options: Options, confidence: float) -> str:
-    """The identity of a tuning in its journal: a hash of the model, the options and the machine."""
+    """A hash of the model, the options and the machine, by which the journal identifies a
+    tuning.
+    """
     wanted = {
         name: value for name, value in vars(options).items() if name not in ("progress", "source")
     }
@@ -217,8 +220,8 @@ def _identity(options: Options, confidence: float) -> str:
 def _search(
     options: Options, laboratory: MeasuringLaboratory, confidence: float
 ) -> tuple[dict[str, Worth], Configuration]:
-    """Find the worth of every change. Also return the default configuration with all changes that
-    pay.
+    """Find out what every change is worth. Return this, and the default configuration with all
+    changes that pay.
     """
     base = _default(options)
     worths = dict[str, Worth]()
@@ -250,13 +253,13 @@ def _last_candidates(
     sizes: _Sizes,
     confidence: float,
 ) -> tuple[list[TunedChange], Configuration]:
-    """The changes to confirm, and the default configuration with these changes. A change that makes
-    outputs wrong counts as a failure and is left out.
+    """The changes that the last run is to confirm, and the default configuration with these
+    changes. A change that makes outputs wrong counts as a failure, and is left out.
     """
     default = _default(laboratory.options)
     changes = paying_changes(worths.values())
     while True:
-        if tuned == default:  # no change pays so far; the last run may decide about another one
+        if tuned == default:  # no change pays with confidence; the last run may try one
             changes = most_promising_changes(worths.values(), confidence)
             tuned = apply_all(changes, default)
         wrong = _wrong_changes(changes, tuned, laboratory, sizes)
@@ -275,8 +278,9 @@ def _wrong_changes(
     laboratory: MeasuringLaboratory,
     sizes: _Sizes,
 ) -> list[tuple[TunedChange, str]]:
-    """The changes that make outputs wrong by switching optimizers off, each with a description. If
-    only a combination of changes makes them wrong, the change that pays least is returned.
+    """The changes that switch off optimizers and thereby make outputs wrong, each with a
+    description. If only a combination of changes does so, the one of them that pays least is
+    returned.
     """
     off = [change for change in changes if change.optimizers_off]
     why = laboratory.changed_answers(tuned, sizes) if off and laboratory.options.verify else ""
@@ -290,13 +294,15 @@ def _wrong_changes(
 
 
 def _restrict_optimizers(tuned: Configuration, changes: Sequence[TunedChange]) -> Configuration:
-    """The same configuration with only the optimizers off that these changes switch off."""
+    """The same configuration, in which only those optimizers are off that these changes switch
+    off.
+    """
     names = tuple(dict.fromkeys(name for change in changes for name in change.optimizers_off))
     return replace(tuned, settings=replace(tuned.settings, disabled_optimizers=names))
 
 
 def _threads() -> list[int]:
-    """The numbers of threads to try. onnxruntime's default is the number of cores."""
+    """The numbers of threads to try, down to one. onnxruntime's default is the number of cores."""
     count = cores()
     return [number for number in dict.fromkeys((1, count // 2, count)) if number]
 
@@ -309,7 +315,7 @@ def _last_run(
     noise: float,
     confidence: float,
 ) -> Confirmation:
-    """Measure the rounds of the last run: the necessary number, and more while the budget lasts."""
+    """Measure the rounds of the last run: as many as necessary, and more while the budget lasts."""
     forms = {"original": Configuration(is_original=True), "default": default}
     if tuned != default:
         forms["tuned"] = tuned

@@ -1,4 +1,4 @@
-"""The result of a tuning."""
+"""The result of a tuning, as an object and as plain data."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from fusionc.tune.decisions import Worth
 class Tuned:
     """The result of a tuning."""
 
-    label: str  # a description of the inputs
+    label: str  # a description of the inputs that were used
     worths: Sequence[Worth]  # the measurements of all changes
     confirmation: Confirmation
-    configuration: Configuration  # the delivered configuration
-    report: Report  # the report of the conversion to the delivered configuration
+    configuration: Configuration  # the configuration that was delivered
+    report: Report  # the report of the conversion to this configuration
     switches: Path  # the switch file
     settings: Path | None  # the session file; None if the settings are onnxruntime's defaults
     plot: Path
-    changes: Collection[str]  # the names of the confirmed and delivered changes
-    # the arguments of a command that converts to the same model, without its session settings
+    changes: Collection[str]  # the names of the changes that were confirmed and delivered
+    # the arguments of a command that makes the same model, but without its session settings
     again: Sequence[str]
     seconds: float  # the time spent on measuring
     confidence: float
     notices: Sequence[str]
 
     def added_seconds(self, worth: Worth) -> float:
-        """The seconds that a measured change adds to a run. Negative if the change saves time."""
+        """The seconds that a measured change adds to a run. They are negative if it saves time."""
         base = self.confirmation.seconds["default"]
         kernels = next(
             (one for one in self.worths if one.change.kernels and one.state == "pays"), worth
@@ -45,7 +45,7 @@ class Tuned:
         return base * (exp(fmean(worth.logarithms)) - 1)
 
     def is_delivered(self, worth: Worth) -> bool:
-        """Whether a change was confirmed and is part of the written model."""
+        """Whether a change was confirmed, and is part of the written model."""
         return worth.change.name in self.changes
 
     def as_json(self) -> dict[str, Any]:

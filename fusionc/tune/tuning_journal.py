@@ -1,9 +1,9 @@
-"""The journal of a tuning: a file with its steps, from which an interrupted run continues.
+"""The journal of a tuning: a file with its steps. An interrupted run continues from it.
 
 Each completed step adds a line: the identity of the run, the name of the step, its result, and the
-seconds that it took. A continued run computes everything else again from these results. Therefore
-it makes the same decisions as an uninterrupted run. Several tunings may write to one journal; each
-removes only its own steps when it ends.
+seconds that it took. A continued run computes everything else again from these results, so it makes
+the same decisions as an uninterrupted run. Several tunings may write to the same journal; each of
+them removes only its own steps when it ends.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from fusionc.disk.paths import require_no_stream
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError
 
-_Steps = dict[str, tuple[Any, float]]  # by name: the result, and the seconds that it took
+_Steps = dict[str, tuple[Any, float]]  # name of a step → its result, and the seconds that it took
 
 
 class TuningJournal:
-    """The steps of the run `identity` in the journal at `path`. The file may also have steps of
+    """The steps of the run `identity` in the journal at `path`. The file may also contain steps of
     other interrupted runs.
 
-    `spent` is the measuring time in seconds, including the interrupted run. `is_continued` says
-    whether there was an interrupted run. The file is created with the first step. Raises
+    `spent` is the measuring time in seconds, including that of an interrupted run. `is_continued`
+    says whether this run was interrupted before. The file is created with the first step. Raises
     FusioncError if the file is not a journal or cannot be written.
     """
 
@@ -41,8 +41,8 @@ class TuningJournal:
         self.spent = 0.0
 
     def step(self, name: str, compute: Callable[[], Any], is_measuring: bool = True) -> Any:
-        """The result of a step: from the journal if the step is there, otherwise from `compute`,
-        which returns plain data. The time counts as spent only if `is_measuring`.
+        """The result of a step. It comes from the journal if the step is there; otherwise from
+        `compute`, which must return plain data. The time counts as spent only if `is_measuring`.
         """
         if name in self._known:
             value, seconds = self._known[name]
@@ -56,7 +56,8 @@ class TuningJournal:
         line = f"{json.dumps(entry, ensure_ascii=False)}\n"
         try:
             if not self._path.exists():
-                # written atomically: a file that begins with half a line would not be recognized
+                # Written atomically: if the file began with half a line, it would not be
+                # recognized.
                 replace_text(self._path, line)
             else:
                 with self._path.open("a", encoding="utf-8") as file:
@@ -69,7 +70,7 @@ class TuningJournal:
         return value
 
     def remove(self) -> None:
-        """Remove the steps of this run after the model is tuned. Steps of other runs stay."""
+        """Remove the steps of this run, when the model is tuned. Steps of other runs stay."""
         try:
             lines = (
                 self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
@@ -84,8 +85,8 @@ class TuningJournal:
 
 
 def _owner(line: str) -> str | None:
-    """The identity of the run that wrote a line. None for an incomplete line of an interrupted
-    run.
+    """The identity of the run that wrote a line. `None` for an incomplete line, which an
+    interrupted run may leave.
     """
     with suppress(ValueError, KeyError, TypeError):
         return str(json.loads(line)["tune"])
@@ -93,13 +94,15 @@ def _owner(line: str) -> str | None:
 
 
 def _separator(path: Path) -> str:
-    """A line break if the last line of the journal is incomplete."""
+    """A line break if the last line of the journal is incomplete, otherwise nothing."""
     content = path.read_bytes()[-1:]
     return "" if content in (b"", b"\n") else "\n"
 
 
 def _read(path: Path) -> dict[str, _Steps]:
-    """The steps of each run in a journal, by identity. An incomplete line is ignored."""
+    """Identity of each run in a journal → its steps. An incomplete line is ignored. Raises
+    FusioncError if the file is not a journal.
+    """
     runs: dict[str, _Steps] = {}
     try:
         require_no_stream(path)

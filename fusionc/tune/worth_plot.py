@@ -1,5 +1,5 @@
-"""A plot of the worth of each change: an SVG file with a line between the bounds and a dot at the
-ratio.
+"""A plot of the worth of each change: an SVG file that shows each ratio as a dot on a line between
+its bounds.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from fusionc.report.page.html_text import html_text
 from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 
-# lengths in pixels
+# lengths, in pixels
 _WIDTH = 900
 _LABEL_WIDTH = 380
 _RIGHT_MARGIN = 30
 _ROW_HEIGHT = 20
 _TOP = 64
 _MAX_ROWS = 60
-# The axis shows ratios up to this distance from 1. A line that ends outside has a mark.
+# The axis shows ratios that differ from 1 by at most this. A line that goes beyond the axis has a
+# mark.
 _MAX_REACH = 1.0
 _COLOURS = {"pays": "#1a7f37", "costs": "#cf222e", "undecided": "#8c959f"}
 _STYLE = (
@@ -36,7 +37,9 @@ class _Row:
 
 
 def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confidence: float) -> str:
-    """The text of the SVG file: the last run at the top, and below all measured changes."""
+    """The text of the SVG file: the last run, and below it the measured changes, at most _MAX_ROWS
+    rows.
+    """
     rows = [_Row(label, interval, _colour(interval)) for label, interval in _last_run(last)]
     for worth in worths:
         interval = worth.interval(confidence)
@@ -45,7 +48,7 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
                 _Row(worth.change.title, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
             )
     confident = f"with a confidence of {100 * confidence:g} %"
-    note = f"Bounds hold {confident}: jointly in the last run, and individually otherwise"
+    note = f"The bounds hold {confident}: all together in the last run, otherwise each one alone"
     return _svg(f"{model}: ratios of run times", note, rows)
 
 

@@ -144,7 +144,7 @@ def test_a_file_of_flags_in_a_folder_with_a_blank_is_an_error(
     folder.mkdir()
     (folder / "flags.json").write_text("{}")
     monkeypatch.chdir(folder)
-    with pytest.raises(UsageError, match="flags cannot name a file"):
+    with pytest.raises(UsageError, match="the path of a file of flags cannot contain"):
         converted(models, graph_kernel_flags="--path=flags.json")
 
 

@@ -62,7 +62,7 @@ def test_an_output_that_is_no_file_is_refused_before_any_work(
     Path("no.onnx").write_bytes(b"no model: whoever reads it fails in another way")
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2 and what in done.output, done.output
-    assert "give the name of a file" in done.output
+    assert "the name of a file; another program can then read" in done.output
     assert is_pipe("pipe") and is_pipe("pipe.onnx") and is_pipe("named.onnx")
     assert not Path(f"{given}.onnx").exists() or given in ("pipe", "named")
 
@@ -158,5 +158,5 @@ def test_a_model_in_a_pipe_is_refused() -> None:
 def test_a_model_that_a_program_has_opened_is_refused(words: list[str]) -> None:
     with MODEL.open("rb") as file:
         result = CliRunner().invoke(main, [*words, f"/proc/self/fd/{file.fileno()}"])
-    assert result.exit_code == 2 and "and a model may be several files" in result.stderr
+    assert result.exit_code == 2 and "but a model may consist of several files" in result.stderr
     assert "save the model to a file first" in result.stderr

@@ -103,14 +103,18 @@ def test_an_area_that_does_not_pay_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
     reasons = {reason for count in report.patterns for reason in count.refused}
     assert "its kernel is estimated to take at least as long as its operators one by one" in reasons
-    assert any("has made no area, every one was refused" in notice for notice in report.notices)
+    assert any(
+        "has made no area, because every area was refused" in notice for notice in report.notices
+    )
 
 
 def test_where_there_is_nothing_to_join_it_is_said() -> None:
     report = fusionc.convert(
         "in.onnx", output="out.onnx", graph_kernel_flags="--enable_cluster_ops_only=Exp"
     )
-    assert any("has made no area, no operators fit together" in notice for notice in report.notices)
+    assert any(
+        "has made no area, because no operators fit together" in notice for notice in report.notices
+    )
     report = fusionc.convert(
         "in.onnx", output="out.onnx", graph_kernel_flags="--enable_fusion_pattern_only=Reduce"
     )
@@ -149,7 +153,7 @@ def test_a_second_conversion_finds_nothing() -> None:
 
 def test_a_folder_where_the_library_would_lie() -> None:
     Path("out.kernels.so").mkdir()
-    with pytest.raises(fusionc.UsageError, match="a folder has the name that") as caught:
+    with pytest.raises(fusionc.UsageError, match="would have the same name as a folder") as caught:
         fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert caught.value.where == "out.kernels.so" and not Path("out.onnx").exists()
     fusionc.convert("in.onnx", output="out.onnx")  # which needs no library
@@ -177,7 +181,7 @@ def test_the_library_of_another_machine_is_named() -> None:
     fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     Path("out.kernels.so").write_bytes(b"\x7fELF of another machine")
     with pytest.raises(
-        fusionc.FusioncError, match="kernels beside the model cannot be loaded"
+        fusionc.FusioncError, match="kernels next to the model cannot be loaded"
     ) as caught:
         fusionc.convert("out.onnx", output="again.onnx", trust_kernels=True)
     assert caught.value.where == "out.kernels.so" and Path("out.kernels.so").exists()
@@ -260,7 +264,7 @@ def test_switches_of_the_passes(name: str, graph: str) -> None:
         assert not onnx.load("out.onnx").functions
         (notice,) = report.notices
         assert notice.startswith(
-            f"graph kernel fusion has made no area, {name} is off (1 would fit):"
+            f"graph kernel fusion has made no area, because {name} is off (areas that would fit: 1)"
         )
         assert "no operators fit together" not in notice
 
@@ -270,7 +274,9 @@ def test_a_stage_that_is_off_is_why_there_is_no_area(stage: str) -> None:
     flags = f"{STITCHED} --disable_pass={stage}"
     (notice,) = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags).notices
     name = {"3.4": "split.graph_kernel_splitter"}.get(stage, stage)
-    assert notice.startswith(f"graph kernel fusion has made no area, the stage pass {name} is off:")
+    assert notice.startswith(
+        f"graph kernel fusion has made no area, because the stage pass {name} is off;"
+    )
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -296,13 +302,12 @@ def test_an_operator_that_is_not_expanded_is_said(
     said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False)
     operator = call.partition(" ")[0]
     stays = [node.op_type for node in onnx.load("out.onnx").graph.node]
-    notices = [one for one in said.notices if one.startswith("--enable_expand_ops: no area holds")]
+    notices = [one for one in said.notices if one.startswith("--enable_expand_ops: ")]
     assert len(notices) == (operator.removeprefix("com.microsoft.") in stays)
     is_row = level < 3 and operator.endswith(("Softmax", "Normalization"))
-    hint = " without --enable_stitch_fusion" if is_row else ""
-    assert notices == [f"--enable_expand_ops: no area holds the parts of {operator}{hint}"] * len(
-        notices
-    )
+    hint = "; --enable_stitch_fusion allows such areas" if is_row else ""
+    text = f"{operator} is not expanded, because no area holds its parts{hint}"
+    assert notices == [f"--enable_expand_ops: {text}"] * len(notices)
 
 
 def test_operators_of_a_function_are_in_areas_if_it_is_inlined() -> None:

@@ -325,7 +325,7 @@ def test_areas_that_are_made_and_operators_that_are_in_none() -> None:
     assert [commit.nodes for commit in answer.fired] == [("a", "b")]
     texts = {reason.root: reason.text for reason in answer.reasons}
     assert texts["c"] == "MatMul: MatMul is not in the list of operators for clusters"
-    assert texts["y"] == "Sqrt: a kernel could hold it, but no area with its neighbours was made"
+    assert texts["y"] == "Sqrt: a kernel could compute it, but no area with its neighbours was made"
     assert not any(reason.is_match or reason.is_near for reason in answer.reasons)
     assert [reason.root for reason in ask_of_areas("TbeEltwiseFusionPass", node="c").reasons] == [
         "c"

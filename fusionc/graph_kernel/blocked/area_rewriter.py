@@ -1,4 +1,6 @@
-"""What every rewriter of an area asks: which operator makes a value, and which ones read it."""
+"""The base of classes that rewrite an area (operators that one generated kernel computes): it knows
+which operator makes a value, and which operators read it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from fusionc.graph_kernel.area import Area
 
 
 class AreaRewriter:
-    """Copies the values and constants of an area, so that a subclass can add to them."""
+    """Has copies of the area's values and constants, to which a subclass can add."""
 
     def __init__(self, area: Area) -> None:
         self._area = area
@@ -23,6 +25,8 @@ class AreaRewriter:
                 self._readers[name].append(node)
 
     def _only_reader(self, name: str) -> onnx.NodeProto | None:
-        """The operator that alone reads a value; None if there are others or it is an output."""
+        """The only operator that reads a value. `None` if several do, none does, or the value is an
+        output of the area.
+        """
         readers = self._readers[name]
         return readers[0] if len(readers) == 1 and name not in self._area.outputs else None

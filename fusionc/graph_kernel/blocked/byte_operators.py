@@ -1,9 +1,11 @@
-"""Operators between DequantizeLinear and QuantizeLinear as operations on images of bytes.
+"""Operators between DequantizeLinear and QuantizeLinear, as operations on images of bytes.
 
-Such an operator with its dequantizations and quantization is a group, and the operator itself is
-the group's core. The operations compute the same integers as onnxruntime, which fuses a group: it
+Such an operator, its dequantizations and its quantization form a group; the operator itself is the
+group's core. The operation computes the same integers as onnxruntime, which fuses a group, too: it
 multiplies sums of integers by one factor, rounds to the nearest integer (ties to even), and adds
-the zero point. If no quantization follows, a convolution or product turns its sums into float32.
+the zero point. If no quantization follows, a convolution or product converts its sums to float32.
+
+A grid is the scale and zero point of a quantization.
 """
 
 from __future__ import annotations
@@ -56,19 +58,19 @@ from fusionc.operators.integer_operators import BYTES
 
 _F32 = np.float32
 _BLOCK = 64  # bytes in a block of channels
-_MOST_PLANAR = 4  # an image with up to so many channels has four bytes for each pixel
-_GRID_CHANNELS = 2  # of the pixel that is a grid: a scale and a zero point
+_MOST_PLANAR = 4  # the most channels of an image that is stored as four bytes for each pixel
+_GRID_CHANNELS = 2  # channels of the pixel that contains a computed grid: scale and zero point
 _QUANTIZING = ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear")
-_MOST_COLUMNS = 16  # of a convolution's kernel that reads such pixels
+_MOST_COLUMNS = 16  # the most columns of a convolution's window over such images
 # Bounds for scales: their inverses are normal numbers, and quantized numbers stay finite.
 _SMALLEST = float(np.finfo(_F32).tiny)
 _LARGEST = 2.0**100
-_NEAR = 1e-5  # the scale of a bias may differ from that of the sums by this share
+_NEAR = 1e-5  # the relative difference that the scale of a bias may have from the scale of the sums
 
 
 @dataclass(frozen=True)
 class Dequantized(Part):
-    """Floats that were dequantized from bytes, or from the integers of a bias."""
+    """Floats that were dequantized from bytes, or from the 32-bit integers of a bias."""
 
     dequantize: onnx.NodeProto
     unknown = "it does not read dequantized integers here"
@@ -87,8 +89,9 @@ class Unquantized(Part):
 
 @dataclass(frozen=True)
 class _Grid:
-    """The scale and zero point of a quantization. Zero points of bytes are written as unsigned
-    numbers. If both are computed at run time, they are 1 here, and `computed` is their name.
+    """The scale and zero point of a quantization. The zero point of signed bytes is written as that
+    of unsigned bytes. If scale and zero point are computed at run time, both are 1 here, and
+    `computed` is the name of the value that contains them.
     """
 
     scale: np.ndarray
@@ -103,12 +106,12 @@ class _Grid:
         return _F32(self.scale.item())
 
 
-_EXACT = _Grid(np.ones(1, _F32), 0, 0)  # for a result that is not quantized
+_EXACT = _Grid(np.ones(1, _F32), 0, 0)  # the grid of a result that is not quantized
 
 
 @dataclass(frozen=True)
 class _Result:
-    """The result of a group: bytes between two bounds, or float32."""
+    """The result of a group: bytes from `least` to `most`, or float32."""
 
     name: str
     grid: _Grid = _EXACT
@@ -143,7 +146,7 @@ def _is_of_dequantized(images: ImageArea, node: onnx.NodeProto) -> bool:
         return all(are_dequantized[:2])
     if node.op_type in _SUMS:
         return any(are_dequantized)
-    # other operators are computed in integers only if all that they read and make is integers
+    # Other operators are computed in integers only if they read and make nothing except integers.
     is_inside = all(are_dequantized) and _is_quantized(images, node)
     return node.op_type in _CORES and is_inside
 
@@ -151,8 +154,8 @@ def _is_of_dequantized(images: ImageArea, node: onnx.NodeProto) -> bool:
 def byte_operation(
     images: ImageArea, node: onnx.NodeProto
 ) -> Operation | ImageCut | ImageJoin | None:
-    """The operation of an operator on bytes; None if a later operator completes it. Raises
-    UnfitOperator.
+    """The operation of an operator on bytes. `None` if a later operator completes the operation.
+    Raises UnfitOperator.
     """
     if node.op_type == "DequantizeLinear":
         _dequantized(images, node)
@@ -173,8 +176,8 @@ def byte_operation(
 
 
 def _of_numbers(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
-    """The operation of an operator that reads dequantized numbers; None if a later quantization
-    completes it.
+    """The operation of an operator that reads dequantized numbers. `None` if a later quantization
+    completes the operation.
     """
     part = images.parts.get(node.input[0])
     if isinstance(part, Unquantized):
@@ -194,8 +197,8 @@ def _of_numbers(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
 
 
 def _is_quantized(images: ImageArea, node: onnx.NodeProto) -> bool:
-    """Whether the only use of an operator's result is a quantization, possibly after
-    activations.
+    """Whether the only use of an operator's result is a quantization. Activations may be between
+    the two.
     """
     while True:
         readers = images.readers.get(node.output[0], ())
@@ -215,8 +218,8 @@ def takes_sum(conv: StepKind) -> bool:
 
 
 def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> ByteConvolutionKind:
-    """The convolution, changed to add an image to its result. `is_second` says that its result is
-    the second operand of the sum.
+    """A convolution that also adds an image to its result, in place of the sum `total`. `is_second`
+    says that the convolution's own result is the second operand of the sum.
     """
     assert isinstance(total, ByteAddStep)
     return replace(
@@ -233,15 +236,15 @@ def with_sum(conv: ByteConvolutionKind, total: StepKind, *, is_second: bool) -> 
 
 
 def with_dequantized(conv: ByteConvolutionKind, second: StepKind) -> ByteConvolutionKind:
-    """The convolution, changed to dequantize an image of bytes and add it to its float32 result."""
+    """A convolution that also dequantizes an image of bytes and adds it to its own float32
+    result.
+    """
     assert isinstance(second, ByteDequantizeStep)
     return replace(conv, factor2=second.scale, zero_second=second.zero_in)
 
 
 def quantize(conv: Operation, kind: ByteQuantizeStep) -> bool:
-    """If a convolution can quantize its float32 result itself, change it so. Returns whether it
-    can.
-    """
+    """Let a convolution quantize its float32 result, if it can. Returns whether it can."""
     own = conv.kind
     limits = _LIMITS.get(conv.activated.function)
     if not isinstance(own, ByteConvolutionKind) or not own.has_floats or limits is None:
@@ -325,7 +328,9 @@ def _quantized(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 
 def _quantized_by_range(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
-    """DynamicQuantizeLinear. A convolution reads an input of few channels in its own layout."""
+    """The operation of DynamicQuantizeLinear. `None` if the convolution that reads the result
+    quantizes the image while loading it, which is so for images of few channels.
+    """
     x = node.input[0]
     out, scale, zero = node.output
     if not {scale, zero}.isdisjoint(images.area.outputs):
@@ -348,7 +353,7 @@ def _quantized_by_range(images: ImageArea, node: onnx.NodeProto) -> Operation | 
 
 
 def _of_floats(images: ImageArea, node: onnx.NodeProto, grid: _Grid) -> Operation:
-    """The quantization of a float32 image that the area computes."""
+    """The operation that quantizes a float32 image that the area computes."""
     image = images.image(node.input[0])
     if not _SMALLEST <= grid.step <= _LARGEST:
         raise UnfitOperator("its scale is too small or too large to round safely")
@@ -360,7 +365,7 @@ def _of_floats(images: ImageArea, node: onnx.NodeProto, grid: _Grid) -> Operatio
 def _bounds(
     images: ImageArea, activations: Sequence[onnx.NodeProto], grid: _Grid
 ) -> tuple[int, int]:
-    """The smallest and largest byte that a quantization can give after these activations."""
+    """The smallest and largest byte to which results of these activations can be quantized."""
     bounds = [0, 255]
     for activation in activations:
         least, most = _steps_between(_limits(images, activation), grid)
@@ -400,7 +405,7 @@ def _operand(images: ImageArea, node: onnx.NodeProto, place: int) -> tuple[str, 
 
 
 def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple[int, ...], int]:
-    """The weights, their grid, their shape, and the bits whose flipping makes them signed."""
+    """The weights, their grid, their shape, and the bits to flip (an XOR) to make them signed."""
     name, grid = _operand(images, node, 1)
     value = images.area.values.get(name)
     if value is None or name not in images.area.inputs:
@@ -415,15 +420,15 @@ def _weights(images: ImageArea, node: onnx.NodeProto) -> tuple[str, _Grid, tuple
 
 
 def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels: int) -> str:
-    """The bias, with a number for each channel: float32, or integers with the scales of the
-    sums.
+    """The name of the bias, or "". A bias has a number for each channel: float32, or integers with
+    the scales of the sums. Raises UnfitOperator for others.
     """
     if len(node.input) < 3 or not node.input[2]:
         return ""
     if _has_float_bias(images, node):
         shape = images.weights(node.input[2])
         if channels not in shape or np.prod(shape) != channels:
-            raise UnfitOperator("its bias is not one number for each channel")
+            raise UnfitOperator("its bias does not have exactly one number for each channel")
         return str(node.input[2])
     name, grid = _operand(images, node, 2)
     if grid.zero or grid.scale.size not in (1, scales.size):
@@ -434,7 +439,7 @@ def _bias(images: ImageArea, node: onnx.NodeProto, scales: np.ndarray, channels:
     if value.dtype != TensorProto.INT32:
         raise UnfitOperator("its bias does not have 32 bits")
     if value.shape not in ((channels,), (1, channels)):
-        raise UnfitOperator("its bias is not one number for each channel")
+        raise UnfitOperator("its bias does not have exactly one number for each channel")
     return name
 
 
@@ -452,14 +457,14 @@ def _sums(
     channels: int,
     window: KernelWindow,
 ) -> Operation:
-    """The operation of a convolution or product. `channels` are those of its result."""
+    """The operation of a convolution or product with `channels` channels in its result."""
     x, of_image = _operand(images, core, 0)
     w, of_weights, _, flip = _weights(images, core)
     if of_image.computed and not result.has_floats:
         raise UnfitOperator("its result is quantized with a scale that is known earlier")
     scales = of_image.step * of_weights.scale.ravel()
     if scales.size not in (1, channels):
-        raise UnfitOperator("its weights have neither one scale nor one for each channel")
+        raise UnfitOperator("its weights have several scales, but not one for each channel")
     factors = np.zeros(-(-channels // _BLOCK) * _BLOCK, _F32)
     factors[:channels] = scales / result.grid.step
     bias = _bias(images, core, scales, channels)
@@ -508,7 +513,7 @@ def _convolution(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Op
 
 
 def _pointwise(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
-    """A convolution with a window of one element, whose weights are [in, out]."""
+    """A convolution with a window of one element. Its weights have the shape [in, out]."""
     x, _ = _operand(images, core, 0)
     image = images.image(x)
     _, _, shape, _ = _weights(images, core)
@@ -563,7 +568,7 @@ def _sum(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
     of_result = result.grid
     images.require_same(a, b)
     first, second = (_F32(of.step / of_result.step) for of in (of_a, of_b))
-    # onnxruntime rounds the second product separately, then each multiply-add once
+    # As in onnxruntime: the second product is rounded separately, and then each multiply-add once.
     offset = np.float64(first) * of_a.zero + np.float64(_F32(second * _F32(of_b.zero)))
     addend = _F32(_F32(of_result.zero) - _F32(offset))
     images.note(result.name, images.image(a))
@@ -574,7 +579,7 @@ def _sum(images: ImageArea, core: onnx.NodeProto, result: _Result) -> Operation:
 
 
 def _require_all(result: _Result) -> None:
-    """Raises UnfitOperator if activations limit the bytes of a result to less than all 256."""
+    """Raises UnfitOperator if activations restrict the result to fewer than all 256 bytes."""
     if (result.least, result.most) != (0, 255):
         raise UnfitOperator("an activation limits the bytes of its result")
 

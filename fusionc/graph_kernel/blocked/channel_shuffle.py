@@ -25,12 +25,16 @@ _Shape = tuple[int | str, ...]
 
 
 def has_five_axes(images: ImageArea, name: str) -> bool:
-    """Whether a value has one axis more than an image."""
+    """Whether a value has five axes: those of an image, with the axis of channels split into
+    two.
+    """
     return len(images.shape(name)) == _AXES
 
 
 def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """Read one of the two Reshapes. The one before the Transpose has no operation of its own."""
+    """Read one of the two Reshapes. The first one has no operation of its own, so None is
+    returned.
+    """
     name = node.input[0]
     out = node.output[0]
     before = images.shape(name)
@@ -67,8 +71,8 @@ def interleaved(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def _require_same_pixels(image: _Shape, groups: _Shape) -> None:
-    """Raises UnfitOperator unless two shapes, of an image and of the image with two axes of
-    channels, have the same batches, rows and columns.
+    """Raises UnfitOperator unless an image and its form with two axes of channels have the same
+    batches, rows and columns. `image` and `groups` are the two shapes.
     """
     if (*image[:1], *image[2:]) != (*groups[:1], *groups[3:]):
         raise UnfitOperator("it moves elements between channels and pixels")

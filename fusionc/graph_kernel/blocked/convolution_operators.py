@@ -1,4 +1,6 @@
-"""Turns the convolutions of areas in the blocked layout into operations."""
+"""Turns the convolutions of areas (operators that one generated kernel computes) into operations in
+the blocked layout.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind, ConvSte
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, are_vectors
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 
-MOST_PLANAR = 4  # a convolution reads images of up to this many channels directly from the tensor
-_VECTORS = (4, 8, BLOCK)  # the floats in a vector, on different processors
+MOST_PLANAR = 4  # the most channels of an image that a convolution reads directly from the tensor
+_VECTORS = (4, 8, BLOCK)  # the numbers of floats that a vector has on different processors
 
 
 def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -46,8 +48,8 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
 def channels_and_window(
     node: onnx.NodeProto, weights: Sequence[int], image: Image
 ) -> tuple[int, KernelWindow]:
-    """The number of output channels of a Conv, and its window. `weights` is the shape of its
-    weights. Raises UnfitOperator if they do not fit the image.
+    """The number of output channels of a Conv, and its window. `weights` is the shape of the Conv's
+    weights. Raises UnfitOperator if the weights do not fit the image.
     """
     if len(weights) != 4:
         raise UnfitOperator("its weights do not have four axes")
@@ -79,7 +81,7 @@ def _kind(
 
 
 def _fit_lanes(group_in: int, group_out: int, out: int, floats: int) -> bool:
-    """Whether each vector of output channels is computed from one vector of input channels."""
-    # for each output channel: the vector of input channels that has all channels of its group
+    """Whether each vector of output channels needs only one vector of input channels."""
+    # for each output channel: the number of the vector that has the input channels of its group
     vectors = [channel // group_out * group_in // floats for channel in range(out)]
     return floats % group_in == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))

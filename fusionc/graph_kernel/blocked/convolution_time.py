@@ -1,6 +1,6 @@
 """Time estimates for convolutions and copies of images on one thread.
 
-They were measured with AVX-512. With shorter vectors all algorithms take longer, but usually the
+They were measured with AVX-512. With shorter vectors, all algorithms take longer, but usually the
 same algorithm is the fastest.
 """
 

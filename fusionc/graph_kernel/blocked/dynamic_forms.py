@@ -1,4 +1,4 @@
-"""Groups whose bytes have a scale that is known at run time, written as what an area reads:
+"""Rewrite operators on bytes whose scale is computed at run time into the form that an area reads:
 DynamicQuantizeLinear, DequantizeLinear, and a convolution or product of dequantized integers.
 """
 
@@ -24,26 +24,26 @@ _IMAGE_RANK = 4
 _DEQUANTIZE = "DequantizeLinear"
 _DYNAMIC = "DynamicQuantizeLinear"
 _JOINED = "DynamicQuantizeMatMul"  # a quantization and a product
-# by operator: the operator on dequantized integers, and the axis of the weights' channels out
+# operator on integers → the operator on dequantized integers, and the axis of the weights' output
+# channels
 _CORES: Mapping[str, tuple[str, int]] = {"ConvInteger": ("Conv", 0), "MatMulInteger": ("Gemm", 1)}
-# operators that a group replaces; those that nothing reads any more are removed
+# Operators that a group may replace. They are removed if no operator reads their results any more.
 _REPLACED = frozenset(
     {*_CORES, "Add", "Cast", "Mul", "QuantizeLinear", "Sub"}  # of integers and of scales
 )
-# Operators that such groups consist of, with the indices of their operands that are weights and
-# biases.
+# Operators that such groups consist of → the indices of their operands that are weights or biases.
 DYNAMIC_FORMS: dict[tuple[str, str], tuple[int, ...]] = {
     ("", _DYNAMIC): (),
     ("", "ConvInteger"): (1,),
     ("", "MatMulInteger"): (1,),
     (MICROSOFT, _JOINED): (1, 4),
 }
-_Placed = tuple[int, onnx.NodeProto]  # with the index of the original operator
+_Placed = tuple[int, onnx.NodeProto]  # the index of the original operator, and the new operator
 
 
 def with_dynamic_groups(area: Area) -> tuple[Area, list[int]]:
-    """The area with groups of dequantized integers in place of operators on the results of
-    DynamicQuantizeLinear; and for each operator of the result the index of the original operator.
+    """The area in which groups of dequantized integers replace the operators on results of
+    DynamicQuantizeLinear. Also, for each operator of this area, the index of the original operator.
     """
     if not any(node.op_type in (_DYNAMIC, _JOINED) for node in area.nodes):
         return area, list(range(len(area.nodes)))
@@ -56,8 +56,8 @@ def with_dynamic_groups(area: Area) -> tuple[Area, list[int]]:
 
 
 def inputs_with_channels_last(area: Area) -> list[str]:
-    """The inputs of four axes that are quantized at run time, and then multiplied as rows or moved
-    to the order of images.
+    """The inputs of four axes that are quantized at run time, and are then either multiplied as
+    rows or transposed from channels-last to the order of images.
     """
     images = {name for name in area.inputs if len(area.values[name].shape) == _IMAGE_RANK}
     last = _read_with_channels_last(area)
@@ -66,7 +66,9 @@ def inputs_with_channels_last(area: Area) -> list[str]:
 
 
 def _read_with_channels_last(area: Area) -> set[str]:
-    """The values that are dequantized and multiplied as rows, or moved to the order of images."""
+    """The values that are either dequantized and multiplied as rows, or transposed from
+    channels-last to the order of images.
+    """
     rows = {node.input[0] for node in area.nodes if node.op_type in ("Gemm", "MatMul")}
     return {
         node.input[0]
@@ -81,8 +83,8 @@ def _is_moved_to_second(node: onnx.NodeProto) -> bool:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """Scaled sums of integers: the operator on integers, the scale of its weights, and the operator
-    that scales the sums.
+    """Scaled sums of integers: the operator that computes the sums, the scale of its weights, and
+    the operator that scales the sums.
     """
 
     core: onnx.NodeProto
@@ -93,7 +95,7 @@ class _Scaled:
 
 class _DynamicForms(AreaRewriter):
     def apart(self, placed: Iterator[_Placed]) -> Iterator[_Placed]:
-        """A DynamicQuantizeMatMul becomes a quantization and a product."""
+        """Replace each DynamicQuantizeMatMul by a quantization and a product."""
         for place, node in placed:
             if node.op_type != _JOINED:
                 yield place, node
@@ -107,11 +109,12 @@ class _DynamicForms(AreaRewriter):
             yield place, helper.make_node(product, inputs, node.output, domain=MICROSOFT)
 
     def of_unsigned(self, placed: Iterator[_Placed]) -> Iterator[_Placed]:
-        """Operators on signed bytes read the unsigned ones instead: QuantizeLinear with the same
-        scale, and with the zero point minus 128, gives the same bytes with another sign bit.
+        """Let operators on signed bytes read the unsigned bytes of DynamicQuantizeLinear instead. A
+        QuantizeLinear with the same scale and the zero point minus 128 makes the same bytes, except
+        for the sign bit.
         """
         names = dict[str, str]()
-        quantizations = dict[str, onnx.NodeProto]()  # by the scale
+        quantizations = dict[str, onnx.NodeProto]()  # name of a scale → DynamicQuantizeLinear
         for place, node in placed:
             if node.op_type == _DYNAMIC:
                 quantizations[node.output[1]] = node
@@ -149,14 +152,16 @@ class _DynamicForms(AreaRewriter):
         return wide is not None and wide.input[0] == dynamic.output[2]
 
     def _made_by(self, name: str, op: str, to: int) -> onnx.NodeProto | None:
-        """The Cast to a type that makes a value."""
+        """The operator `op` (a Cast to the type `to`) that makes a value. `None` if another one
+        does.
+        """
         node = self._makers.get(name)
         is_known = node is not None and node.op_type == op and attribute(node, "to") == to
         return node if is_known else None
 
     def groups(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """A sum of integers, its Cast, the product with both scales, and the sum with a bias become
-        a group of dequantized integers.
+        """Replace sums of integers by groups of dequantized integers. The group replaces the
+        operator on integers, its Cast, the product with both scales, and the sum with a bias.
         """
         cores = {node.output[0]: node for _, node in placed if node.op_type in _CORES}
         groups = {
@@ -174,7 +179,7 @@ class _DynamicForms(AreaRewriter):
     def _scaled(
         self, product: onnx.NodeProto, cores: Mapping[str, onnx.NodeProto]
     ) -> _Scaled | None:
-        """What a product scales, if it is such a sum of integers."""
+        """The scaled sums of integers that a product makes. `None` if it scales something else."""
         for sums, factor in (tuple(product.input), tuple(product.input)[::-1]):
             cast = self._made_by(sums, "Cast", to=TensorProto.FLOAT)
             core = None if cast is None else cores.get(cast.input[0])
@@ -189,7 +194,9 @@ class _DynamicForms(AreaRewriter):
         return None
 
     def _scale_of_weights(self, factor: str, scale: str) -> np.ndarray | None:
-        """The constant that the scale of bytes is multiplied by."""
+        """The constant by which a factor multiplies the scale of the bytes. `None` if there is
+        none.
+        """
         node = self._makers.get(factor)
         if node is None or node.op_type != "Mul" or scale not in node.input:
             return None
@@ -197,7 +204,7 @@ class _DynamicForms(AreaRewriter):
         return self._area.constants.get(other)
 
     def _is_of_channels(self, numbers: np.ndarray, core: onnx.NodeProto, result: str) -> bool:
-        """Whether there is one number, or one for each channel of a result."""
+        """Whether there is one number for all channels of a result, or one for each channel."""
         value = self.values.get(result)
         if value is None or numbers.size == 1:
             return value is not None
@@ -205,7 +212,7 @@ class _DynamicForms(AreaRewriter):
         return _has_channels(numbers.shape, value.shape, axis)
 
     def _with_bias(self, scaled: _Scaled) -> _Scaled:
-        """The group with the sum that follows, if that adds a constant for each channel."""
+        """The group, including the sum that follows if that adds a number to each channel."""
         result = scaled.last.output[0]
         reader = self._only_reader(result)
         if reader is None or reader.op_type != "Add":
@@ -239,7 +246,7 @@ class _DynamicForms(AreaRewriter):
         yield core
 
     def without_unread(self, placed: Sequence[_Placed]) -> list[_Placed]:
-        """The operators without those that groups have replaced."""
+        """The operators, except those that groups have replaced."""
         kept = list[_Placed]()
         read = Counter(self._area.outputs)
         for place, node in reversed(placed):
@@ -264,7 +271,7 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
 
 
 def _has_channels(numbers: Sequence[int | str], result: Sequence[int | str], axis: int) -> bool:
-    """Whether numbers broadcast into a result with one for each of its channels."""
+    """Whether numbers, broadcast to the shape of a result, give each of its channels one number."""
     aligned = (1,) * (len(result) - len(numbers)) + tuple(numbers)
     return len(aligned) == len(result) and all(
         size == (result[place] if place == axis else 1) for place, size in enumerate(aligned)

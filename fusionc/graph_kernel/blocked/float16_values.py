@@ -1,8 +1,9 @@
-"""Turns areas with float16 values into areas with float32 alone. Their kernels convert float16 to
-float32 when they read a tensor, compute in float32, and round when they write a tensor.
+"""Rewrites areas with float16 values into areas that compute in float32. The kernel of such an area
+converts float16 to float32 when it reads a tensor, computes in float32, and rounds when it writes a
+tensor.
 
-onnxruntime does similarly: it has few CPU kernels for float16. It computes all other operators in
-float32, and rounds only where a model has a Cast.
+onnxruntime does the same for most operators, because it has few CPU kernels for float16: it
+computes them in float32, and rounds only where the model has a Cast.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import KERNELS
 
-# the operator, made here alone, that turns numbers too large for float16 into infinity
+# The operator that replaces numbers too large for float16 by infinity. It exists only in these
+# areas.
 IN_HALF_RANGE = (KERNELS, "InHalfRange")
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _OF_INTEGERS = ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear")
 
 
 def in_float32(area: Area) -> tuple[Area, list[int]]:
-    """The area with float32 in place of float16, and without Casts between the two; and for each of
-    its operators the index in the original area.
+    """The area with float32 in place of float16, and without Casts between the two. Also, for each
+    of its operators, the index of the operator in the original area.
 
     A Cast stays if both its operand and its result are inputs or outputs of the area. Areas that
     compute in integers are not changed, because the type of a scale determines how their results
@@ -51,9 +53,10 @@ def in_float32(area: Area) -> tuple[Area, list[int]]:
 
 
 def with_half_range(area: Area, wide: Area) -> tuple[Area, list[int]]:
-    """`wide`, the float32 form of an area, with the range of float16 for outputs that others in the
-    area read as well: so what is written as infinity is also read as infinity. Also the place in
-    `wide` of each operator.
+    """`wide`, the float32 form of `area`, in which some outputs are limited to the range of
+    float16. These are the outputs that operators in the area read, too: a number that is written as
+    infinity must also be read as infinity. Also, for each operator, the index of its operator in
+    `wide`.
     """
     if wide is area:
         return area, list(range(len(area.nodes)))
@@ -70,8 +73,8 @@ def with_half_range(area: Area, wide: Area) -> tuple[Area, list[int]]:
 
 
 def _limited_values(area: Area, wide: Area) -> Mapping[str, str]:
-    """The outputs that other operators of the area read as well, each with the name of the value
-    before its range is limited.
+    """The outputs that operators in the area read, too: name → the name of the value before its
+    range is limited.
     """
     written = {name for name in area.outputs if area.values[name].dtype == TensorProto.FLOAT16}
     for node in area.nodes:
@@ -82,7 +85,9 @@ def _limited_values(area: Area, wide: Area) -> Mapping[str, str]:
 
 
 def _with_limits(node: onnx.NodeProto, limited: Mapping[str, str]) -> Iterator[onnx.NodeProto]:
-    """The operator, and one that limits the range of each of its results in `limited`."""
+    """The operator, followed by one operator for each result in `limited`, which limits its
+    range.
+    """
     results = [name for name in node.output if name in limited]
     yield _with_outputs(node, limited) if results else node
     domain, op = IN_HALF_RANGE
@@ -98,7 +103,7 @@ def _with_outputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodePr
 
 
 def _without_casts(area: Area) -> Mapping[int, onnx.NodeProto]:
-    """The operators by their indices, without the Casts between float32 and float16 that can go."""
+    """Index → operator, without the Casts between float32 and float16 that can be removed."""
     nodes = dict(enumerate(area.nodes))
     names = dict[str, str]()  # the result or operand of a removed Cast → the name that replaces it
     ends = {*area.inputs, *area.outputs}

@@ -1,5 +1,6 @@
-"""Some passes and onnxruntime rewrite quantized operators with a float32 result into other forms.
-This file rewrites these forms as groups that an area can read: DequantizeLinear, then the operator.
+"""Rewrites quantized operators with a float32 result as groups that an area can read:
+DequantizeLinear, then the operator. Some passes and onnxruntime had rewritten such groups into
+other forms.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from fusionc.model.operators import MICROSOFT
 _CHANNELS_LAST = [0, 2, 3, 1]
 _CHANNELS_SECOND = [0, 3, 1, 2]
 _BEFORE = ("Transpose", "Slice", "Cast")
-_SLICED = ("starts", "ends", "axes", "steps")  # the inputs of a Slice after its data
-_IMAGE_AXES = [1, 2]  # rows and columns if the channels are last
-# activation of a FusedConv → the attributes of its own operator that have its parameters
+_SLICED = ("starts", "ends", "axes", "steps")  # the inputs of a Slice, except the sliced value
+_IMAGE_AXES = [1, 2]  # the axes of rows and columns, if the channels are the last axis
+# activation of a FusedConv → the attributes for its parameters, in the operator for the activation
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "Relu": (),
     "Clip": ("min", "max"),
@@ -38,10 +39,12 @@ _Placed = tuple[int, onnx.NodeProto]  # the index of the original operator, and 
 
 
 def with_plain_groups(area: Area) -> tuple[Area, list[int]]:
-    """The area with these forms rewritten, and for each operator of the result the index of the
-    original operator. Products between Transposes become convolutions; a FusedConv of dequantized
-    integers becomes its parts; scaled weights become dequantizations; and pools move after
-    quantizations.
+    """The area with these forms rewritten. Also, for each operator of the result, the index of the
+    original operator.
+
+    Products between Transposes become convolutions. A FusedConv of dequantized integers becomes a
+    Conv, a sum and an activation. Weights that are cast and scaled become dequantizations. A
+    MaxPool before a quantization moves after it.
     """
     if not any(node.op_type in ("DequantizeLinear", *_PRODUCT) for node in area.nodes):
         return area, list(range(len(area.nodes)))
@@ -62,19 +65,19 @@ def with_plain_groups(area: Area) -> tuple[Area, list[int]]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """An image of integers whose channels were moved to the last axis. `strides` are the distances
-    between the rows and columns that are read.
+    """The pixels of an image of integers, as rows: the channels were moved to the last axis.
+    `strides` are the distances between the rows, and between the columns, that are read.
     """
 
     image: str
     strides: tuple[int, int] = (1, 1)
-    is_turned: bool = False  # the channels of `image` are still its last axis
+    is_turned: bool = False  # whether the channels are the last axis of `image` itself
 
 
 class _Forms(AreaRewriter):
     def dequantized_weights(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """A Cast of 8-bit weights and a multiplication by a scale for each output channel of a
-        convolution become a dequantization.
+        """Replace a Cast of 8-bit weights, and the multiplication by a scale for each output
+        channel, by a dequantization.
         """
         for place, node in placed:
             a, b = node.input if node.op_type == "Mul" else ("", "")
@@ -94,11 +97,12 @@ class _Forms(AreaRewriter):
             yield place, helper.make_node("DequantizeLinear", inputs, node.output, axis=0)
 
     def convolutions(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """Products that read an image's pixels become convolutions. The image's channels are moved
-        to the last axis before the product, and back after it or after a sum. If another operator
-        reads the result, a Transpose moves its channels to the last axis.
+        """Replace products that multiply an image's pixels by convolutions. Before such a product,
+        a Transpose moves the image's channels to the last axis; after it, or after a sum, a
+        Transpose moves them back. If another operator reads the product, a new Transpose gives it
+        the channels as the last axis.
         """
-        images = dict[str, str]()  # the result with channels last → the image
+        images = dict[str, str]()  # the result with channels last → the result as an image
         for place, node in placed:
             if node.op_type == "Transpose" and node.input[0] in images:
                 continue
@@ -117,7 +121,7 @@ class _Forms(AreaRewriter):
     def _convolution(
         self, product: onnx.NodeProto, rows: _Rows, image: str
     ) -> Iterator[onnx.NodeProto]:
-        """The convolution that a product is, with the Transposes that it needs."""
+        """The convolution that computes a product, with the Transposes that it needs."""
         if rows.is_turned:
             turned = self._turned(rows.image)
             yield helper.make_node("Transpose", [rows.image], [turned], perm=_CHANNELS_SECOND)
@@ -129,8 +133,8 @@ class _Forms(AreaRewriter):
             yield helper.make_node("Transpose", [made], product.output, perm=_CHANNELS_LAST)
 
     def _image_of(self, name: str) -> str:
-        """The name of the image that rows become: the result of a Transpose that reads the rows, or
-        a new value if a sum reads them. "" if another operator reads them.
+        """The name of the image that replaces the rows `name`: the result of a Transpose that reads
+        the rows, or a new value if a sum reads them. "" if another operator reads them.
         """
         reader = self._only_reader(name)
         if reader is None:
@@ -140,7 +144,9 @@ class _Forms(AreaRewriter):
         return self._turned(name) if self._is_turned_sum(reader) else ""
 
     def _is_turned_sum(self, total: onnx.NodeProto) -> bool:
-        """Whether an operator adds products, and a Transpose moves the channels of the sum."""
+        """Whether an operator is a sum of products, and a Transpose moves the sum's channels
+        back.
+        """
         reader = self._only_reader(total.output[0]) if total.op_type == "Add" else None
         return (
             reader is not None
@@ -154,11 +160,13 @@ class _Forms(AreaRewriter):
         return is_of_rows and self._only_reader(name) is not None
 
     def _rows_of(self, node: onnx.NodeProto) -> _Rows | None:
-        """The pixels that an operator multiplies by a matrix; None for other operators."""
+        """The pixels that an operator multiplies by a matrix. `None` for other operators."""
         return self._rows(node.input[0]) if node.op_type in _PRODUCT else None
 
     def _turned(self, name: str) -> str:
-        """Declare the image that has the channels of a value as its second axis."""
+        """Declare the image form of a value: its channels, which are last, become the second
+        axis.
+        """
         rows = self.values[name]
         image = f"{name}/image"
         shape = tuple(rows.shape[axis] for axis in _CHANNELS_SECOND)
@@ -166,7 +174,9 @@ class _Forms(AreaRewriter):
         return image
 
     def _rows(self, name: str) -> _Rows | None:
-        """The image whose pixels these rows are; None if they are not the pixels of an image."""
+        """The image whose pixels are these rows. `None` if the rows are not the pixels of an
+        image.
+        """
         node = self._makers.get(name)
         if node is None:
             return None
@@ -179,8 +189,8 @@ class _Forms(AreaRewriter):
         return replace(rows, strides=strides)
 
     def _strides(self, node: onnx.NodeProto) -> tuple[int, int] | None:
-        """The steps along rows and columns of a Slice that takes all of them; None for other
-        Slices.
+        """The steps along rows and columns of a Slice, if it starts at 0 and goes to the end.
+        `None` for other Slices.
         """
         numbers = [self._area.constants.get(name) for name in node.input[1:5]]
         known = [array.ravel().tolist() for array in numbers if array is not None]
@@ -193,7 +203,7 @@ class _Forms(AreaRewriter):
         return int(steps[0]), int(steps[1])
 
     def parts(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """A FusedConv of dequantized integers becomes a Conv, a sum and an activation."""
+        """Replace a FusedConv of dequantized integers by a Conv, a sum and an activation."""
         for place, node in placed:
             maker = self._makers.get(node.input[0]) if node.op_type == "FusedConv" else None
             function = attribute(node, "activation", b"")
@@ -220,8 +230,8 @@ class _Forms(AreaRewriter):
         yield activation
 
     def quantized_pools(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """A float32 MaxPool before a quantization becomes a MaxPool of bytes after it. The result
-        is the same, because quantization keeps the order of numbers.
+        """Replace a float32 MaxPool before a quantization by a MaxPool of bytes after it. The
+        result is the same, because quantization keeps the order of numbers.
         """
         pools = dict[str, _Placed]()  # the input of a quantization → the pool that makes it
         for place, node in placed:
@@ -249,13 +259,13 @@ class _Forms(AreaRewriter):
         return is_of_floats and reader is not None and reader.op_type == "QuantizeLinear"
 
     def _like(self, name: str, other: str, dtype: int = 0) -> str:
-        """Declare a new value with the shape of another one, and return its name."""
+        """Declare a new value with the shape of `other`, and return its name."""
         value = self.values[other]
         self.values[name] = AreaValue(name, dtype or value.dtype, value.shape)
         return name
 
     def without_unread(self, placed: Sequence[_Placed]) -> list[_Placed]:
-        """The operators without those whose results no operator reads any more."""
+        """The operators, except those whose results no operator reads any more."""
         kept = list[_Placed]()
         read = Counter(self._area.outputs)
         for place, node in reversed(placed):

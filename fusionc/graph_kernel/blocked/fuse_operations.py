@@ -1,5 +1,6 @@
-"""The operations of an area in the order in which they run. An operation becomes one step of a
-program; activations and additions become part of the preceding operation.
+"""The operations of an area (operators that one kernel computes), in the order in which they run.
+An operation becomes one step of the kernel's program. Activations and sums become part of the
+operation before them.
 """
 
 from __future__ import annotations
@@ -69,21 +70,22 @@ from fusionc.graph_kernel.blocked.weight_dequantization import (
 )
 
 _Item = Operation | ImageJoin | ImageCut
-_GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # their results are from 0 to 1
-# the heights and widths to assume for inputs of unknown size: in general, and if there are few
-# channels
+_GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # activations with results from 0 to 1
+# The heights and widths to assume for inputs of unknown size: in general, and for inputs with few
+# channels.
 _ABOUT = 56
 _ABOUT_FIRST = 224
-# with at least this many pixels for each output channel, it is faster to multiply the weights than
-# the pixels
+# From this number of pixels for each output channel, it is faster to multiply the weights by
+# factors than the pixels.
 _PIXELS = 4
 
 
 def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, DequantizedWeights]]:
-    """The area in the form that `Operations` reads; the index of the original operator for each of
-    its operators; and the weights that operators compute, by name. In this form, operators on
-    integers are groups (DequantizeLinear, operator, QuantizeLinear), float16 is float32, and the
-    operators that compute weights are removed.
+    """The area in the form that `Operations` reads; for each of its operators, the index of the
+    original operator; and the weights that operators compute, by name.
+
+    In this form, operators on integers are groups (DequantizeLinear, operator, QuantizeLinear),
+    float16 is float32, and the operators that compute weights are removed.
     """
     area, dynamic = with_dynamic_groups(area)
     area, plain = with_plain_groups(area)
@@ -96,8 +98,8 @@ def _read_as_groups(area: Area) -> tuple[Area, list[int], Mapping[str, Dequantiz
 
 
 class Operations:
-    """The operations of an area, and its joins and cuts of channels. If no step computes some
-    operators, the constructor raises UnfitOperator with the places of all of them.
+    """The operations of an area, and its joins and cuts of channels. If no step can compute some of
+    the operators, the constructor raises UnfitOperator with the places of all of these operators.
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
@@ -109,7 +111,7 @@ class Operations:
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}
-        self._order: dict[int, _Item] = {}  # by identity, because fusing moves or removes items
+        self._order: dict[int, _Item] = {}  # by identity, because fusion moves and removes items
         self._loaded: set[tuple[str, bool]] = set()
         unfit: dict[int, str] = {}
         for number, node in enumerate(area.nodes):
@@ -117,14 +119,14 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[number] = str(reason)
-                # with the declared shapes, the following operators can be judged nevertheless;
-                # values inside a group have none
+                # The operators that follow are judged by the declared shapes of the results. Values
+                # inside a group have no declared shapes.
                 for name in filter(area.values.get, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
         self._remove_unread_conversions()
         unfinished = self._unfinished(unfit)
-        # an operator that reads heads may fit if the heads come from outside
+        # An operator that reads heads is not blamed: it may fit if the heads come from outside.
         unfit = {
             place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])
         } | unfinished
@@ -133,8 +135,9 @@ class Operations:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit_places))
 
     def _remove_unread_conversions(self) -> None:
-        """Remove dequantizations whose results no operation reads, because convolutions
-        dequantize, and quantizations to bytes that are dequantized at once.
+        """Remove conversions whose results no operation reads: dequantizations, if convolutions
+        dequantize their operands themselves, and quantizations, if their bytes are only
+        dequantized.
         """
         read = set[str]()
         for item in self.items:
@@ -149,9 +152,9 @@ class Operations:
                 del self._order[key]
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """The reasons, by place, why operators do not fit whose results are parts of a later
-        operation. A norm must follow the parts of a norm, which no other operator may read; and all
-        operators that read heads or dequantized numbers must fit.
+        """The place of each operator whose result cannot be used → the reason. The result of such
+        an operator is only a part of a later operation: the parts of a norm must be read by a norm
+        and by no other operator, and all operators that read heads or dequantized numbers must fit.
         """
         unfinished = dict[int, str]()
         if self.images.is_fragment or not self.images.parts:
@@ -197,7 +200,7 @@ class Operations:
             self._pass_on(node)
             return
         if isinstance(item, Operation):
-            # rows that are made from heads have a name of their own
+            # Rows that are made from heads have another name than the operator's result.
             self._uses[item.out] = self._uses[node.output[0]]
             made = [self._add_operation(item)]
         elif isinstance(item, ImageJoin):
@@ -268,8 +271,8 @@ class Operations:
         self._put(Operation(load, name, tensor, third=grid, is_planar=is_planar))
 
     def _dequantize(self, name: str) -> None:
-        """Add the operation that dequantizes an image. It reads what a quantization at run time
-        reads, instead of the bytes.
+        """Add the operation that dequantizes an image. If the image was quantized at run time, the
+        operation reads the float32 image from before the quantization, not the bytes.
         """
         integers, step, zero = self.images.dequantized[name]
         grid = self.images.grids.get(integers, "")
@@ -280,7 +283,9 @@ class Operations:
         self._put(Operation(kind, name, image, third=grid), name)
 
     def _compute_grid(self, grid: str) -> None:
-        """Add the operations that compute a grid from the range of an image."""
+        """Add the operations that compute a grid (scale and zero point) from the range of an
+        image.
+        """
         x = self.images.ranges[grid]
         image = self.images.image(x)
         is_planar = any(image == x for image, _ in self.images.loaded_as_bytes.values())
@@ -291,8 +296,9 @@ class Operations:
         self._put(Operation(ByteGridStep(), grid, rows), grid)
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
-        """Let the readers of channel groups or heads read the image itself, and let a norm read the
-        rows, not their squares.
+        """Count the readers of an operator's result as readers of the value that they will read:
+        the image itself instead of channel groups, heads or dequantized numbers, and rows instead
+        of the squares of a norm.
         """
         name = node.output[0]
         part = self.images.parts.get(name)
@@ -306,7 +312,7 @@ class Operations:
         return self._uses[name] == 1 and name not in self._outputs
 
     def _add(self, operation: Operation) -> None:
-        """Append an operation, or make it part of an earlier one."""
+        """Append an operation, or make it part of an operation before it."""
         if isinstance(operation.kind, MulStep):
             operation = self._gated(operation) or operation
         if not any(fuse(operation) for fuse in self._ways_to_fuse(operation.kind)):
@@ -324,13 +330,13 @@ class Operations:
         return [self._add_to_convolution] if isinstance(kind, AddStep | ByteAddStep) else []
 
     def _end_with(self, maker: Operation, out: str) -> None:
-        """Let an operation write the result of a later one that was fused into it."""
+        """Let an operation write the result `out` of a later operation, which was fused into it."""
         maker.out = out
         self._made[out] = maker
 
     def _rename(self, cut: ImageCut) -> bool:
-        """If the cut takes a whole image, let the operation that makes the image write it under the
-        cut's name. Returns whether it does.
+        """If the cut takes a whole image, let the operation that makes this image write it under
+        the name of the cut's part. Returns whether that was possible.
         """
         before = self._maker(cut.image)
         if before is None or len(cut.parts) != 1:
@@ -342,8 +348,8 @@ class Operations:
         return True
 
     def _scaled(self, product: Operation) -> Operation:
-        """If an operand of a product is a pixel that was enlarged to an image, multiply by the
-        pixel itself.
+        """A product with an image that was enlarged from a single pixel becomes a product with the
+        pixel itself. Other products are returned unchanged.
         """
         if not isinstance(product.kind, MulStep) or product.image == product.second:
             return product
@@ -362,9 +368,9 @@ class Operations:
         return product
 
     def _take_factor(self, conv: Operation) -> None:
-        """Let a 1×1 convolution multiply its weights, not its image, by factors for each channel,
-        if that takes less time. The factors must be at most 1: with a larger one, a weight could
-        overflow even if no pixel does.
+        """Let a 1×1 convolution multiply its weights, instead of its image, by a factor for each
+        channel, if that takes less time. The factors must be at most 1: with a larger factor, a
+        weight could overflow although no pixel does.
         """
         is_point = isinstance(conv.kind, ConvStep) and conv.window == PLAIN_WINDOW
         before = self._before(conv) if is_point and conv.second != conv.image else None
@@ -381,7 +387,9 @@ class Operations:
             conv.third = before.second
 
     def _gated(self, product: Operation) -> Operation | None:
-        """x · sigmoid(x) as one activation of x."""
+        """The activation of x that computes x · sigmoid(x). `None` if the product is another
+        one.
+        """
         for image, gate in ((product.image, product.second), (product.second, product.image)):
             maker = self._made.get(gate)
             if not isinstance(maker, Operation) or not isinstance(maker.kind, ActStep):
@@ -401,7 +409,9 @@ class Operations:
         return None
 
     def _activate(self, activation: Operation) -> bool:
-        """If the preceding operation can apply an activation, fuse it. Returns whether it can."""
+        """If the operation before an activation can apply it, fuse the two. Returns whether it
+        can.
+        """
         before = self._before(activation)
         if before is None:
             return False
@@ -410,7 +420,7 @@ class Operations:
         return True
 
     def _quantize(self, quantization: Operation) -> bool:
-        """If the preceding operation can quantize its result, fuse the quantization. Returns
+        """If the operation before a quantization can quantize its result, fuse the two. Returns
         whether it can.
         """
         before = self._maker(quantization.image)
@@ -421,7 +431,7 @@ class Operations:
         return True
 
     def _clip(self, clip: Operation) -> bool:
-        """If the preceding operation can clip its bytes, fuse the bounds. Returns whether it
+        """If the operation before a clip can clip its bytes, fuse the two. Returns whether it
         can.
         """
         before = self._maker(clip.image)
@@ -430,7 +440,7 @@ class Operations:
             return False
         if (before.kind.least, before.kind.most) != (0, 255) or not isinstance(kind, ByteClipStep):
             return False
-        # the operation fills the border with its own zero point
+        # The fused operation fills the border with its own zero point, so it must be the clip's.
         if self.images.zero_points.get(clip.out, before.kind.zero) != before.kind.zero:
             return False
         before.kind = replace(before.kind, least=kind.least, most=kind.most)
@@ -438,8 +448,8 @@ class Operations:
         return True
 
     def _extend(self, line: Operation) -> bool:
-        """If the preceding operation multiplies and adds, and can include another factor and
-        addend, fuse these. Returns whether it can.
+        """If the operation before `line` multiplies and adds, and can include the factor and addend
+        of `line`, fuse the two. Returns whether it can.
         """
         before = self._before(line)
         if before is None or before.second or before.bias or line.bias:
@@ -454,8 +464,8 @@ class Operations:
         return True
 
     def _give_bias(self, line: Operation) -> bool:
-        """If the preceding operation is a convolution that can add these numbers as its bias, fuse
-        them. Returns whether it can.
+        """If the operation before `line` is a convolution that can add the numbers of `line` as its
+        bias, fuse the two. Returns whether it can.
         """
         before = self._before(line)
         if line.line is None or not line.bias:
@@ -470,8 +480,8 @@ class Operations:
         return True
 
     def _give_factors(self, factors: Operation) -> bool:
-        """If the preceding operation is a norm that can multiply each channel by its factor, fuse
-        the factors. Returns whether it can.
+        """If the operation before `factors` is a norm that can multiply each channel by its factor,
+        fuse the two. Returns whether it can.
         """
         before = self._before(factors)
         if before is None or not isinstance(before.kind, RmsNormStep) or before.weights:
@@ -483,15 +493,15 @@ class Operations:
         return True
 
     def _before(self, operation: Operation) -> Operation | None:
-        """The operation that makes the image of `operation`, if no other operation reads that image
-        and the maker does not have an activation yet.
+        """The operation that makes the image of `operation`. `None` if other operations read the
+        image, or if the operation already has an activation.
         """
         before = self._maker(operation.image)
         return before if before is not None and before.activated == NO_ACTIVATION else None
 
     def _maker(self, name: str) -> Operation | None:
-        """The operation that makes an image in this area, if exactly one operation reads the
-        image.
+        """The operation that makes an image in this area. `None` if the image is loaded, or unless
+        exactly one operation reads it.
         """
         maker = self._made.get(name)
         if not isinstance(maker, Operation) or isinstance(maker.kind, LoadStep):
@@ -500,7 +510,7 @@ class Operations:
 
     def _add_to_convolution(self, total: Operation) -> bool:
         """If a convolution makes an operand of a sum, let it add the other operand. Returns whether
-        it does.
+        one does.
         """
         fitting = self._convolution_for_sum(total)
         if fitting is None:
@@ -514,8 +524,9 @@ class Operations:
         return True
 
     def _convolution_for_sum(self, total: Operation) -> tuple[Operation, str] | None:
-        """The convolution that makes an operand of a sum and can add the other operand, and the
-        name of the other operand. If both operands come from convolutions, it is the later one.
+        """The convolution that makes an operand of a sum and can add the other operand, with the
+        name of that other operand. If both operands come from such convolutions, the later one is
+        chosen.
         """
         places = {key: k for k, key in enumerate(self._order)}
         makers = [
@@ -539,7 +550,7 @@ class Operations:
 
     def _second_of(self, conv: Operation, total: Operation, other: str) -> str:
         """The image that a convolution adds in place of a sum. If the image is dequantized before
-        the sum, a convolution of bytes reads the bytes.
+        the sum, a convolution of bytes adds the bytes and dequantizes them itself.
         """
         if not isinstance(conv.kind, ByteConvolutionKind):
             return other

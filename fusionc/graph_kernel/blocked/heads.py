@@ -1,5 +1,5 @@
-"""Operators that split the channels of rows into the heads of attention. In the blocked layout,
-this moves no data.
+"""Operators that split the channels of rows into the heads of attention. In the blocked layout
+(which keeps blocks of channels together), splitting moves no data.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 ROWS_RANK = 3  # axes of rows with a batch
 _HEADS_RANK = 4
-_REPEATED_RANK = 5  # axes of heads with an additional axis for repetitions
+_REPEATED_RANK = 5  # axes of heads, including an axis along which each head is repeated
 _TO_THE_FRONT = (0, 2, 1, 3)
 _Shape = tuple[int | str, ...]
 
 
 def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
-    """Read a Reshape that splits channels into heads, or that merges the axis of repetitions with
-    that of heads.
+    """Read a Reshape. It either splits channels into heads, or merges the axis of repetitions with
+    the axis of heads.
     """
     name = node.input[0]
     out = node.output[0]
@@ -99,8 +99,8 @@ def has_heads(images: ImageArea, name: str) -> bool:
 
 
 def rows_with_heads(images: ImageArea, name: str, count: int) -> tuple[str, int]:
-    """The rows from which an operand of attention is made, and how often each head is repeated.
-    Raises UnfitOperator unless there are `count` heads.
+    """The rows from which an operand of attention is made, and how often each of its heads is
+    repeated. Raises UnfitOperator unless there are `count` heads after the repetitions.
     """
     heads = images.parts.get(name)
     if not isinstance(heads, Heads):
@@ -113,7 +113,7 @@ def rows_with_heads(images: ImageArea, name: str, count: int) -> tuple[str, int]
 
 
 def float_shape(images: ImageArea, name: str) -> _Shape:
-    """The shape of a float32 value. Raises UnfitOperator for values of other types."""
+    """The shape of a float32 value. Raises UnfitOperator if the value has another type."""
     shape = images.shape(name)
     if images.area.values[name].dtype != TensorProto.FLOAT:
         raise UnfitOperator("it moves a value that is not float32")
@@ -123,8 +123,8 @@ def float_shape(images: ImageArea, name: str) -> _Shape:
 def heads_of(
     images: ImageArea, name: str, *, is_in_front: bool = True, has_axis: bool = False
 ) -> Heads | None:
-    """What is known about heads; None if they are an input of a fragment. Raises UnfitOperator for
-    values that are not heads, or are heads with other axes.
+    """What is known about heads. `None` if they are an input of a fragment (a part of an area).
+    Raises UnfitOperator if the value is not heads, or has other axes than these.
     """
     heads = images.part(name, Heads)
     if heads is not None and (heads.is_in_front, heads.has_axis) != (is_in_front, has_axis):

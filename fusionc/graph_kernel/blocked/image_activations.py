@@ -31,8 +31,8 @@ def _with_alpha(function: Activation, default: float) -> _Reader:
 
 
 def _activated(function: Activation, *parameters: float) -> Activated:
-    """The activation. Raises UnfitOperator if its result for 0 may be NaN, because the unused lanes
-    after the last channel are 0.
+    """The activation. Raises UnfitOperator if its result for 0 may be NaN: the unused lanes after
+    the last channel are 0, and must not become NaN.
     """
     is_open = (
         function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
@@ -54,7 +54,7 @@ def _clip(images: ImageArea, node: onnx.NodeProto) -> Activated:
     for k, (name, missing) in enumerate((("min", -_LARGEST), ("max", _LARGEST)), 1):
         numbers = images.numbers(node, k, name)
         if numbers is not None and len(numbers) != 1:
-            raise UnfitOperator("a bound is not one number")
+            raise UnfitOperator("a bound is not a single number")
         bounds.append(missing if numbers is None else numbers[0])
     return _activated(Activation.CLIP, *bounds)
 
@@ -78,7 +78,8 @@ ACTIVATIONS: Mapping[tuple[str, str], _Reader] = {
     (MICROSOFT, "Gelu"): _plain(Activation.GELU),
     (MICROSOFT, "QuickGelu"): _with_alpha(Activation.SWISH, _QUICK_GELU),
 }
-# The name in a FusedConv or FusedGemm → the activation, and how many parameters it has.
+# The name of an activation in a FusedConv or FusedGemm → the activation, and the number of its
+# parameters.
 _FUSED = {
     "Relu": (Activation.RELU, 0),
     "LeakyRelu": (Activation.LEAKY_RELU, 1),

@@ -1,4 +1,7 @@
-"""What is known about an area while its program is made: its images, and operations on them."""
+"""What is known about an area while its program is made: its images, and the operations on them.
+
+An area is a group of operators that one kernel computes. The kernel runs a program of steps.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,13 @@ _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
 _RANKS = (_IMAGE_RANK, *_ROW_RANKS)
 Numbers = float | tuple[float, ...]  # one number for all channels, or one for each channel
-SIGN = 128  # flipping this bit turns signed bytes into unsigned ones and keeps their order
+SIGN = 128  # flipping this bit converts signed bytes to unsigned bytes in the same order
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
 class UnfitOperator(Unsupported):
-    """Operators cannot be in an area in the blocked layout, or not together with its other
-    operators. `places` are their indices in the area.
+    """Some operators cannot be in an area in the blocked layout, or not together with the area's
+    other operators. `places` are their indices in the area.
     """
 
     def __init__(self, reason: str, places: Sequence[int] = ()) -> None:
@@ -46,7 +49,7 @@ class UnfitOperator(Unsupported):
 
 @dataclass
 class Operation:
-    """A step whose operands are values, by name."""
+    """A step of a program. Its operands and its result are given by the names of values."""
 
     kind: StepKind
     out: str  # for a StoreStep: an output of the area
@@ -57,9 +60,9 @@ class Operation:
     weights: str = ""
     bias: str = ""
     activated: Activated = NO_ACTIVATION
-    is_after: bool = False
+    is_after: bool = False  # whether `activated` is applied before `second` is added
     window: KernelWindow = PLAIN_WINDOW
-    is_planar: bool = False  # the step reads or loads the image as it is in its tensor
+    is_planar: bool = False  # whether the image is read from its tensor, without the blocked layout
     # numbers that the step reads as its `tensor`
     numbers: tuple[float, ...] = ()
     # for a DepthwiseStep without weights: factor and addend of all elements, or of each channel
@@ -68,7 +71,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class ImageJoin:
-    """Images whose channels are concatenated to one image."""
+    """Images whose channels are concatenated. The result is the image `out`."""
 
     out: str
     parts: tuple[str, ...]
@@ -76,7 +79,7 @@ class ImageJoin:
 
 @dataclass(frozen=True)
 class ImageCut:
-    """An image whose channels are split into parts: for each part its name and its first
+    """An image whose channels are split into parts. Each part is given by its name and its first
     channel.
     """
 
@@ -86,7 +89,7 @@ class ImageCut:
 
 @dataclass(frozen=True)
 class Image:
-    """The channels of an image, and its sizes as far as they are known."""
+    """The number of channels of an image, and the other sizes as far as they are known."""
 
     channels: int
     batch: ImageSize
@@ -95,7 +98,7 @@ class Image:
     element_bytes: int = field(default=4, kw_only=True)  # fewer for bytes and bfloat16
 
     def or_sizes_of(self, other: Image) -> Image:
-        """The image; its unknown sizes are replaced by those of another one."""
+        """This image. Unknown sizes are replaced by those of `other`."""
         own = (self.batch, self.height, self.width)
         others = (other.batch, other.height, other.width)
         sizes = (a if a.known is not None else b for a, b in zip(own, others, strict=True))
@@ -109,17 +112,19 @@ class Image:
 
 @dataclass(frozen=True)
 class Part:
-    """A value that no step makes: an intermediate result of operators that become one step."""
+    """A value that no step computes: an intermediate result of several operators that become one
+    step.
+    """
 
     image: str  # the image or rows from which it is made
-    unknown: ClassVar[str]  # why an operator is refused that reads a value of another kind
-    outside: ClassVar[str]  # why its operator is refused if the value is needed outside the area
+    unknown: ClassVar[str]  # why an operator is refused if it reads something else than this part
+    outside: ClassVar[str]  # why the value's operator is refused if the value is needed outside
 
 
 @dataclass(frozen=True)
 class GroupedChannels(Part):
-    """An image whose channels are split into two axes: groups, then the channels of each group. If
-    `is_interleaved`, the axes have the opposite order.
+    """An image whose channels are split into two axes: first groups, then the channels of each
+    group. If `is_interleaved`, the order of the two axes is reversed.
     """
 
     group: int
@@ -130,9 +135,9 @@ class GroupedChannels(Part):
 
 @dataclass(frozen=True)
 class Heads(Part):
-    """Rows whose channels are split into `count` heads. The axis of heads is before that of rows if
-    `is_in_front`, else after it. In grouped-query attention each head is repeated `times` times. If
-    `has_axis`, the repetitions have an axis of their own.
+    """Rows whose channels are split into `count` heads. If `is_in_front`, the axis of heads is
+    before the axis of rows, otherwise after it. In grouped-query attention, each head is repeated
+    `times` times. If `has_axis`, there is an additional axis for the repetitions.
     """
 
     count: int
@@ -157,8 +162,8 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def unsigned(zero: np.ndarray) -> int:
-    """A zero point of one element. A zero point of signed bytes is converted to that of unsigned
-    bytes.
+    """The single element of a zero point. The zero point of signed bytes is converted to that of
+    unsigned bytes.
     """
     return int(zero.item()) + (SIGN if zero.dtype == np.int8 else 0)
 
@@ -173,7 +178,7 @@ class ImageArea:
     """An area while its program is made.
 
     A fragment is a part of an area that is judged without the operators before it. In a fragment,
-    sizes that may be equal count as equal.
+    sizes count as equal unless they are known to differ.
     """
 
     area: Area
@@ -183,15 +188,15 @@ class ImageArea:
     computed_weights: Mapping[str, DequantizedWeights] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)  # those that are known so far
     channels_last: set[str] = field(default_factory=set)  # images whose channels are the last axis
-    parts: dict[str, Part] = field(default_factory=dict)  # by the names of the values
-    # image of bytes → the float32 image that loading quantizes to these bytes, and the scale
+    parts: dict[str, Part] = field(default_factory=dict)  # by the name of the value
+    # image of bytes → the float32 image and the scale; loading the image quantizes it to the bytes
     loaded_as_bytes: dict[str, tuple[str, float]] = field(default_factory=dict)
     # float32 image → the bytes from which it is dequantized, their scale and zero point
     dequantized: dict[str, tuple[str, float, int]] = field(default_factory=dict)
-    # bytes of a DynamicQuantizeLinear, and their scale and zero point → the grid that these are
+    # the bytes, scale or zero point of a DynamicQuantizeLinear → the grid (scale with zero point)
     grids: dict[str, str] = field(default_factory=dict)
-    ranges: dict[str, str] = field(default_factory=dict)  # grid → the image whose range it is from
-    # rows that are not values of the area, because only steps make them → a value of the same shape
+    ranges: dict[str, str] = field(default_factory=dict)  # grid → the image with the grid's range
+    # rows that are not values of the area, because a step makes them → a value of the same shape
     alike: dict[str, str] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
@@ -205,8 +210,8 @@ class ImageArea:
         return self.images[name]
 
     def note(self, name: str, computed: Image | None) -> None:
-        """Note an image: sizes that the area declares, completed by those that its operator
-        computes.
+        """Note the sizes of an image: those that the area declares, and otherwise those that its
+        operator computes. Raises UnfitOperator if the value cannot be an image.
         """
         value = self._value(name)
         is_bytes = value.dtype in BYTES and self.has_bytes
@@ -232,7 +237,7 @@ class ImageArea:
 
     @cached_property
     def has_bytes(self) -> bool:
-        """Whether some of its values are images of bytes."""
+        """Whether the area has images of bytes."""
         return any(
             node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in self.area.nodes
         )
@@ -258,12 +263,12 @@ class ImageArea:
                 continue
             number = unsigned(zero)
             if zeros.setdefault(_integers(node), number) != number:
-                raise UnfitOperator("bytes have two zero points")
+                raise UnfitOperator("its bytes have two different zero points")
         return zeros
 
     def zero_point(self, node: onnx.NodeProto) -> np.ndarray | None:
-        """The zero point of a DequantizeLinear or QuantizeLinear; None if it is not a constant. An
-        omitted zero point is 0 in the type of the integers.
+        """The zero point of a DequantizeLinear or QuantizeLinear. `None` if it is not a constant.
+        An omitted zero point is 0, in the type of the integers.
         """
         if len(node.input) > 2 and node.input[2]:
             return self.area.constants.get(node.input[2])
@@ -272,12 +277,12 @@ class ImageArea:
         return np.zeros((), np.int8 if is_signed else np.uint8)
 
     def flip(self, name: str) -> int:
-        """The bits whose flipping turns the bytes of a value into unsigned bytes."""
+        """The bits to flip in the bytes of a value to get unsigned bytes."""
         return SIGN if self.area.values[name].dtype == TensorProto.INT8 else 0
 
     def part(self, name: str, kind: type[AnyPart]) -> AnyPart | None:
-        """What is known about a part; None if it is an input of a fragment. Raises UnfitOperator
-        for values that are not such a part.
+        """The part of type `kind` that a value is. `None` if the value is an input of a fragment.
+        Raises UnfitOperator if it is anything else.
         """
         part = self.parts.get(name)
         if isinstance(part, kind):
@@ -308,35 +313,33 @@ class ImageArea:
         return self.area.values[self.alike.get(name, name)].shape
 
     def require_known_shape(self, node: onnx.NodeProto) -> None:
-        """Raises UnfitOperator if the input with the new shape, as of a Reshape, is not a
-        constant.
-        """
+        """Raises UnfitOperator unless the second input, which is the new shape, is a constant."""
         if len(node.input) != 2 or node.input[1] not in self.area.constants:
             raise UnfitOperator("its shape is not known before the model runs")
 
     def is_rows(self, name: str) -> bool:
-        """Whether a value is a matrix, or a batch of matrices, in an area without images. Steps
-        treat each of its rows as a pixel.
+        """Whether a value is rows: a matrix, a batch of matrices, or (in an area without images)
+        rows with heads. Steps treat each row as a pixel.
         """
         rank = len(self.shape(name))
         return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
 
     def is_channels_last(self, name: str) -> bool:
-        """Whether the channels are the last axis of a value, as in rows and in transposed
+        """Whether the channels are the last axis of a value. They are in rows and in transposed
         images.
         """
         return self.is_rows(name) or name in self.channels_last
 
     def of_four_axes(self, names: Sequence[str]) -> list[str]:
-        """Those of the values that are not constants and have four axes, as an image has."""
+        """Those of the values that are not constants and have four axes, as images have."""
         known = [
             name for name in names if name in self.area.values and name not in self.area.constants
         ]
         return [name for name in known if len(self.area.values[name].shape) == _IMAGE_RANK]
 
     def put_channels_last(self, name: str) -> None:
-        """Note that the channels of an image are its last axis. Raises UnfitOperator if it is known
-        that they are not.
+        """Note that the channels of an image are its last axis. Raises UnfitOperator if they are
+        known to be another axis.
         """
         if name in self.channels_last:
             return
@@ -381,7 +384,7 @@ class ImageArea:
         return len(declared) == 1 or len(sizes) == 1
 
     def number(self, name: str) -> float | None:
-        """The number in a constant of one element; None for other values."""
+        """The number in a constant of one element. `None` for any other value."""
         array = self.area.constants.get(name)
         return (
             None
@@ -390,7 +393,8 @@ class ImageArea:
         )
 
     def numbers(self, node: onnx.NodeProto, k: int, name: str = "") -> list[float] | None:
-        """The constant input k, or else the attribute of this name; None if both are missing.
+        """The elements of the constant input `k`. If the input is missing, the attribute `name`;
+        `None` if both are missing.
 
         Raises UnfitOperator if the input is not a constant.
         """
@@ -403,8 +407,8 @@ class ImageArea:
         return [float(v) for v in self.area.constants[operand].ravel()]
 
     def tensor(self, name: str, dtype: int, rank: int) -> AreaValue:
-        """A tensor that is read in addition to rows. Raises UnfitOperator if the area computes it,
-        or if it has another type or rank.
+        """A tensor that a step reads in addition to rows. Raises UnfitOperator if the area computes
+        the tensor, or if it has another type or rank.
         """
         value = self.area.values.get(name)
         if value is None or name not in self.area.inputs or name in self.images:

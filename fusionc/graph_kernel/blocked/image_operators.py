@@ -1,4 +1,6 @@
-"""Turns each operator that can be in an area in the blocked layout into an operation on images."""
+"""Turns each operator that an area in the blocked layout can contain into an operation on images or
+rows.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation | None
 def _with_constant(
     images: ImageArea, node: onnx.NodeProto, name: str, constant: str
 ) -> Operation | None:
-    """A sum or product with one number, or one for each channel; None for other operands."""
+    """A sum or product with one number, or with one number for each channel. `None` if `constant`
+    is neither.
+    """
     number = images.number(constant)
     if number is not None:
         return _linear(images, node, name, number, is_first=node.input[0] == constant)
@@ -165,7 +169,7 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
     parts = tuple(node.input)
     first = images.image(parts[0])
     channels = [images.image(part).channels for part in parts]
-    # onnxruntime is as fast at concatenating such rows
+    # Such rows are left to onnxruntime, which concatenates them as fast.
     if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):
         raise UnfitOperator("it joins parts of blocks of rows")
     for part in parts[1:]:
@@ -283,9 +287,7 @@ _PRODUCTS = frozenset(op for (_, op), reading in OPERATORS.items() if reading.is
 
 
 def is_of_integers(operator: tuple[str, str]) -> bool:
-    """Whether an operator can be in an area only as part of a group that is computed in
-    integers.
-    """
+    """Whether an operator can be in an area only as a part of a group of integers."""
     reading = OPERATORS.get(operator)
     return reading is not None and reading.read is byte_operation
 
@@ -296,7 +298,9 @@ def is_product(op: str) -> bool:
 
 
 def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
-    """Whether operators work on rows: at least one is a product, and none is a convolution."""
+    """Whether the operators work on rows: at least one multiplies by a matrix, and none
+    convolves.
+    """
     ops = [
         node.op_type
         for node in nodes
@@ -306,8 +310,8 @@ def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
 
 
 def operation_of(images: ImageArea, node: onnx.NodeProto) -> Read:
-    """The operation of an operator; None if a later operator completes it. Raises UnfitOperator if
-    no step computes it.
+    """The operation of an operator. `None` if a later operator completes the operation. Raises
+    UnfitOperator if no step computes the operator.
     """
     if is_of_bytes(images, node):
         return byte_operation(images, node)
@@ -318,11 +322,12 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Read:
         raise UnfitOperator("no step computes it on rows")
     if reading.of_last_axis and not images.is_rows(node.input[0]):
         images.put_channels_last(node.input[0])
-    # only a Transpose may move the axis of the channels
+    # Only a Transpose may move the axis of the channels, so all other results have it last, too.
     if images.channels_last.intersection(node.input) and node.op_type != "Transpose":
         if not reading.of_rows:
             raise UnfitOperator("the last axis is the channels")
-        # without this, equal shapes of two operands would not mean that their axes are the same
+        # Note this for every operand: otherwise equal shapes would not mean that the axes are
+        # equal.
         for name in images.of_four_axes(node.input):
             images.put_channels_last(name)
         images.channels_last.update(node.output)
@@ -335,6 +340,6 @@ def _has_rows(images: ImageArea, node: onnx.NodeProto) -> bool:
 
 
 def _may_have_rows(images: ImageArea, node: onnx.NodeProto, reading: OperatorReading) -> bool:
-    # in an area of images, operators that read heads would mean other axes
+    # In an area of images, the axes of values that look like heads have other meanings.
     is_of_rows = reading.of_rows or (reading.of_heads and images.has_rows)
     return is_of_rows or (reading.of_pixels and is_between_pixel_and_row(images, node))

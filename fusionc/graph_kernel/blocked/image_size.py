@@ -1,5 +1,5 @@
-"""Sizes of images as they are known when a program is made: numbers, or terms with symbols. Two
-sizes compare equal if they were computed in the same way.
+"""Sizes of images as they are known while a program is made: numbers, or terms with symbols. Two
+sizes are equal if they are computed in the same way.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SizeTerm:
-    """A symbol, or another size divided (rounded down) or multiplied by a number."""
+    """A symbol or another size, divided by a number (rounded down) and multiplied by a number."""
 
     of: str | ImageSize
     divisor: int = 1
@@ -18,18 +18,18 @@ class SizeTerm:
 
 @dataclass(frozen=True)
 class ImageSize:
-    """A number of images, rows or columns: a number, or a term plus a number."""
+    """A number of images, rows or columns: either a number, or the sum of a term and a number."""
 
     number: int
     term: SizeTerm | None = None
 
     @property
     def known(self) -> int | None:
-        """The number; None if there is a term."""
+        """The number. `None` if the size depends on a symbol."""
         return self.number if self.term is None else None
 
     def plus(self, number: int) -> ImageSize:
-        """The size and a number."""
+        """The sum of the size and a number."""
         return ImageSize(self.number + number, self.term)
 
     def times(self, factor: int) -> ImageSize:
@@ -39,7 +39,7 @@ class ImageSize:
         return ImageSize(self.number * factor, SizeTerm(ImageSize(0, self.term), factor=factor))
 
     def over(self, divisor: int) -> ImageSize:
-        """The size divided by a number, floored."""
+        """The size divided by a number, rounded down."""
         if self.term is None or divisor == 1:
             return ImageSize(self.number // divisor, self.term)
         return ImageSize(0, SizeTerm(self, divisor=divisor))
@@ -58,5 +58,5 @@ def size_of(dim: int | str) -> ImageSize:
 
 
 def windows_in(size: ImageSize, kernel: int, stride: int, dilation: int, pads: int) -> ImageSize:
-    """How many windows fit into a size; 0 or less if none does."""
+    """The number of windows that fit into a size. It is 0 or less if none fits."""
     return size.plus(pads - dilation * (kernel - 1) - 1).over(stride).plus(1)

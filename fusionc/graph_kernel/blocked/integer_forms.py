@@ -1,5 +1,6 @@
-"""Writes operators on integers, such as QLinearConv, as the groups that they compute:
-DequantizeLinear, an operator, and (unless the result is float32) QuantizeLinear.
+"""Rewrites operators on integers, such as QLinearConv, as the groups of operators that they
+compute: DequantizeLinear, an operator in floating point and, unless the result is float32,
+QuantizeLinear.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from fusionc.model.operators import MICROSOFT
 
 @dataclass
 class _Form:
-    """The group of operators that an operator on integers computes."""
+    """The group of operators that computes the same as an operator on integers."""
 
     node: onnx.NodeProto
     constants: Mapping[str, np.ndarray]  # of the area
-    made: dict[str, np.ndarray] = field(default_factory=dict)  # constants that the group needs
+    made: dict[str, np.ndarray] = field(default_factory=dict)  # new constants of the group
 
     def operand(self, place: int, axis: int | None = None) -> tuple[onnx.NodeProto, str]:
-        """The dequantization of the input `place`, and the name of its result. The two inputs after
-        it are its scale and zero point.
+        """The dequantization of the input `place`, and the name of its result. The scale and the
+        zero point are the two inputs after `place`.
         """
         name, scale, zero = self.node.input[place : place + 3]
         out = f"{self.node.output[0]}/{place}"
@@ -37,7 +38,7 @@ class _Form:
         return node, out
 
     def bias(self, place: int) -> tuple[list[onnx.NodeProto], list[str]]:
-        """The dequantization of a bias, if there is one, with the scale of the sums."""
+        """The dequantization of the bias, if there is one. Its scale is that of the sums."""
         name = self.node.input[place] if place < len(self.node.input) else ""
         if not name:
             return [], []
@@ -51,8 +52,8 @@ class _Form:
     def core(
         self, op: str, read: list[str], place: int, without: tuple[str, ...] = ()
     ) -> list[onnx.NodeProto]:
-        """The operator itself, and the quantization of its result. The input `place` is the
-        scale.
+        """The operator in floating point, and the quantization of its result. The input `place` is
+        the scale of the result, and the next input is the zero point.
         """
         out = f"{self.node.output[0]}/float"
         core = helper.make_node(op, read, [out])
@@ -61,7 +62,9 @@ class _Form:
         return [core, helper.make_node("QuantizeLinear", [out, *grid], [self.node.output[0]])]
 
     def scaled_product(self, core: str) -> list[onnx.NodeProto]:
-        """The group of a MatMulIntegerToFloat, whose scales are inputs after both operands."""
+        """The group of a MatMulIntegerToFloat. The scales and zero points are inputs after both of
+        its operands.
+        """
         a, b, *grids = self.node.input
         bias = [name for name in grids[4:] if name]
         nodes = list[onnx.NodeProto]()
@@ -116,10 +119,10 @@ _FORMS: Mapping[tuple[str, str], tuple[_Writer, tuple[int, ...]]] = {
     (MICROSOFT, "QLinearGlobalAveragePool"): (_average, ()),
     (MICROSOFT, "MatMulIntegerToFloat"): (lambda form: form.scaled_product("Gemm"), (1, 6)),
 }
-# Operators on integers, with the indices of their operands that are weights and biases.
+# Operators on integers → the indices of their operands that are weights or biases.
 INTEGER_FORMS = {operator: weights for operator, (_, weights) in _FORMS.items()}
-# The name for a MatMulIntegerToFloat between Transposes, which is read as a convolution with a
-# window of one element. Its only attribute is `strides`.
+# The name of a MatMulIntegerToFloat between Transposes. It is read as a convolution with a window
+# of one element. Its only attribute is `strides`.
 POINTWISE = "PointwiseMatMulIntegerToFloat"
 _WRITERS: Mapping[tuple[str, str], _Writer] = {
     **{operator: write for operator, (write, _) in _FORMS.items()},
@@ -128,8 +131,8 @@ _WRITERS: Mapping[tuple[str, str], _Writer] = {
 
 
 def in_groups(area: Area) -> tuple[Area, list[int]]:
-    """The area with groups in place of operators on integers, and for each operator of the result
-    the index of the original operator.
+    """The area, in which groups replace the operators on integers. Also, for each operator of the
+    result, the index of the original operator.
     """
     nodes = list[onnx.NodeProto]()
     places = list[int]()

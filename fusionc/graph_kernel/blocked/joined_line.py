@@ -1,4 +1,6 @@
-"""Joins two linear functions, each a factor and an addend, that are applied one after the other."""
+"""Joins two linear functions that are applied one after the other. Each has a factor and an
+addend.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ import numpy as np
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
 _LARGEST = float(np.finfo(np.float32).max)
-_FAR = 1e6  # a · x may be so many times larger, or smaller, than both x and the result
+_FAR = 1e6  # how many times a · x may be larger or smaller than both x and the result
 
 
 def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[float, float] | None:
-    """(a · x + b) · c + d as one factor and one addend; None if these are not single numbers, or if
-    the result would differ by more than rounding.
+    """(a · x + b) · c + d, written with one factor and one addend. `None` if a, b, c or d is not a
+    single number, or if the joined function could differ by more than rounding.
     """
     numbers = [number for number in (*first, *second) if isinstance(number, int | float)]
     if len(numbers) < 4:
@@ -24,7 +26,7 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
     is_exact = b == 0 or c == 1
     if not (is_exact and _is_normal(factor) and _is_normal(addend)):
         return None
-    # adding b may be a way to cut off digits of x, if adding d cancels it again
+    # Adding b may be meant to cut off digits of x. Do not join if adding d cancels b again.
     is_lost = (factor == 0 and 0 not in (a, c)) or abs(addend) < max(abs(b * c), abs(d)) / 4
     return None if is_lost or _leads_far_away(a, factor) else (factor, addend)
 

@@ -1,4 +1,4 @@
-"""A program and its images."""
+"""A program (the steps that the kernel of an area runs), and the images that it reads and makes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from fusionc.graph_kernel.blocked.image_size import size_of
 from fusionc.graph_kernel.blocked.program import Program
 from fusionc.graph_kernel.blocked.step_kind import ImageEstimate, StepEstimate
 
-_ABOUT_ROWS = 128  # the number of rows to assume if it is not known
+_ABOUT_ROWS = 128  # the number of rows to assume if it is unknown
 
 
 @dataclass(frozen=True)
 class MadeProgram:
-    """A program, the operations that became its steps, and the images of the area by name."""
+    """A program, the operations that became its steps, and the area's images by name."""
 
     program: Program
     operations: tuple[Operation, ...]  # one for each step
     images: dict[str, Image]
     rows: frozenset[str]  # the images that are rows
-    unknown: int  # the height and width to assume if they are not known
+    unknown: int  # the height and width to assume for an image of unknown size
 
     def is_rows(self, name: str) -> bool:
         """Whether a value is rows, not images."""
         return name in self.rows
 
     def estimates(self) -> Iterator[StepEstimate]:
-        """What the time estimate of each step needs."""
+        """For each step, the estimated sizes on which its time depends."""
         for operation in self.operations:
             yield StepEstimate(
                 self.estimate(operation.out),
@@ -51,7 +51,7 @@ class MadeProgram:
         return ImageEstimate(image.channels, batches, height, width, pixels, self.is_rows(name))
 
     def about(self, name: str, dim: int | str) -> int:
-        """An estimate of a dimension of an image or of rows. An unknown batch counts as 1."""
+        """An estimate of a dimension of an image or of rows. An unknown batch size counts as 1."""
         if isinstance(dim, int):
             return dim
         if self.images[name].batch == size_of(dim):

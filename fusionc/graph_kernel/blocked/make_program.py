@@ -29,8 +29,8 @@ from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
-    """The algorithm that a step uses if there are enough pixels. BLOCKED means the direct
-    algorithm.
+    """The algorithm that a step uses if there are enough pixels. BLOCKED means neither Winograd's
+    nor Strassen's algorithm.
     """
     if isinstance(step.kind, WinogradStep):
         return KernelKind.WINOGRAD
@@ -39,15 +39,15 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area without bfloat16. Raises UnfitOperator for operators that no step
-    computes.
+    """The program of an area, without bfloat16. Raises UnfitOperator if no step computes some
+    operators.
     """
     return _Maker(area, is_narrow=False).program()
 
 
 def narrow_program_of(area: Area) -> MadeProgram | None:
-    """The program of an area for processors with bfloat16; None if the area is not NARROW, or if no
-    step would use bfloat16.
+    """The program of an area for processors with bfloat16. `None` if the area is not NARROW, or if
+    no step would use bfloat16.
     """
     if KernelKind.NARROW not in area.kind:
         return None
@@ -66,7 +66,9 @@ class _Maker:
         self._images = operations.images
         self._unknown = operations.unknown
         self._tables: dict[object, np.ndarray] = {}
-        self._unpackings: dict[int, Unpacking] = {}  # by the numbers of their tensors of integers
+        self._unpackings: dict[
+            int, Unpacking
+        ] = {}  # number of a tensor of integers → its unpacking
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 
@@ -110,7 +112,7 @@ class _Maker:
         return Storage(slot, halo, image.channels, self._is_rows(value[0]), image.element_bytes)
 
     def _floats(self, value: Value, halo: int) -> int:
-        """How much memory images take, in units of 4 bytes."""
+        """The memory of one image, in units of 4 bytes."""
         image = self._images.images[value[0]]
         height, width = (
             size.about(self._unknown) + 2 * halo for size in (image.height, image.width)
@@ -153,7 +155,7 @@ class _Maker:
         )
 
     def _kind(self, operation: Operation) -> StepKind:
-        """The kind of a step, with the fastest algorithm."""
+        """The kind of a step, with the fastest of the algorithms that the area allows."""
         if points := self._winograd_points(operation):
             return WinogradStep(points)
         kind = operation.kind
@@ -162,7 +164,9 @@ class _Maker:
         return kind
 
     def _winograd_points(self, operation: Operation) -> int:
-        """The points of a Winograd tile in each direction; 0 if the convolution is direct."""
+        """The number of points of a Winograd tile in each direction. 0 if Winograd's algorithm is
+        not used.
+        """
         is_conv = isinstance(operation.kind, ConvStep)
         if KernelKind.WINOGRAD not in self._area.kind or not is_conv or self._is_direct(operation):
             return 0
@@ -179,8 +183,8 @@ class _Maker:
         return operation.weights in self._area.direct
 
     def _strassen_from(self, operation: Operation) -> int:
-        """The least number of pixels for which a product uses Strassen's algorithm; 0 if it never
-        does.
+        """The smallest number of pixels for which a product uses Strassen's algorithm. 0 if it
+        never does.
         """
         if KernelKind.STRASSEN not in self._area.kind or self._is_direct(operation):
             return 0
@@ -205,8 +209,8 @@ class _Maker:
         return self._buffers.index(buffer)
 
     def _weights(self, name: str) -> int:
-        """The number of the tensor with the weights, or with the integers from which they are
-        computed.
+        """The number of the tensor with the weights. If they are computed from integers, the number
+        of the tensor with these integers.
         """
         weights = self._images.computed_weights.get(name)
         if weights is None:
@@ -223,7 +227,9 @@ class _Maker:
         return self._table(name, self._area.constants[name])
 
     def _filled(self, operation: Operation, place: int) -> int:
-        """The number of the table with the factors of the channels, or with their addends."""
+        """The number of the table with the factors (place 0) or addends (place 1) of the
+        channels.
+        """
         assert operation.line is not None
         number = operation.line[place]
         channels = operation.window.group

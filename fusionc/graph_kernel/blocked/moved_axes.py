@@ -1,4 +1,4 @@
-"""Reshape, Transpose and similar operators. What they do depends on whether they read rows or
+"""Reshape, Transpose and similar operators. Their meaning depends on whether the area has rows or
 images.
 """
 
@@ -14,8 +14,8 @@ from fusionc.graph_kernel.blocked.turned_images import turned
 
 
 def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """A Reshape that adds or removes an axis of heads or groups, or that turns pixels into rows or
-    back.
+    """Read a Reshape. It adds or removes an axis of heads or of groups of channels, or converts
+    pixels to rows or rows to pixels.
     """
     if not images.has_rows:
         return (
@@ -28,7 +28,7 @@ def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | 
 
 
 def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """An Unsqueeze that adds an axis along which heads are repeated, or that turns rows into
+    """Read an Unsqueeze. It adds an axis along which heads are repeated, or converts rows to
     pixels.
     """
     if not images.has_rows:
@@ -38,8 +38,8 @@ def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 
 def transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
-    """A Transpose that moves heads before rows, interleaves groups, or moves the channels to the
-    last axis or back to the second one.
+    """Read a Transpose. It moves heads before rows, interleaves groups of channels, or moves the
+    channels to the last axis or back to the second one.
     """
     if images.has_rows:
         heads.to_the_front(images, node)

@@ -1,8 +1,8 @@
 """Decides which images of an area are bfloat16, and which steps read or write them.
 
 Convolutions and products read bfloat16. A value is stored in bfloat16 if the step that makes it can
-write bfloat16 and all steps that read it can read bfloat16. Any other value that convolutions or
-products read is narrowed (converted to bfloat16) once for all of them.
+write bfloat16, and if all steps that read it can read bfloat16. If a convolution or product reads
+another value, this value is narrowed (converted to bfloat16), once for all its readers.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from fusionc.graph_kernel.blocked.kinds.transposed import TransposedStep
 from fusionc.graph_kernel.blocked.step_kind import NO_ACTIVATION, StepKind
 
 _BYTES = 2
-_LEAST_CHANNELS = 8  # that a product's image needs: with fewer, a block of 32 is mostly empty
-_WIDEST_STRIDE = 8  # larger strides would make a tile read too far beyond the last pixel
+_LEAST_CHANNELS = 8  # of a product's image: with fewer channels, a block of 32 is mostly empty
+_WIDEST_STRIDE = 8  # with larger strides, a tile would read too far beyond the last pixel
 _SUFFIX = "/bfloat16"
 
 Item = Operation | ImageJoin | ImageCut
 
 
 def with_narrow_images(images: ImageArea, items: Iterable[Item]) -> list[Item]:
-    """The operations, with bfloat16 images for convolutions and products. `images` notes these
-    images.
+    """The operations, in which convolutions and products read bfloat16 images where possible. These
+    images are added to `images`.
     """
     return _Narrowing(images, [_with_narrow_product(images, item) for item in items]).items()
 
@@ -61,7 +61,9 @@ def _with_narrow_product(images: ImageArea, item: Item) -> Item:
 
 
 def _narrow_product(images: ImageArea, item: Operation) -> StepKind | None:
-    """The kind of step that does a convolution or product in bfloat16; None if no kind does it."""
+    """The kind of step that computes a convolution or product in bfloat16. `None` if no kind
+    can.
+    """
     if item.weights in images.area.wide:
         return None
     if isinstance(item.kind, TransposedStep):
@@ -96,7 +98,7 @@ def _is_plain(item: Operation) -> bool:
     return item.activated == NO_ACTIVATION
 
 
-# Steps that can read and write bfloat16: the condition for it, and the kind of step that does it.
+# Steps that can read and write bfloat16 → the condition for it, and the kind of step that does so.
 _CARRIERS: Mapping[type[StepKind], tuple[Callable[[Operation], bool], StepKind]] = {
     DepthwiseStep: (_is_plain_depthwise, NarrowDepthwiseStep()),
     MaxPoolStep: (_is_plain, NarrowMaxPoolStep()),
@@ -123,7 +125,7 @@ class _Narrowing:
         joins = [item for item in items if isinstance(item, ImageJoin)]
         self._joins = {join.out: join for join in joins if self._may_be_joined(join, joins)}
         others = [item for item in items if item not in self._joins.values()]
-        self._apart = _joined_or_cut(others)  # values that are parts of other values, or have parts
+        self._apart = _joined_or_cut(others)  # values that cannot change, as they share memory
         self._stored = self._narrow_values()
         self._narrowed = set[str]()  # float32 values that also have a bfloat16 image
 
@@ -143,8 +145,8 @@ class _Narrowing:
         return any(name in join.parts for join in self._joins.values())
 
     def _may_be_joined(self, join: ImageJoin, joins: Sequence[ImageJoin]) -> bool:
-        """Whether two images may be joined in bfloat16. In the joined image, each of them begins a
-        new block. Only convolutions over all channels can read such an image.
+        """Whether two images may be joined in bfloat16. Each of them begins a new block of channels
+        in the joined image, which only convolutions over all channels can read.
         """
         readers = self._readers[join.out]
         cut = (item.image for item in self._items if isinstance(item, ImageCut))
@@ -172,7 +174,7 @@ class _Narrowing:
         return isinstance(reader.kind, GlobalAverageStep) or reader.out in stored
 
     def items(self) -> list[Item]:
-        """All operations in order, including those that narrow images."""
+        """All operations in order, including the steps that narrow images."""
         for name in self._stored:
             self._note(name, name)
         ordered = list[Item]()
@@ -186,7 +188,9 @@ class _Narrowing:
         return ordered
 
     def _narrow_join(self, join: ImageJoin) -> list[Item]:
-        """The join of bfloat16 images, after the steps that narrow some of them."""
+        """The join of bfloat16 images, preceded by the steps that narrow those of them that are
+        float32.
+        """
         before = list[Item]()
         parts = list[str]()
         for part in join.parts:
@@ -201,7 +205,7 @@ class _Narrowing:
         return [*before, ImageJoin(join.out, tuple(parts))]
 
     def _with_narrow_image(self, item: Operation) -> list[Item]:
-        """The operation, after the step that narrows its image, if such a step is needed."""
+        """The operation, preceded by the step that narrows its image if such a step is needed."""
         is_stored = item.image in self._stored
         if is_stored and isinstance(item.kind, GlobalAverageStep):
             return [replace(item, kind=NarrowGlobalAverageStep())]
@@ -215,7 +219,9 @@ class _Narrowing:
         return [*self._narrowing(item.image), replace(item, image=item.image + _SUFFIX)]
 
     def _narrowing(self, name: str) -> list[Item]:
-        """The step that narrows an image; none if the image is narrowed already."""
+        """The step that narrows an image. The list is empty if the image has been narrowed
+        already.
+        """
         narrow = name + _SUFFIX
         if narrow in self._narrowed:
             return []
@@ -240,7 +246,7 @@ def _reads_joined(reader: Operation, name: str) -> bool:
 
 
 def _joined_or_cut(items: Sequence[Item]) -> frozenset[str]:
-    """The values that are parts of other values, or have parts."""
+    """The values that are parts of other values, or that have parts."""
     joined = [(item.out, *item.parts) for item in items if isinstance(item, ImageJoin)]
     cut = [
         (item.image, *(name for name, _ in item.parts))

@@ -1,5 +1,5 @@
-"""Flatten, Reshape, Squeeze and Unsqueeze that turn pixels into rows, or rows into pixels. In the
-blocked layout, rows are stored like the pixels of one image, so no data moves.
+"""Flatten, Reshape, Squeeze and Unsqueeze that convert pixels to rows, or rows to pixels. If there
+is only one image, no data moves: the blocked layout stores rows like the pixels of one image.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ONE = ImageSize(1)
 
 
 def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
-    """Whether an operator turns an image into a matrix, or a matrix into an image."""
+    """Whether an operator makes a matrix from an image, or an image from a matrix."""
     axes = [
         len(images.shape(name)) for name in (node.input[0], node.output[0]) if images.is_value(name)
     ]
@@ -30,7 +30,7 @@ def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
 
 
 def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operation:
-    """An operator that turns images of one pixel into rows, or rows into such images. Raises
+    """Read an operator that converts images of one pixel to rows, or rows to such images. Raises
     UnfitOperator.
     """
     name = node.input[0]
@@ -56,5 +56,5 @@ def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operatio
 
 
 def as_rows(image: Image) -> Image:
-    """The rows that the pixels of an image become."""
+    """The rows that the single pixels of images become."""
     return Image(image.channels, _ONE, _ONE, image.batch)

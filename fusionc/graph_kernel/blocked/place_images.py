@@ -1,5 +1,5 @@
-"""Assigns memory to images. An image may be inside another image, may share memory with images that
-are used at other times, or may overwrite an operand that is read for the last time.
+"""Assigns memory to images. An image may be a part of another image, may share memory with images
+that are used at other times, or may overwrite an operand that no later step reads.
 """
 
 from __future__ import annotations
@@ -32,25 +32,27 @@ from fusionc.graph_kernel.blocked.step_kind import (
     block_of,
 )
 
-Value = tuple[str, bool]  # a name, and whether the value has the layout of a tensor
+Value = tuple[str, bool]  # a name, and whether the value is planar (in the layout of its tensor)
 
 
 @dataclass(frozen=True)
 class ImagePlace:
-    """The place of a value: the value whose memory it is in, and its first channel there."""
+    """The place of a value: the value that owns the memory, and the first channel in that
+    memory.
+    """
 
     storage: Value
     first: int
 
 
 class Places:
-    """The places of all values, and `steps`: the operations as steps, in order."""
+    """The places of all values. `steps` are the operations, with additional ones, in order."""
 
     def __init__(
         self, images: ImageArea, items: Iterable[Operation | ImageJoin | ImageCut]
     ) -> None:
         self.images = images
-        self._inside: dict[Value, ImagePlace] = {}  # of values in the memory of another value
+        self._inside: dict[Value, ImagePlace] = {}  # values that are in the memory of other values
         self.steps: list[Operation] = []
         for item in items:
             if isinstance(item, Operation):
@@ -76,7 +78,9 @@ class Places:
         return step.out, isinstance(step.kind, LoadStep) and step.is_planar
 
     def operands(self, step: Operation) -> tuple[Value | None, Value | None, Value | None]:
-        """The values that are the image, the second and the third operand of a step."""
+        """The three operands of a step: its image, `second` and `third`. A LoadStep's image is
+        None, because it is a tensor.
+        """
         second, third = ((name, False) if name else None for name in (step.second, step.third))
         image = None if isinstance(step.kind, LoadStep) else (step.image, step.is_planar)
         return image, second, third
@@ -86,12 +90,14 @@ class Places:
         return [value for value in self.operands(step) if value is not None]
 
     def _apart(self, step: Operation) -> list[Operation]:
-        """The steps that do an operation."""
+        """The steps that compute an operation."""
         is_mean = isinstance(step.kind, GlobalAverageStep)
         return self._flattened(step) if is_mean else self._sampled(step)
 
     def _flattened(self, step: Operation) -> list[Operation]:
-        """A mean that makes rows: the mean of an image, then a step that turns pixels into rows."""
+        """The steps of a mean that makes rows: the mean as an image, then the conversion of pixels
+        to rows. Other means stay as they are.
+        """
         image = self.images.image(step.image)
         rows = self.images.image(step.out)
         if not self.images.is_rows(step.out) or image.batch == rows.batch:
@@ -102,9 +108,9 @@ class Places:
         return [mean, replace(step, kind=FlattenStep(), image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
-        """A 1×1 convolution with a stride becomes two steps: a pool picks the pixels, and a
-        convolution without a stride reads them. The picked pixels are adjacent, so they fill whole
-        tiles even if rows are short.
+        """The steps of a 1×1 convolution with a stride: a pool picks the pixels, and a convolution
+        without a stride reads them. The picked pixels are adjacent, so they fill whole tiles even
+        if rows are short. Other operations stay as they are.
         """
         window = step.window
         is_point = window.kernel == (1, 1) and not any(window.pads)
@@ -130,7 +136,7 @@ class Places:
         for number, part in enumerate(join.parts):
             value = (part, False)
             channels = self.images.image(part).channels
-            before = first % block  # channels of earlier parts in this part's first block
+            before = first % block  # the channels of earlier parts in the first block of this part
             is_picked = block == BLOCK and not are_blocks(first, channels, image.channels)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
@@ -140,7 +146,7 @@ class Places:
                 kind: StepKind = PickStep(kept=before) if is_picked else CopyStep()
                 self.steps.append(Operation(kind, value[0], part))
             self._inside[value] = ImagePlace((join.out, False), first - before)
-            # each part of a narrow image begins a block
+            # In a bfloat16 image, each part begins a new block.
             first += channels if block == BLOCK else -(-channels // block) * block
 
     def _take_apart(self, cut: ImageCut) -> None:
@@ -153,7 +159,7 @@ class Places:
                 self.steps.append(Operation(PickStep(skipped=first), name, cut.image))
 
     def _last_readings(self) -> dict[Value, int]:
-        """The last step that reads or writes each memory."""
+        """Each memory → the number of the last step that reads or writes it."""
         last: dict[Value, int] = {}
         for number, step in enumerate(self.steps):
             written = [] if isinstance(step.kind, StoreStep) else [self.written(step)]
@@ -162,8 +168,9 @@ class Places:
         return last
 
     def _share(self, number: int, step: Operation) -> None:
-        """Let a step write into the memory of an operand that is not read later. An operand that is
-        added after an activation cannot be overwritten: it is read after pixels have been written.
+        """Let a step write into the memory of an operand that no later step reads. If the step adds
+        an operand after its activation, it cannot overwrite any: it reads the operand after it has
+        written pixels.
         """
         if step.is_after:
             return
@@ -180,15 +187,15 @@ class Places:
                 return
 
     def _border(self, value: Value) -> int | None:
-        """The number in the border of an image of bytes: its zero point. None for other images,
-        whose borders are zeros. It matters here because only the first step that writes to a memory
-        fills the border.
+        """The number in the border of an image of bytes: its zero point. `None` for other images,
+        whose borders are zeros. Two images can share memory only if their borders are equal,
+        because only the first step that writes to a memory fills the border.
         """
         return self.images.zero_points.get(value[0])
 
     def _operands_to_overwrite(self, step: Operation) -> list[Value]:
-        """The operands that a step may overwrite, because it reads each of their pixels before it
-        writes the pixel at the same place.
+        """The operands that a step may overwrite: it reads each pixel of these before it writes the
+        pixel at the same place.
         """
         kind = step.kind
         image = self.read(step)[0] if kind.writes_in_place or kind.is_convolution else None
@@ -203,9 +210,10 @@ class Places:
 def chains(
     steps: Sequence[Operation], may_begin: Callable[[Operation], bool]
 ) -> list[tuple[int, int]]:
-    """For each step, the first and last step of its chain. A chain begins with a convolution over
-    all channels. Every later step of the chain computes each channel only from the same channel of
-    earlier results, so the whole chain can run for one block of channels after another.
+    """For each step, the numbers of the first and last step of its chain. A chain begins with a
+    convolution over all channels. Each later step of the chain computes a channel only from the
+    same channel of earlier results. So the whole chain can run for one block of channels after
+    another.
     """
     ends = list[tuple[int, int]]()
     while len(ends) < len(steps):
@@ -230,12 +238,12 @@ def _is_by_channel(step: Operation, written: Collection[str]) -> bool:
 def lifetimes(
     places: Places, steps_of_chains: Sequence[tuple[int, int]]
 ) -> dict[Value, tuple[int, int]]:
-    """For each memory, the first and last step that use it, sorted by the first step. All steps of
-    a chain count as running at the same time. A range is already written by the step that makes its
-    image.
+    """Each memory → the first and last step that use it, sorted by the first step. All steps of a
+    chain count as running at the same time. The range of an image is already written by the step
+    that makes the image.
     """
     lives: dict[Value, tuple[int, int]] = {}
-    made: dict[Value, int] = {}  # the step that last writes each memory so far
+    made: dict[Value, int] = {}  # memory → the last step so far that writes it
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
         written = [] if isinstance(step.kind, StoreStep) else [places.written(step)]
         storages = [places.of(value).storage for value in (*written, *places.read(step))]
@@ -248,8 +256,8 @@ def lifetimes(
 
 
 def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:
-    """A slot for each memory. Each memory takes the free slot with the closest size, so that slots
-    are few and small.
+    """A slot for each memory. A memory takes the free slot of the closest size, so that there are
+    few and small slots. `lives` are the first and last steps that use each memory.
     """
     ends = list[int]()
     largest = list[int]()

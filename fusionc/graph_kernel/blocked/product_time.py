@@ -1,22 +1,30 @@
-"""Time estimates for products of rows with a constant matrix on one thread, here and in
+"""Time estimates, on one thread, for products of rows with a constant matrix: here and in
 onnxruntime.
 
-They were measured with AVX-512 and onnxruntime 1.31. The numbers below are our time divided by
-onnxruntime's. For few rows, onnxruntime waits for the matrix, which it reads in pages of 4 KiB, and
-its tiles are not full: 0.5 for 8 rows, 0.68 for 16. For many rows, onnxruntime is 1 to 5 % faster
-on one thread, and as fast on two. If rows are whole pages apart, the ratio is 0.86 to 0.95. With
-many rows, time is saved by the operators that follow: here they find the results in the nearest
-cache. Two measurements are not part of the estimate: 1.0 to 1.2 for 1 row and a large matrix
-(onnxruntime 1.32); and with AVX2 (Zen 3, two threads) 0.92 to 0.97 for 64 and 128 rows, 0.98 for
-512.
+They were measured with AVX-512 and onnxruntime 1.31. The table shows our time divided by
+onnxruntime's:
 
-Strassen's algorithm computes 7 products in place of 8, and needs additional time for its sums. Its
-time divided by that of direct products, with AVX-512 (Zen 4, two threads, the matrix in the last
-cache): 0.97 for 128 rows, 768 input and 768 output channels; 0.93 for 128 rows, if the input or the
-output has 3072 channels; 0.90 for 256 such rows; 0.94 for 400 rows, 384 input and 1152 output
-channels. In whole models the matrix comes from memory, and the algorithm reads 1.75 times as much:
-0.96 for 197 rows, 768 to 3072 channels (ViT); 1.00 for 128 such rows (BERT); 1.03 to 1.07 for 196
-rows, 384 to 1024 channels (ConvNeXt, ResNet-50).
+    8 rows: 0.50         16 rows: 0.68 (onnxruntime waits for the matrix; its tiles are not full)
+    many rows: 1.01 to 1.05 on one thread, 1.00 on two
+    rows that are whole pages (4 KiB) apart: 0.86 to 0.95
+
+With many rows, the operators that follow save time: here they find the results in the nearest
+cache. Two measurements are not part of the estimate:
+
+    1 row and a large matrix (onnxruntime 1.32): 1.0 to 1.2
+    AVX2 (Zen 3, two threads): 0.92 to 0.97 for 64 and 128 rows, 0.98 for 512 rows
+
+Strassen's algorithm computes 7 products instead of 8, and needs additional time for sums. Its time
+divided by the time of direct products, with AVX-512 (Zen 4, two threads), if the matrix is in the
+last-level cache:
+
+    128 rows, 768 → 768 channels: 0.97       128 rows, 768 → 3072 or 3072 → 768 channels: 0.93
+    256 such rows: 0.90                      400 rows, 384 → 1152 channels: 0.94
+
+In whole models, the matrix comes from memory, and the algorithm reads 1.75 times as much:
+
+    197 rows, 768 → 3072 channels (ViT): 0.96     128 such rows (BERT): 1.00
+    196 rows, 384 → 1024 channels (ConvNeXt, ResNet-50): 1.03 to 1.07
 """
 
 from __future__ import annotations
@@ -26,32 +34,32 @@ import math
 from fusionc.graph_kernel.blocked.step_kind import Activation
 
 _PRODUCTS = 48e9  # multiplications in a second
-_PAGES_APART = 0.9  # onnxruntime reaches this share of _PRODUCTS if rows are whole pages apart
+_PAGES_APART = 0.9  # the share of _PRODUCTS that onnxruntime reaches if rows are whole pages apart
 _PAGE = 1024  # floats
-_FEW = 32  # up to this many rows count as few; for few rows onnxruntime …
-_FEW_SHARE = 0.93  # … would reach this share of _PRODUCTS with full tiles …
-_EMPTY_ROWS = 6  # … but leaves about this many rows of a tile empty
+_FEW = 32  # the most rows that count as few
+_FEW_SHARE = 0.93  # onnxruntime's share of _PRODUCTS for few rows, if its tiles were full
+_EMPTY_ROWS = 6  # about this many rows of a tile are empty in onnxruntime if there are few rows
 # bytes of a large matrix that are read in a second, here and in onnxruntime
 STREAMED = 17e9
 _STREAMED_THERE = 11.5e9
-_ALONE = 1  # with so many rows, onnxruntime reads the matrix as fast as our steps
+_ALONE = 1  # with at most this many rows, onnxruntime reads the matrix as fast as the steps here
 _CACHED = 40e9  # bytes of a small matrix that are read in a second
 _SMALL = 1 << 20  # bytes of the largest matrix that counts as small
-# Seconds that each element saves if a pass over the results is saved. The second number is for
-# activations of many instructions, which are also faster here.
+# Seconds that are saved for each element if onnxruntime's additional pass over the results is
+# saved. _LONG_PASS is for activations of many instructions, which are also faster here.
 _PASS = 0.15e-9
 _LONG_PASS = 0.5e-9
-# For Strassen's algorithm: the share of products that it computes, and the share of time below
-# which it is used.
+# For Strassen's algorithm: the share of the products that it computes, and the largest share of the
+# direct time with which it is used.
 _SEVEN_OF_EIGHT = 7 / 8
 _WORTH = 0.97
-# The time of its sums relative to the time of products. strassen_share divides these numbers by the
-# input channels, by the output channels, or by the rows.
+# The time of the algorithm's sums, relative to the time of the products. strassen_share divides
+# these numbers by the number of input channels, of output channels, or of rows.
 _SUMS_OF_RESULTS = 14.0
 _SUMS_OF_ROWS = 16.0
 _READING = 14.0
 _BEGINNING = 2.5e6
-_MANY = 1 << 40  # so many rows that only the channels matter
+_MANY = 1 << 40  # so many rows that the time for each row no longer matters
 _MOST = 1 << 20  # more rows than any model has
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
@@ -73,7 +81,7 @@ def product_seconds(rows: int, channels_in: int, channels_out: int) -> tuple[flo
 
 
 def strassen_share(rows: int, channels_in: int, channels_out: int) -> float:
-    """The time of a product with Strassen's algorithm, divided by that of the direct product."""
+    """The time of a product with Strassen's algorithm, divided by the time of a direct product."""
     products = channels_in * channels_out
     of_channels = _SUMS_OF_RESULTS / channels_in + _SUMS_OF_ROWS / channels_out
     sums = of_channels + (_READING + _BEGINNING / products) / rows
@@ -81,8 +89,8 @@ def strassen_share(rows: int, channels_in: int, channels_out: int) -> float:
 
 
 def strassen_from(channels_in: int, channels_out: int) -> int:
-    """The least number of rows from which Strassen's algorithm certainly takes less time; 0 if
-    there is none.
+    """The smallest number of rows from which Strassen's algorithm certainly takes less time. 0 if
+    it never does.
     """
     of_channels = strassen_share(_MANY, channels_in, channels_out)
     for_each_row = strassen_share(1, channels_in, channels_out) - of_channels

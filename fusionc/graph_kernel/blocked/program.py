@@ -1,5 +1,6 @@
-"""A program: steps over buffers. A buffer is a view of a storage, and storages are in slots of
-memory. The same terms are explained in c/blocked_program.h.
+"""A program: steps over buffers. A buffer is a range of channels in a storage (the memory of an
+image), and several storages may be in the same slot of memory at different times.
+c/blocked_program.h explains the same terms.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from fusionc.graph_kernel.blocked.step_kind import (
 )
 from fusionc.graph_kernel.blocked.weight_dequantization import DequantizedWeights
 
-NOTHING = -1  # written as the number of an operand, weights or bias that a step does not have
+NOTHING = -1  # the number of an operand, weights or bias that a step does not have
 
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory of images. Several storages may share a slot at different times."""
+    """Memory of images. Several storages may share a slot if they are used at different times."""
 
-    slot: int
-    halo: int  # rows and columns of zeros around each image
+    slot: int  # the number of its slot
+    halo: int  # the rows and columns of zeros on each side of an image
     channels: int
     is_rows: bool  # whether the rows of all batches are stored as the pixels of one image
     element_bytes: int = 4
@@ -33,40 +34,43 @@ class Storage:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Some channels of a storage."""
+    """A range of channels of a storage."""
 
     storage: int
     is_planar: bool  # whether channels are stored one after the other, as in a tensor
-    first: int
+    first: int  # the first channel
     channels: int
 
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One step. Its operands are numbers of buffers, unless a comment says otherwise, or NOTHING.
+    """One step. Its operands are the numbers of buffers or, if a comment says so, of tensors.
+    NOTHING means that the step does not have the operand.
 
-    The image, `second` and `third` are, for example, the queries, keys and values of attention, or
-    the rows, cosines and sines of a rotary embedding. If a 1×1 convolution has a `third`, it
-    multiplies its weights by that pixel.
+    `image`, `second` and `third` are, for example, the queries, keys and values of attention, or
+    the rows, cosines and sines of a rotary embedding. If a 1×1 convolution has a `third`, this is a
+    pixel by which the convolution multiplies its weights.
     """
 
     kind: StepKind
-    out: int  # of a StoreStep the number of a tensor
-    image: int  # of a LoadStep the number of a tensor
+    out: int  # of a StoreStep: a tensor
+    image: int  # of a LoadStep: a tensor
     second: int = NOTHING
     third: int = NOTHING
-    tensor: int = NOTHING  # a tensor that is read as it is
+    tensor: int = NOTHING  # a tensor that is read in its own layout
     weights: int = NOTHING  # a tensor
     bias: int = NOTHING  # a tensor
     activated: Activated = NO_ACTIVATION
     is_after: bool = False  # whether `second` is added after the activation, not before it
     window: KernelWindow = PLAIN_WINDOW
-    chained: int = 0  # how many of the next steps may run with it, block by block of channels
+    chained: int = 0  # how many of the next steps may run with it, block by block
 
 
 @dataclass(frozen=True)
 class Unpacking:
-    """How weights are computed when a session is created. Operands are numbers of tensors."""
+    """How weights are computed when a session is created. The operands are the numbers of
+    tensors.
+    """
 
     packed: int  # the integers; steps have this number as their weights
     scale: int
@@ -76,11 +80,11 @@ class Unpacking:
 
 @dataclass(frozen=True)
 class Program:
-    """What the kernel of a blocked area does."""
+    """The program of an area: what its kernel does."""
 
     storages: tuple[Storage, ...]
     buffers: tuple[Buffer, ...]
     steps: tuple[ProgramStep, ...]
-    tables: tuple[np.ndarray, ...]  # constants, numbered after the area's inputs
-    slots: int
+    tables: tuple[np.ndarray, ...]  # constants; as tensors, their numbers follow the area's inputs
+    slots: int  # the number of slots
     unpackings: tuple[Unpacking, ...] = ()

@@ -9,7 +9,7 @@ from fusionc.graph_kernel.lower.c_types import F32, literal, table
 
 
 def program_text(name: str, program: Program) -> str:
-    """The C text of a program with its tables. All their names begin with `name`."""
+    """The C text of a program and its tables. All names in it begin with `name`."""
     parts = [
         f"static const float {name}_t{k}[] = {{{table(F32, array)}}};"
         for k, array in enumerate(program.tables)
@@ -37,8 +37,8 @@ def program_text(name: str, program: Program) -> str:
 
 
 def _unpacking(unpacking: Unpacking) -> str:
-    """A gb_unpacking. If the weights have no axes, its arrays have one unused element, because C
-    needs one.
+    """A gb_unpacking in C. If the weights have no axes, each array gets one unused element, because
+    arrays in C cannot be empty.
     """
     weights = unpacking.weights
     numbers = (unpacking.packed, unpacking.scale, unpacking.zero)
@@ -53,8 +53,8 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
 
 
 def _step(step: ProgramStep) -> str:
-    """A gb_step: first the members that all steps have, in order, then the fields of its kind, by
-    name.
+    """A gb_step in C: first the members that all steps have, in order, then the fields of the
+    step's kind, by name.
     """
     window = step.window
     activated = step.activated

@@ -1,5 +1,5 @@
-"""Root mean square normalization of rows, x / √(mean(x²) + epsilon), written with the operators
-that onnxruntime recognizes as one.
+"""Root mean square normalization of rows, x / √(mean(x²) + epsilon). Here it is written as several
+operators, which onnxruntime recognizes as one normalization.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 
 def squared(images: ImageArea, node: onnx.NodeProto) -> None:
-    """Read the squares of rows. Only the last operator of a norm becomes an operation."""
+    """Read the squares of rows. They become no operation: only the last operator of a norm does."""
     name, exponent = node.input
     if images.number(exponent) != 2 or not images.is_rows(name):
         raise UnfitOperator("no step raises to a power")
@@ -47,7 +47,7 @@ def with_epsilon(images: ImageArea, node: onnx.NodeProto) -> None:
     mean, other = node.input if _is_part(images, node.input[0]) else reversed(node.input)
     epsilon = images.number(other)
     if epsilon is None:
-        raise UnfitOperator("the addend of a mean of squares is not one number")
+        raise UnfitOperator("the addend of a mean of squares is not a single number")
     _follow(images, node, mean, "ReduceMean", epsilon)
 
 
@@ -63,7 +63,9 @@ def root(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def over_root(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """The rows divided by the root: the norm. A factor for each channel may follow."""
+    """Read the division of rows by the root, which becomes the norm. A factor for each channel may
+    follow.
+    """
     name, divisor = node.input
     part = images.parts.get(divisor, NormPart(name, "Sqrt") if images.is_fragment else None)
     is_root = isinstance(part, NormPart) and (part.image, part.op) == (name, "Sqrt")
@@ -76,7 +78,7 @@ def over_root(images: ImageArea, node: onnx.NodeProto) -> Operation:
 def _follow(
     images: ImageArea, node: onnx.NodeProto, name: str, op: str, epsilon: float | None = None
 ) -> None:
-    """Note the part of a norm that an operator makes from the part that `op` made."""
+    """Note that an operator makes a part of a norm from a part that the operator `op` has made."""
     part = images.part(name, NormPart)
     if part is None:
         return

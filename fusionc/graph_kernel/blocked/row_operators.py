@@ -33,7 +33,7 @@ def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
         or attribute(node, "alpha", 1.0) != 1
         or attribute(node, "beta", 1.0) != 1
     ):
-        raise UnfitOperator("no step multiplies like that")
+        raise UnfitOperator("no step multiplies in this way")
     images.note(node.output[0], replace(image, channels=out))
     kind = ConvStep() if is_transposed else ProductStep()
     return Operation(

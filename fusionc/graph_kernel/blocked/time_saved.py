@@ -1,10 +1,10 @@
-"""Estimates the time that a program saves: onnxruntime's time minus its own. onnxruntime, too, has
-a blocked layout for images.
+"""Estimates the time that a program saves: onnxruntime's time minus the program's time. onnxruntime
+also has a blocked layout for images.
 
-The estimate consists of the times of convolutions, products, attention, norms and copies, and a
+The estimate consists of the times of convolutions, products, attention, norms and copies, and of a
 time for each step. Other operators between convolutions do not count, because onnxruntime fuses
-them, too, or takes as long for them. Other operators after products count, because onnxruntime
-makes an additional pass over the results for them.
+them as well, or takes as long for them as a program. Other operators after products count, because
+for these onnxruntime makes an additional pass over the results.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
 _OPERATOR = 1e-6  # seconds of overhead that onnxruntime has for each operator
-_OF_PASS = 0.25  # the time to pick channels from one more block, as a share of that of a copy
-# A program has to save a share of onnxruntime's time, because estimates are not exact. A small
-# share suffices if all operators work on rows, because products never take more time here. A share
-# of the time of copies is added, because that time depends on the cache in which an image is. In
-# addition, the program has to save the overhead of calling a library's operator.
+_OF_PASS = 0.25  # the time to pick channels from one more block, divided by the time of a copy
+# A program must save a share of onnxruntime's time, because estimates are not exact. The share is
+# smaller if all operators work on rows, because products never take more time here. A share of the
+# time of copies is added, because that time depends on which cache an image is in. In any case, the
+# program must save the overhead of calling an operator of a library.
 _LEAST = 0.04
 _LEAST_OF_ROWS = 0.015
 _LEAST_OF_COPIES = 0.3
@@ -34,8 +34,8 @@ _LEAST_SECONDS = 3e-6
 
 
 def saved_by_program(area: Area) -> float:
-    """Estimated seconds that the program of an area saves in each run, on one thread; 0 if that is
-    too little to be sure.
+    """Estimated seconds that the program of an area saves in each run, on one thread. 0 if that is
+    too little to be certain that it saves any.
     """
     made = narrow_program_of(area) or program_of(area)
     estimates = list(made.estimates())
@@ -57,8 +57,8 @@ def saved_by_program(area: Area) -> float:
 
 
 def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
-    """Seconds that a program of bytes saves. onnxruntime, too, computes each quantized group as one
-    integer operator.
+    """Estimated seconds that a program of bytes saves. They are few, because onnxruntime, too,
+    computes each quantized group as one integer operator.
     """
     times = [
         byte_copy_seconds(step.kind, operation, of)
@@ -74,8 +74,8 @@ def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[flo
     """Seconds to copy images, here and in onnxruntime.
 
     A program copies images into the blocked layout and out of it, and picks channels. onnxruntime
-    picks channels and transposes outside its blocked layout; its convolutions copy their images
-    into that layout, each image once.
+    picks channels and transposes outside its own blocked layout. Its convolutions copy images into
+    that layout, each image once.
     """
     here = there = 0.0
     in_layout = dict[int, bool]()  # storage → whether its image is in onnxruntime's layout
@@ -114,7 +114,7 @@ def _seconds(image: ImageEstimate) -> float:
 
 
 def _passes(step: ProgramStep) -> float:
-    """The time of a step, as a multiple of the time of a copy."""
+    """The time of a step that copies, divided by the time of a plain copy. 0 for other steps."""
     groups = step.kind.groups if isinstance(step.kind, PickStep) else 1
     return step.kind.is_copy * (1 + _OF_PASS * (min(groups, BLOCK) - 1))
 

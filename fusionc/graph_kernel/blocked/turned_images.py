@@ -1,5 +1,5 @@
 """Transposes that move the channels of an image to the last axis, or back. In the blocked layout,
-they move no data.
+such a Transpose moves no data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
         images.channels_last.add(out)
     image = images.image(name)
     if name in images.area.inputs and image.channels <= MOST_PLANAR:
-        raise UnfitOperator("a convolution reads images of few channels directly from their tensor")
+        raise UnfitOperator(
+            "its image has few channels; a convolution reads such an image directly from its tensor"
+        )
     images.note(out, image)
     if name in images.grids:
         images.grids[out] = images.grids[name]

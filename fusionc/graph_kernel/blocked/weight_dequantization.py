@@ -1,5 +1,6 @@
-"""Weights that an area computes from constant integers or 8-bit floats, with DequantizeLinear, or
-with Cast, Sub or Add, and Mul. Kernels compute such weights once, when a session is created.
+"""Weights that an area computes from constant integers or 8-bit floats. The operators that compute
+them are a DequantizeLinear, or a Cast, a Sub or Add, and a Mul. A kernel computes such weights
+once, when a session creates it.
 """
 
 from __future__ import annotations
@@ -28,38 +29,40 @@ _TYPES = frozenset(
         TensorProto.FLOAT8E5M2FNUZ,
     }
 )
-MOST_PARTS = 6  # GB_PARTS of c/blocked_program.h
+MOST_PARTS = 6  # as GB_PARTS of c/blocked_program.h
 _READERS = frozenset({"Conv", "FusedConv", "ConvTranspose", "MatMul", "Gemm", "FusedGemm"})
-_PLACES = (1, 2)  # the inputs of convolutions and products that are weights and biases
+_PLACES = (1, 2)  # the indices of weights and bias among the inputs of convolutions and products
 Sizes = tuple[int | str, ...]
 Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class DequantizedWeights:
-    """Weights of float32: (integer − zero point) · scale. `packed`, `scale` and `zero` are names of
-    the area's inputs. The strides are the distances between scales, or zero points, along each of
-    `parts`.
+    """Float32 weights: (integer − zero point) · scale. `packed`, `scale` and `zero` are names of
+    inputs of the area. The strides are the distances between two scales, or two zero points, along
+    each of `parts`.
     """
 
     packed: str
     packed_type: int  # of TensorProto, as is `zero_type`
     shape: tuple[int, ...]
-    parts: tuple[int, ...]  # the shape; an axis that is divided into blocks counts as two
+    parts: tuple[int, ...]  # the shape, but an axis that is divided into blocks counts as two axes
     scale: str = ""
     scale_strides: Strides = ()
     zero: str = ""  # "" if all zero points are 0
     zero_type: int = TensorProto.FLOAT
     zero_strides: Strides = ()
-    is_zero_added: bool = False  # whether the zero point is added, not subtracted
+    is_zero_added: bool = False  # whether the zero point is added instead of subtracted
 
 
 def with_dequantized_weights(
     area: Area,
 ) -> tuple[Area, list[int], Mapping[str, DequantizedWeights]]:
-    """The area without the operators that compute weights; the original index of each remaining
-    operator; and the weights by name. A program computes the same integers in only one way. If an
-    area computes them in another way, too, the operators of the other way stay.
+    """The area without the operators that compute weights; for each remaining operator, its index
+    in the original area; and the weights by name.
+
+    A program can compute weights from the same integers in only one way. If the area also computes
+    others from these integers in another way, the operators for the others stay.
     """
     reader = _WeightReader(area)
     weights = dict[str, DequantizedWeights]()
@@ -86,7 +89,7 @@ class _WeightReader:
         self._makers = {name: node for node in self.area.nodes for name in node.output}
 
     def weight_names(self) -> list[str]:
-        """The weights and biases of operators that multiply float32 numbers."""
+        """The names of weights and biases of operators that multiply float32 numbers."""
         return [
             node.input[place]
             for node in self.area.nodes
@@ -100,13 +103,13 @@ class _WeightReader:
         return name in self._makers
 
     def _is_dequantized(self, image: str) -> bool:
-        """Whether an image is dequantized from integers, so that its operator may compute in
-        integers.
+        """Whether an image is dequantized from integers. If so, the operator that reads it may
+        compute in integers.
         """
         return image in self._makers and self._makers[image].op_type == "DequantizeLinear"
 
     def chain(self, name: str) -> list[onnx.NodeProto]:
-        """The chain of operators that compute weights, in order."""
+        """The operators that compute weights, in order. Each reads the result of the one before."""
         chain = list[onnx.NodeProto]()
         names = [name]
         while len(names) == 1:
@@ -115,7 +118,7 @@ class _WeightReader:
         return chain[::-1]
 
     def computed(self, chain: list[onnx.NodeProto]) -> DequantizedWeights | None:
-        """The weights that these operators compute; None if kernels cannot compute them."""
+        """The weights that these operators compute. `None` if a kernel cannot compute them."""
         first, *others = chain
         weights = self._begun(first)
         for node in others:
@@ -133,8 +136,8 @@ class _WeightReader:
         return weights if is_cast else None
 
     def _packed(self, name: str) -> DequantizedWeights | None:
-        """Integers that are not scaled yet; None if the value is not an input of the area, or has
-        another type.
+        """Weights that are integers without a scale. `None` if the value is not an input of the
+        area, or has another type.
         """
         if self._dtype(name) not in _TYPES:
             return None
@@ -181,7 +184,7 @@ class _WeightReader:
         return replace(weights, scale=scale, scale_strides=strides)
 
     def _constant(self, node: onnx.NodeProto) -> str:
-        """The operand of a sum or product that is not computed by an operator of the area."""
+        """The operand of a sum or product that no operator of the area computes."""
         return next(str(name) for name in node.input if not self.is_computed(name))
 
     def _reshaped(
@@ -196,15 +199,15 @@ class _WeightReader:
         return replace(weights, shape=shape, parts=shape) if len(shape) <= MOST_PARTS else None
 
     def _dtype(self, name: str) -> int:
-        """The type of an input of the area; 0 for other values."""
+        """The element type of an input of the area. 0 for any other value."""
         return self.area.values[name].dtype if name in self.area.inputs else 0
 
     def _sizes(self, name: str) -> Sizes:
         return self.area.values[name].shape
 
     def _broadcast(self, name: str, weights: DequantizedWeights) -> Strides | None:
-        """The strides of float32 numbers that are broadcast to the shape of weights. None if the
-        numbers are not an input of the area, or if broadcasting would enlarge the weights.
+        """The strides of a float32 value that is broadcast to the shape of weights. `None` if the
+        value is not an input of the area, or if broadcasting would enlarge the weights.
         """
         if weights.shape != weights.parts or self._dtype(name) != TensorProto.FLOAT:
             return None
@@ -225,8 +228,8 @@ _STEPS: Mapping[str, _Step] = {
 
 
 def _parts(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    """The shape, in which an axis is replaced by two: the blocks of this size, and the elements of
-    a block. The last block may be incomplete.
+    """A shape in which two axes replace one: the number of blocks of `size` elements, and `size`.
+    The last block may be incomplete. If `size` is 0, the shape is unchanged.
     """
     if not size:
         return shape
@@ -236,8 +239,8 @@ def _parts(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
 def _strides_of_scales(
     sizes: Sizes, shape: tuple[int, ...], parts: tuple[int, ...], axis: int
 ) -> Strides | None:
-    """The strides of the scales of a DequantizeLinear. None if their number is wrong, or if they do
-    not divide the axis into blocks.
+    """The strides of the scales of a DequantizeLinear. `None` if their number is wrong, or if they
+    do not divide the axis into equal blocks.
     """
     if len(parts) > len(shape):
         is_fit = prod(parts) == prod(shape) and sizes == (*parts[: axis + 1], *parts[axis + 2 :])
@@ -249,5 +252,5 @@ def _strides_of_scales(
 
 
 def _strides(sizes: tuple[int, ...]) -> Strides:
-    """The strides of a tensor; 0 along axes of one element."""
+    """The strides of a tensor. They are 0 along axes of one element."""
     return tuple(prod(sizes[axis + 1 :]) if size > 1 else 0 for axis, size in enumerate(sizes))

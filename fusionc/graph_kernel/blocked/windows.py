@@ -15,12 +15,12 @@ WIDEST_HALO = 16  # the most rows or columns of zeros around an image
 
 
 def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
-    """The window of a convolution or pool with a kernel of this size. Raises UnfitOperator if no
-    step supports the window.
+    """The window of a convolution or pool; `kernel` is its size. Raises UnfitOperator if no step
+    supports the window.
     """
     written = attribute(node, "kernel_shape")
     if written is not None and tuple(written) != kernel:
-        raise UnfitOperator("its weights do not fit its kernel")
+        raise UnfitOperator("its weights do not fit its attribute kernel_shape")
     window = KernelWindow(
         kernel,
         _pair(node, "strides"),
@@ -35,8 +35,8 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Ke
 
 
 def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes from `image`. Raises UnfitOperator if the window is larger than
-    the image.
+    """The image that results if a window moves over `image`. Raises UnfitOperator if the window is
+    larger than the image.
     """
     top, left, bottom, right = window.pads
     height = windows_in(
@@ -51,8 +51,8 @@ def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
 
 
 def reaching_ends(window: KernelWindow, image: Image) -> KernelWindow:
-    """The window for ceil_mode: its border is enlarged so that the last position of the window
-    reaches the end of the image. Raises UnfitOperator if that depends on unknown sizes.
+    """The window for ceil_mode: its pads are enlarged so that its last position reaches the end of
+    the image. Raises UnfitOperator if the pads depend on unknown sizes.
     """
     pads = list(window.pads)
     for axis, size in enumerate((image.height, image.width)):
@@ -91,8 +91,8 @@ def _pads(node: onnx.NodeProto, window: KernelWindow, image: Image) -> tuple[int
 
 
 def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
-    """The total padding along an axis for auto_pad SAME. With it, the size of the result is that of
-    the image divided by the stride, rounded up. Raises UnfitOperator.
+    """The total padding along an axis for auto_pad SAME: with it, the size of the result is the
+    size of the image divided by the stride, rounded up. Raises UnfitOperator.
     """
     reach = dilation * (kernel - 1) + 1
     if stride == 1:

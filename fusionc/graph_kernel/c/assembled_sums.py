@@ -1,9 +1,9 @@
 """The innermost loop of sums of products in assembly, for processors with AVX2.
 
-A tile (pixels by blocks of output channels) takes 15 of the 16 registers. gcc's code would also
-copy registers and spill them to memory. That costs nothing while a core runs one thread. But on
-most rented machines, another tenant uses the core's other hardware thread, and then it takes a
-fifth of the time.
+A tile (some pixels by some blocks of output channels) takes 15 of the 16 registers. The code of gcc
+would also copy registers, and spill them to memory. This costs no time while a core runs one
+thread. But on most rented machines, another tenant uses the core's other hardware thread, and then
+it costs a fifth of the time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 _VECTOR = 8  # floats
 _FLOAT = 4  # bytes
 _LINE = 64  # bytes of a cache line
-_NEAR = 3  # pixels that one pointer reaches, at 0, 1 and 2 times the distance between pixels
+_NEAR = 3  # pixels that one pointer reaches: at 0, 1 and 2 times the distance between two pixels
 _X = "rax"
 _LOWER = "rcx"
 _WEIGHTS = "rdx"
@@ -23,7 +23,7 @@ _APART = "r8"
 _COLUMN = "r9"
 _AHEAD_STEP = "r10"
 _AT = ("(%%{})", f"(%%{{}},%%{_APART})", f"(%%{{}},%%{_APART},2)")
-# These registers are fixed, not operands of the asm statement, because it may have only 30.
+# These registers are fixed. They are not operands of the asm statement, which may have only 30.
 _PIXEL = "ymm13"
 _WEIGHT = ("ymm14", "ymm15")
 _NUMBERS = f"{_X} {_LOWER} {_WEIGHTS} {_AHEAD} {_LEFT} {_APART} {_COLUMN} {_AHEAD_STEP}"
@@ -31,18 +31,18 @@ _CLOBBERED = f"{_NUMBERS} xmm13 xmm14 xmm15 cc memory".split()
 
 
 def assembled_sums(pixels: int) -> str:
-    """The C text of GB(add_columns), for tiles of up to this many pixels."""
+    """The C text of GB(add_columns), for tiles of at most this many pixels."""
     cases = "".join(_case(count, blocks) for count in range(1, pixels + 1) for blocks in (1, 2))
     return f"""
-/* Distances in bytes between pixels, columns of a kernel, and prefetched lines; and the
- * number of the kernel's columns. */
+/* Distances in bytes between pixels, between columns of a kernel, and between prefetched lines; and
+ * the number of the kernel's columns. */
 typedef struct {{
   ptrdiff_t apart, column, ahead_step, columns;
 }} GB(distances);
 
-/* Adds the products of a block of input channels, for each column of a kernel (at least one), to s0
- * and s1: R pixels of O blocks of output channels. The weights are at `w`; the first column reads
- * the pixels from `x` on. */
+/* For each column of a kernel (at least one), adds the products of a block of input channels to s0
+ * and s1, the sums for R pixels and O blocks of output channels. The weights are at `w`. For the
+ * first column, the pixels are from `x` on. */
 GK_INLINE void GB(add_columns)(GB(vec) *s0, GB(vec) *s1, const float *x, const float *w,
                                const float *ahead, const GB(distances) *far, const int R,
                                const int O) {{

@@ -1,4 +1,4 @@
-"""C text about the kinds of steps that programs have, generated from blocked/kinds."""
+"""C text about the kinds of steps (the parts of programs), generated from blocked/kinds."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TRAITS = (
     "gives_range",
 )
 _FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")
-# functions that exist for each width of vectors: their C type, and the macro that lists them by
-# kind
+# Functions that exist for each width of vectors → their C type, and the macro that lists them by
+# kind.
 _OF_WIDTHS = {
     "task": ("gb_task", "GB_TASKS_BY_KIND"),
     "pack": ("gb_pack_weights", "GB_PACKS_BY_KIND"),
@@ -35,8 +35,8 @@ _OF_WIDTHS = {
 
 
 def program_types() -> str:
-    """The C types of programs: among others enumerations of kinds and activations, and gb_step with
-    the fields of all kinds.
+    """The C types of programs, with enumerations of kinds and activations, and with gb_step, which
+    has the fields of all kinds.
     """
     kinds = ", ".join(f"GB_{kind.enumerator()}" for kind in step_kinds())
     activations = ", ".join(f"GB_{activation.name}" for activation in Activation)
@@ -59,7 +59,7 @@ def _macros() -> dict[str, str]:
 
 @cache
 def _members() -> dict[str, str]:
-    """The fields of all kinds as members of a C structure, by name."""
+    """The fields of all kinds: name → member of a C structure."""
     members = dict[str, str]()
     for kind in step_kinds():
         for field in fields(kind):
@@ -70,8 +70,8 @@ def _members() -> dict[str, str]:
 
 
 def width_declarations() -> str:
-    """Declarations of the kinds' functions for one width of vectors. Several C texts define
-    them.
+    """Declarations of the kinds' functions for one width of vectors. The functions are defined in
+    several C texts.
     """
     return "".join(
         f"{ctype} {', '.join(f'GB({name})' for name in sorted(names))};\n"
@@ -81,7 +81,7 @@ def width_declarations() -> str:
 
 
 def width_lists(families: Collection[str]) -> str:
-    """Macros that list the functions of the kinds in these families, for one width of vectors."""
+    """For one width of vectors, macros that list the functions of the kinds in these families."""
     return "".join(
         f"#define {name} {_functions_of_width(which, families, is_widest)}\n"
         for which, (_, macro) in _OF_WIDTHS.items()
@@ -100,7 +100,7 @@ def _functions_of_width(which: str, families: Collection[str], is_widest: bool) 
 
 
 def kind_table() -> str:
-    """The headers of all kinds, each once, and the table of kinds."""
+    """The headers of all kinds, each once, and the table of the kinds."""
     rows = "".join(
         f"    [GB_{kind.enumerator()}] = {{{', '.join(_entries(kind))}}},\n"
         for kind in step_kinds()
@@ -111,7 +111,9 @@ def kind_table() -> str:
 
 @dataclass(frozen=True)
 class _Expression:
-    """A C expression. Python's operators on it give larger C expressions, from left to right."""
+    """A C expression. An operator in Python makes a larger C expression, evaluated from left to
+    right.
+    """
 
     text: str
 
@@ -142,8 +144,8 @@ _SIZES = StepSizes(
 
 
 def _counting() -> dict[Callable[[StepSizes], Any], str]:
-    """The names of the C functions that count products, by the Python functions from which they are
-    generated.
+    """Python function that counts products → the name of the C function that is generated from
+    it.
     """
     functions = {kind.products for kind in step_kinds()} - {StepKind.products}
     return {one: f"gb_{one.__qualname__.replace('.', '_')}" for one in functions}
@@ -173,7 +175,7 @@ def _function(kind: type[StepKind], which: str) -> str:
 
 @cache
 def kind_header(name: str) -> str:
-    """The C text of a file of kinds. Its functions for one width of vectors are between #ifdef GB_V
+    """The header of a file of kinds. The functions for one width of vectors are between #ifdef GB_V
     and #else.
     """
     folder = resources.files("fusionc.graph_kernel.blocked") / "kinds"
@@ -181,6 +183,6 @@ def kind_header(name: str) -> str:
 
 
 def family_of_file(name: str) -> str:
-    """The family of the kinds in a file (see `families`); "" if all libraries have them."""
+    """The family of the kinds in a file (see `families`). "" if they are in all libraries."""
     (family,) = {k.family for k in step_kinds() if k.__module__.rpartition(".")[2] == name}
     return family

@@ -1,4 +1,6 @@
-"""The C texts that run blocked programs. They are compiled for each width of vectors."""
+"""The C texts that run blocked programs (steps in a blocked layout). They are compiled for each
+width of vectors.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ _SUMS = (("blocked_near_sums.h",), ("blocked_far_sums.h",))
 
 
 def families() -> tuple[str, ...]:
-    """The families of steps. A family is compiled only if a program needs it, because it takes
-    long.
+    """The families of steps. Compiling a family takes long, so it is compiled only if a program
+    needs it.
     """
     return tuple(sorted({STRASSEN, *(kind.family for kind in step_kinds() if kind.family)}))
 
@@ -56,14 +58,14 @@ def _family_of(step: ProgramStep) -> str:
 
 @dataclass(frozen=True)
 class _Width:
-    """The vectors of some processors."""
+    """The vectors of some processors, with the numbers that depend on them."""
 
-    floats: int
-    target: str  # the compiler's name for the processors' instructions
-    tile: int  # the pixels whose sums for two blocks of channels fit into registers
-    # The numbers of pixels for which functions exist: for planar images, and for depthwise
-    # convolutions. There are only some, because each function takes time to compile. Rows are often
-    # multiples of 7.
+    floats: int  # floats in a vector
+    target: str  # the compiler's names for the instructions of these processors
+    tile: int  # the number of pixels whose sums for two blocks of channels fit into registers
+    # The numbers of pixels for which there are functions: first for planar images, then for
+    # depthwise convolutions. Each function takes time to compile, so there are only a few. 7 is
+    # among them because the length of rows is often a multiple of 7.
     tiles: tuple[int, ...]
     by_lane: tuple[int, ...]
     step: int  # GB_STEP of blocked_tiles.h
@@ -79,7 +81,7 @@ class _Width:
     def macros(self) -> dict[str, object]:
         """The C macros that differ between widths."""
         n = self.floats
-        has_own = self.is_fused  # whether the width has instructions of its own
+        has_own = self.is_fused  # whether this width has its own instructions
         return {
             "GB(name)": f"GB_##name##_{n}",
             "GB_V": n,
@@ -108,7 +110,7 @@ def _each(numbers: Iterable[int]) -> str:
     return " ".join(f"f({n})" for n in numbers)
 
 
-# The bytes of the first-level cache that weights take; the rest is for images. With AVX-512 on
+# The bytes of the first-level cache that weights may take. The rest is for images. With AVX-512 on
 # Intel's processors, a run takes 10 % longer if it reads weights from the second-level cache.
 _OF_FIRST_CACHE = 16 << 10
 _OF_LARGER_FIRST_CACHE = 24 << 10
@@ -146,8 +148,8 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 
 
 def width_texts(needed: Collection[str]) -> list[str]:
-    """The functions of steps for each width of vectors, as several C texts. Those that take longest
-    to compile come first. The texts are the same in all libraries that need the same families.
+    """The functions of steps for each width of vectors, as several C texts. Texts that take longest
+    to compile come first. All libraries that need the same families have the same texts.
     """
     bodies = [
         *("".join(map(header, names)) for names in _SUMS),
@@ -187,7 +189,7 @@ def _width_text(width: _Width, body: str, more: str = "") -> str:
 
 
 def running_text(needed: Collection[str]) -> str:
-    """The C text that runs programs with these families. It comes after runtime.h."""
+    """The C text that runs programs of these families. It must come after runtime.h."""
     widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
     return "".join(
         [
@@ -212,7 +214,7 @@ def _compiled_for(width: _Width, body: str) -> str:
     macros = width.macros()
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
-    known = f"GB_KNOWN_{width.floats}"  # for when all texts are joined into one
+    known = f"GB_KNOWN_{width.floats}"  # guards against repetition if all texts are joined into one
     assembled = [assembled_sums(width.tile)] if width.is_assembled else []
     shared = [
         width_declarations(),

@@ -1,4 +1,4 @@
-"""Compile C texts to a shared library, with the machine's compiler or that of the package
+"""Compile C texts to a shared library, with the machine's C compiler or that of the package
 ziglang.
 """
 
@@ -34,18 +34,19 @@ class Contents(Enum):
     ANYTHING = "anything"
 
 
-# These flags keep NaN, infinities, signs of zeros and the order of operations. They give up only
-# errno and traps, which kernels do not use, so that loops with conditions become vector
-# instructions. A multiplication and an addition are fused only if the text says so.
+# With these flags, kernels keep NaN, infinities, signs of zeros, and the order of operations. They
+# lose only errno and traps, which they do not use; without those, loops with conditions become
+# vector instructions. A multiplication and an addition are fused only if the text says so.
 FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-# Flags that skip optimizations of gcc: kernels are as fast without these, and bodies of loops
-# compile in half the time (benchmarks/compile_time.py). The cost model is that of -O3, because only
-# that one vectorizes loops over rows of unknown strides. -fno-expensive-optimizations would save
-# another eighth, but gcc would no longer write vzeroupper after vectors: calls of the C library
-# would take up to fifty times as long, and onnxruntime's next operator would be slower.
+# Flags that skip optimizations of gcc. Kernels are as fast without these optimizations, and the
+# bodies of loops compile in half the time (benchmarks/compile_time.py). The cost model is that of
+# -O3, because -O2's does not vectorize loops over rows of unknown strides.
+# -fno-expensive-optimizations would save another eighth, but gcc would no longer write vzeroupper
+# after vectors. Then calls of the C library would take up to fifty times as long, and onnxruntime's
+# next operator would be slower.
 _LESS = {
     Contents.ANYTHING: (),
     Contents.STEPS: (
@@ -57,12 +58,12 @@ _LESS = {
     ),
 }  # fmt: skip
 
-_LONGEST = 900.0  # the limit for one text, in seconds; the longest so far took 30
-_LONGEST_ANSWER = 60.0  # seconds for the compiler's version
+_LONGEST = 900.0  # the limit for compiling one text, in seconds; the longest so far took 30
+_LONGEST_ANSWER = 60.0  # the limit for printing the compiler's version, in seconds
 
 # Use only instructions that every x86-64 processor has: by default, the compilers of some
-# distributions use those of newer processors. For newer processors, kernels have functions of their
-# own, and choose them at run time.
+# distributions use instructions of newer processors. Kernels have separate functions for newer
+# processors, and choose among them at run time.
 _OLDEST = ("-march=x86-64",) if platform.machine() in ("x86_64", "AMD64") else ()
 
 
@@ -74,12 +75,12 @@ class Unit:
     contents: Contents = Contents.ANYTHING
 
     def flags(self, command: Sequence[str]) -> tuple[str, ...]:
-        """The flags for this text, after those for all texts."""
+        """The flags for this text, in addition to those for all texts. Only gcc gets any."""
         less = _LESS[self.contents]
         return less if less and "Free Software Foundation" in version_of(tuple(command)) else ()
 
 
-Tell = Callable[[int, int], None]  # called with the numbers of compiled texts and of all texts
+Tell = Callable[[int, int], None]  # called with the number of compiled texts and that of all texts
 
 
 def quiet(done: int, of: int) -> None:
@@ -87,13 +88,13 @@ def quiet(done: int, of: int) -> None:
 
 
 class NoCompiler(FusioncError):
-    """A C compiler was not found."""
+    """No C compiler was found."""
 
     def __init__(self, what: str = "no C compiler was found") -> None:
         super().__init__(
             f"{what}, so areas stay functions without kernels",
             hint=(
-                "install one (cc, or `pip install ziglang`) or name one in the environment "
+                "install a compiler (cc, or `pip install ziglang`), or name one in the environment "
                 "variable CC"
             ),
         )
@@ -115,7 +116,10 @@ class CompilerHangs(FusioncError):
 
 
 def compiler() -> list[str]:
-    """The command of the C compiler: $CC, else cc, else that of ziglang. Raises NoCompiler."""
+    """The command of the C compiler: $CC, otherwise cc, otherwise that of ziglang.
+
+    Raises NoCompiler if $CC names a missing command, or if none of the three is there.
+    """
     given = os.environ.get("CC", "")
     try:
         named = shlex.split(given)
@@ -128,14 +132,14 @@ def compiler() -> list[str]:
     if found := shutil.which("cc"):
         return [found, *_OLDEST]
     if importlib.util.find_spec("ziglang"):
-        # without -mcpu, it compiles for this machine alone
+        # By default, ziglang compiles only for the processor of this machine.
         return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     raise NoCompiler
 
 
 @cache
 def version_of(command: tuple[str, ...]) -> str:
-    """The version that a compiler prints; empty if it fails."""
+    """The version that a compiler prints. Empty if the compiler fails. Raises CompilerHangs."""
     question = _Compiler([*command, "--version"], _LONGEST_ANSWER)
     try:
         return question.run()
@@ -153,12 +157,13 @@ def compile_units(
     kept: Mapping[Unit, Path] | None = None,
     tell: Tell = quiet,
 ) -> None:
-    """Build one shared library of C texts, and move it to `library` in one step.
+    """Build one shared library from C texts, and move it to `library` in one step.
 
-    The texts are compiled in parallel, as many at once as this process has processors. `kept` gives
-    the places of the objects of some texts: an object that exists is used, and a missing one is
-    compiled and put in its place. `tell` is called with the numbers of finished texts and of all
-    texts. Raises DoesNotCompile, CompilerHangs, or OSError if the library cannot be written.
+    The texts are compiled in parallel: as many at once as this process has processors. `kept` says
+    for some texts where their objects (compiled texts) are kept. An object that exists there is
+    used, and a missing one is compiled and moved there. `tell` is called with the number of
+    finished texts and the number of all texts. Raises DoesNotCompile, CompilerHangs, or OSError if
+    the library cannot be written.
     """
     start = [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
@@ -175,13 +180,13 @@ def compile_units(
         _run([[*start, "-shared", "-o", str(built), *linked, "-lm"]])
         if not built.is_file():
             raise DoesNotCompile(_silent_failure(command[0]))
-        # overrides the umask: a library that others could write would not be used
+        # Whatever the umask is: a library that others can write would not be used.
         built.chmod(0o700)
         built.replace(library)
 
 
 class _Job:
-    """The compilation of one text. `kept` is the place where its object is kept, or None."""
+    """The compilation of one text. `kept` is the path where its object is kept, or None."""
 
     def __init__(self, number: int, unit: Unit, folder: Path, kept: Path | None) -> None:
         self.unit = unit
@@ -199,7 +204,7 @@ class _Job:
         return ["-c", "-o", str(self._object), str(self.source)]
 
     def kept_object(self) -> Path:
-        """Move the object to the place where it is kept, and return it."""
+        """Move the object to the path where it is kept, if there is one. Return where it is."""
         if self._kept is None:
             return self._object
         if self.is_missing:
@@ -209,10 +214,10 @@ class _Job:
 
 
 def _run(commands: Sequence[Sequence[str]], tell: Tell = quiet) -> None:
-    """Run the compiler several times, as many at once as this process has processors.
+    """Run the compiler several times: as many at once as this process has processors.
 
     Raises CompilerHangs, or DoesNotCompile with the message of the first command that fails. In
-    that case, and on an interrupt, all compilers are stopped.
+    these cases, and on an interrupt, all compilers are stopped.
     """
     compilers = [_Compiler(command, _LONGEST) for command in commands]
     with ThreadPoolExecutor(cores()) as pool:
@@ -226,7 +231,7 @@ def _run(commands: Sequence[Sequence[str]], tell: Tell = quiet) -> None:
 
 
 class _Compiler:
-    """A process of the compiler. One thread starts it; another one may end it."""
+    """A process of the compiler. One thread starts it, and another thread may end it."""
 
     def __init__(self, command: Sequence[str], seconds: float) -> None:
         self._command = command
@@ -250,7 +255,8 @@ class _Compiler:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    # the compiler starts other programs; in a session, all can be ended together
+                    # The compiler starts other programs. In a session of their own, all can be
+                    # ended.
                     start_new_session=True,
                 )
             except OSError as error:
@@ -266,7 +272,7 @@ class _Compiler:
         return said
 
     def end(self) -> None:
-        """Stop the process, or prevent its start."""
+        """Stop the process and all that it has started. If it is not running yet, it never will."""
         with self._lock:
             self._is_ended = True
             if self._process is not None and self._process.poll() is None:

@@ -1,4 +1,4 @@
-"""Reads the C headers that the C texts contain."""
+"""Reads the C headers that are copied into the C texts."""
 
 from __future__ import annotations
 

@@ -23,12 +23,14 @@ _WAVE = re.compile(r"gk_(sin|cos)_f32\(")
 _OPERAND_OF_WAVE = re.compile(r"gk_(?:sin|cos)_f32\((.+?), machine\)")
 _REDUCED = re.compile(r": (v\d+)\)")  # variables in the reduction clauses of a loop
 _NAME = "GK_NAME"  # replaced by the function's name when the text is complete
-_BLOCK = 512  # elements; values that pass between parts of a loop stay in the nearest cache
+_BLOCK = 512  # elements between the parts of a loop: so few that they stay in the nearest cache
 _STRIP = 32  # elements between two prefetches: a few cache lines
 
 
 class LoopNestText:
-    """The C code of one loop nest. The names of its tables begin with `name`."""
+    """The C code of one loop nest. The names of its tables begin with `name`. `tensors` are the
+    names of the kernel's tensors, in order.
+    """
 
     def __init__(self, name: str, nest: LoopNest, info: AreaInfo, tensors: Sequence[str]) -> None:
         self.name = name
@@ -38,7 +40,7 @@ class LoopNestText:
         if nest.row:
             self.grid = nest.grid
             self.row = nest.row
-        else:  # the innermost loop is the row; it can be computed in parts
+        else:  # the innermost loop counts as the row, which can be divided between threads
             self.grid = nest.grid[:-1]
             self.row = nest.grid[-1:] or (Variable(ONE),)
         self._schedule = LoopSchedule(nest.stores, frozenset(self.row))
@@ -65,9 +67,9 @@ class LoopNestText:
         return "gk_" + hashlib.sha256(self._body.encode()).hexdigest()[:12]
 
     def body(self) -> str:
-        """The function that computes some rows, in versions for several machines.
+        """The C function that computes some rows, in versions for several processors.
 
-        Sizes are parameters, so nests that differ only in sizes share the function.
+        Sizes are parameters of the function, so that nests that differ only in sizes share it.
         """
         return self._body.replace(_NAME, self.function)
 
@@ -101,7 +103,7 @@ class LoopNestText:
     def form(self, first_scalar: int) -> tuple[str, str]:
         """The table of accesses, and the initializer of the gk_form.
 
-        `first_scalar` is the index of the nest's first scalar among the kernel's scalars.
+        `first_scalar` is the index of this nest's first scalar among all scalars of the kernel.
         """
         rows = []
         for access, stride in zip(self.accesses, self._strides, strict=True):
@@ -130,7 +132,7 @@ class LoopNestText:
         return table, f"{{{', '.join(map(str, values))}}}"
 
     def plan(self, number: int) -> list[str]:
-        """The C statements that set all sizes and strides that are not 0."""
+        """The C statements that set all sizes, and all strides and offsets that are not 0."""
         lines = [
             f"q[{number}].extent[{k}] = {v.extent};" for k, v in enumerate(self.grid + self.row)
         ]
@@ -146,12 +148,12 @@ class LoopNestText:
 
     @property
     def cost(self) -> int:
-        """The time of an element, in sixteenths of a nanosecond."""
+        """The time for an element, in sixteenths of a nanosecond."""
         return sum(step.cost for step in self._schedule.of) + 2 * len(self._stores)
 
     @property
     def cost_once(self) -> int:
-        """The part of `cost` that a row takes only once."""
+        """The part of `cost` that is needed only once for each row."""
         return sum(step.cost for step in self._schedule.of if not self._schedule.is_rowwise(step))
 
     def _ctype(self, access: Access) -> CType:
@@ -163,7 +165,7 @@ class LoopNestText:
     def _buffers(self) -> list[str]:
         lines = []
         offset = 0
-        # by size, so that each is aligned
+        # The largest elements come first, so that each buffer is aligned.
         for step in sorted(self._schedule.passes.kept, key=lambda s: -_bytes(s)):
             local = step.ctype.local
             lines.append(
@@ -173,7 +175,7 @@ class LoopNestText:
         return lines
 
     def _hidden(self) -> list[str]:
-        """C variables for scalars and for literals whose values the compiler must not see."""
+        """C variables for scalars, and for literals whose values the compiler must not see."""
         hidden = dict.fromkeys(
             a for step in self._schedule.of for a in step.arguments if _hides(step, a)
         )
@@ -199,7 +201,9 @@ class LoopNestText:
         return lines
 
     def _row_steps(self, phase: int) -> list[str]:
-        """The steps and stores of a phase that are computed once for a row."""
+        """The steps and stores of a phase (a pass over the row) that are computed once for the
+        row.
+        """
         schedule = self._schedule
         steps = [s for s, its in schedule.of.items() if its == phase and not schedule.is_rowwise(s)]
         lines = [self._assign(s) for s in steps if s.constant is None and not s.reduction]
@@ -209,8 +213,8 @@ class LoopNestText:
         return lines
 
     def _pass(self, phase: int) -> list[str]:
-        """A loop over the row; or a loop over blocks of the row, with an inner loop for each
-        part.
+        """A loop over the row. If the loop has several parts, a loop over blocks of the row, which
+        contains an inner loop for each part.
         """
         before = []
         for step in self._schedule.reductions(phase):
@@ -237,8 +241,8 @@ class LoopNestText:
         return before + self._nested(blocks, phase)
 
     def _may_be_long(self) -> bool:
-        """Whether a row may be long, together with the surrounding loops that can be joined with
-        it.
+        """Whether a row may be long, counted together with the surrounding loops that can be joined
+        with it.
         """
         loops = self.grid + self.row
         length = loops[-1].extent
@@ -251,8 +255,8 @@ class LoopNestText:
         return length.number is None or length.number >= _BLOCK
 
     def _strips(self, parts: LoopParts, phase: int) -> list[str]:
-        """The loop over a row without reductions. A long row is divided into strips, and each
-        strip prefetches elements of later ones.
+        """The loop over a row without reductions. A long row is divided into strips; before each
+        strip is computed, elements of later strips are prefetched.
         """
         ahead = [
             f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});"
@@ -287,14 +291,15 @@ class LoopNestText:
             inner.append(f"v{step.number} = {result};")
         inner += self._inner_stores(parts, part, phase)
         loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
-        # each addition to a sum waits for the one before; several vectors of sums do not wait
+        # Each addition to a sum must wait for the addition before. With several vectors of sums,
+        # the additions need not wait for each other.
         if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps):
             clauses = f" simdlen(32){clauses}"
         return _simd(clauses, loop, inner)
 
     def _inner_steps(self, parts: LoopParts, part: int, phase: int) -> list[str]:
-        """The steps of one part of a loop: computed, or read from the buffer of an earlier part or
-        pass.
+        """The steps of one part of a loop. They are either computed, or read from the buffer that
+        an earlier part or pass has filled.
         """
         lines = list[str]()
         for step in parts.passes.within(part):
@@ -309,7 +314,7 @@ class LoopNestText:
         return lines
 
     def _inner_stores(self, parts: LoopParts, part: int, phase: int) -> list[str]:
-        """What one part of a loop stores: outputs, and steps that later passes or parts read."""
+        """The stores in one part of a loop: outputs, and steps that later passes or parts read."""
         schedule = self._schedule
         own = {step for step, its in schedule.of.items() if its == phase}
         own = {step for step in own if parts.of.get(step, 0) == part}
@@ -330,8 +335,8 @@ class LoopNestText:
         ]
 
     def _nested(self, loop: list[str], phase: int) -> list[str]:
-        """The loops over all row variables except the last, around `loop`, which is over the last
-        one.
+        """The loops over all variables of a row except the last one. `loop`, which is over the last
+        one, is inside them.
         """
         outer = len(self.row) - 1
         if not outer:
@@ -397,10 +402,10 @@ class LoopNestText:
 
 
 def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
-    """A loop that the compiler turns into vector instructions.
+    """A loop that the compiler converts to vector instructions.
 
-    Sines and cosines of numbers far from 0 need the C library, which has no vectors. If such
-    numbers occur, the whole loop is repeated number by number.
+    For sines and cosines of numbers far from 0, the C library is needed, which does not use
+    vectors. If such numbers occur, the whole loop is repeated number by number.
     """
     far_tests = dict.fromkeys(
         f"gk_is_far({operand})" for line in inner for operand in _OPERAND_OF_WAVE.findall(line)
@@ -422,9 +427,9 @@ def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
 
 
 def _hides(step: Step, argument: Step) -> bool:
-    """Whether a literal that may be a bound must be hidden from the compiler.
+    """Whether a literal must be hidden from the compiler, because it may be a bound.
 
-    The compiler would need an additional instruction for a bound that it knows.
+    For a bound that it knows, the compiler would need an additional instruction.
     """
     is_literal = (
         argument.constant is not None and argument.ctype.is_float and not argument.is_scalar

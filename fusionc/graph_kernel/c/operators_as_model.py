@@ -1,5 +1,5 @@
-"""The operators of an area as a model. A kernel runs this model for sizes that it does not
-support.
+"""The operators of an area as a model. If a kernel does not support the sizes of a run, it runs
+this model instead.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _IR_VERSION = 8  # onnxruntime accepts this version with every opset of areas
 
 
 def operators_as_model(area: Area) -> bytes:
-    """The model, without declared sizes and without names of the area's values.
+    """The model. It does not contain declared sizes or the area's names of values.
 
-    Inputs and outputs are p0, p1, … in order, so that equal areas give equal models.
+    The names of inputs and outputs are p0, p1, … in order, so that equal areas give equal models.
     """
     names: dict[str, str] = {}
     for name in (*area.inputs, *area.outputs):

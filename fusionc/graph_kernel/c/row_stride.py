@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, SizeCode
 
-_LARGE = 1024  # strides of this size and more are not constants in the C code
+_LARGE = 1024  # larger strides are not constants in the C code
 
 
 @dataclass(frozen=True)
 class RowStride:
-    """The stride of an access along the innermost loop.
+    """What is known about the stride of an access along the innermost loop.
 
-    `unit` is the stride that the fast functions of a kernel assume. If `varies`, they assume none,
-    because it is hardly ever 1. If `may_broadcast`, the stride is 0 or 1, and there is a function
-    for each.
+    `unit` is the stride that the fast functions of a kernel are compiled for. If `varies`, they
+    take the stride as a parameter, because it is hardly ever 1. If `may_broadcast`, the stride is 0
+    or 1, and there is a function for each of the two.
     """
 
     unit: int

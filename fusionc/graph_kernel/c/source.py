@@ -24,22 +24,22 @@ from fusionc.graph_kernel.lower.infer_sizes import infer_sizes
 from fusionc.graph_kernel.lower.loop_nest import loop_nests_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
-_MOST_ACCESSES = 128
-_MOST_TENSORS = 64
-_UNIT = 12_000  # characters of loops in one text: enough to justify another run of the compiler
-_PLAIN = 16  # so many characters of tables and sizes compile as fast as one character of loops
+_MOST_ACCESSES = 128  # of a kernel
+_MOST_TENSORS = 64  # of a kernel
+_UNIT = 12_000  # characters of loops in one text: enough to be worth another run of the compiler
+_PLAIN = 16  # characters of tables and sizes that compile as fast as one character of loops
 _NAME = "GK_NAME"  # replaced by the name of a kernel's functions when its text is complete
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """The C code of an area, which does not depend on the names of its values."""
+    """The C code of an area. It does not depend on the names of the area's values."""
 
-    name: str  # of the operator
+    name: str  # of the custom operator
     function: str  # the prefix of the names in `text`
-    bodies: Mapping[str, str]  # the C functions of its loops, by name
-    text: str  # tables and plan; the same for areas that differ only in scalars
-    # sizes that the arrays of the runtime must have
+    bodies: Mapping[str, str]  # the C functions of the loops, by name
+    text: str  # tables and plan; areas that differ only in scalars have the same text
+    # sizes that arrays of the runtime must have
     variables: int
     accesses: int
     nests: int
@@ -47,8 +47,8 @@ class Kernel:
     tensors: int
     rank: int
     scalars: tuple[str, ...] = ()
-    families: frozenset[str] | None = None  # those of a program's steps; None for loops
-    is_narrow: bool = False  # whether it has a second program, which uses bfloat16
+    families: frozenset[str] | None = None  # the families of a program's steps; None for loops
+    is_narrow: bool = False  # whether there is a second program, which uses bfloat16
 
     @property
     def is_program(self) -> bool:
@@ -56,7 +56,9 @@ class Kernel:
 
 
 def kernel_of(area: Area) -> Kernel:
-    """The C code of an area. Raises Unsupported, with a reason, if a kernel cannot compute it."""
+    """The C code of an area. If a kernel cannot compute the area, raises Unsupported with the
+    reason.
+    """
     try:
         return _loop_kernel(area) if area.kind is KernelKind.LOOPS else _program_kernel(area)
     except RecursionError:
@@ -161,7 +163,7 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
 
 
 def _ports(area: Area) -> str:
-    """The types and ranks of inputs and outputs."""
+    """C tables with the types and ranks of inputs and outputs."""
     ports = [area.values[name] for name in (*area.inputs, *area.outputs)]
     types = ", ".join(str(port.dtype) for port in ports)
     ranks = ", ".join(str(len(port.shape)) for port in ports)
@@ -197,24 +199,24 @@ def _entry(kernel: Kernel, area: Area) -> str:
 def source(areas: Sequence[Area]) -> str:
     """The C text of a library with the kernels of areas. Equal loops share one function.
 
-    Raises Unsupported if an area cannot be lowered. Raises ValueError if two different areas have
-    the same name.
+    Raises Unsupported if a kernel cannot compute an area. Raises ValueError if two different areas
+    have the same name.
     """
     (unit,) = _units(areas, None)
     return unit.text
 
 
 def units(areas: Sequence[Area]) -> list[Unit]:
-    """The C text of `source` divided into several texts, to be compiled in parallel and linked.
+    """The C text of `source`, divided into several texts that are compiled in parallel and linked.
 
-    Raises what `source` raises. The number of texts depends only on the areas, so every machine
-    builds the same library.
+    Raises the same errors as `source`. The division depends only on the areas, so that every
+    machine builds the same library.
     """
     return _units(areas, _UNIT)
 
 
 def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
-    """Texts of at most `most` characters each, unless one loop is longer. None means one text."""
+    """Texts of at most `most` characters each; a single loop may be longer. None means one text."""
     kernels = _kernels(areas)
     bodies = dict(item for kernel in kernels for item in kernel.bodies.items())
     head = _head(list(kernels), bodies)
@@ -243,8 +245,10 @@ def _kernels(areas: Sequence[Area]) -> dict[Kernel, Area]:
 
 
 def _items(kernels: Mapping[Kernel, Area], bodies: Iterable[str]) -> list[tuple[str, int]]:
-    """The functions of loops, and the texts of kernels with their entries. Each has its size."""
-    entries: dict[str, list[str]] = {}  # by the C text with their tables
+    """The functions of loops, and the texts of kernels with their entries, each with its size in
+    characters of loops.
+    """
+    entries: dict[str, list[str]] = {}  # C text with tables → the entries that use it
     for kernel, area in kernels.items():
         entries.setdefault(kernel.text, []).append(_entry(kernel, area))
     texts = [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
@@ -267,7 +271,9 @@ def _list(name: str, kernels: Iterable[Kernel]) -> str:
 
 
 def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
-    """The beginning of each text: sizes of arrays, and declarations for other texts."""
+    """The beginning of each text: the sizes of arrays, and declarations of things that other texts
+    define.
+    """
     bounds = {
         "GK_VARIABLES": max(k.variables for k in kernels),
         "GK_ACCESSES": max(k.accesses for k in kernels),
@@ -291,7 +297,9 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
 
 
 def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str]]:
-    """Pack items, which come with their sizes, into as few groups as possible, in order."""
+    """Pack items, each given with its size, into as few groups as possible without reordering them.
+    The sizes in a group add up to at most `most`, except for a single larger item.
+    """
     groups = list[list[str]]([[]])
     filled = 0
     for item, size in items:
@@ -318,7 +326,7 @@ def generator() -> bytes:
 
 
 def reason_against(area: Area) -> str | None:
-    """The reason why a kernel cannot compute an area; None if it can."""
+    """The reason why a kernel cannot compute an area. `None` if it can."""
     try:
         kernel_of(area)
     except Unsupported as error:

@@ -1,4 +1,6 @@
-"""The flags of graph kernel fusion as data: those with an effect here, and those without."""
+"""The flags of graph kernel fusion as data: those that have an effect here, and those that have
+none.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,17 @@ FlagType = Literal["bool", "int", "uint", "text", "list"]
 Unsigned = int
 Names = tuple[str, ...]
 
-# In enable_pass and disable_pass, one of these words and a dot may precede the name of a pass.
-# Other words before a dot are stages of graph kernel fusion.
+# In enable_pass and disable_pass, one of these words and a dot may precede the name of a pass of
+# the registry. Any other word before a dot is a stage of graph kernel fusion.
 MANAGERS = ("fusion_group", "backend_fusion")
 
 
 @dataclass(frozen=True)
 class Flags:
-    """All flags with an effect, in the order of MindSpore's list.
+    """All flags that have an effect, in the order of MindSpore's list.
 
-    `disable_areas` (names of areas) is fusionc's own. An empty list means that the flag is missing.
+    MindSpore does not have `disable_areas` (names of areas). An empty tuple means that the flag is
+    not set.
     """
 
     opt_level: Unsigned = 0
@@ -56,8 +59,8 @@ class Flags:
         return json.dumps(asdict(self))
 
     def entries(self, *endings: str) -> list[tuple[str, str]]:
-        """Every entry of the lists whose flags have one of these endings, each after its flag's
-        name.
+        """The entries of all lists whose flags have one of these endings, as pairs (flag,
+        entry).
         """
         return [
             (key, entry)
@@ -67,25 +70,29 @@ class Flags:
         ]
 
     def expands(self, default: Iterable[str]) -> frozenset[str]:
-        """The operators that are expanded; without flags, those of `default`."""
+        """The operators that are expanded: those of `default`, unless flags change them."""
         return _chosen(
             default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops
         )
 
     def clusters(self, default: Iterable[str]) -> frozenset[str]:
-        """The operators that may be in a cluster; without flags, those of `default`."""
+        """The operators that may be in a cluster: those of `default`, unless flags change them."""
         return _chosen(
             default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops
         )
 
     def has_pattern(self, name: str) -> bool:
-        """Whether a split pattern runs. A list's entry means every name that contains it."""
+        """Whether a split pattern runs. An entry of a flag means all patterns whose names contain
+        it.
+        """
         if self.enable_fusion_pattern_only:
             return any(part in name for part in self.enable_fusion_pattern_only)
         return not any(part in name for part in self.disable_fusion_pattern)
 
     def has_packet(self, users: Collection[str]) -> bool:
-        """Whether the flags allow a packet (a kernel that computes sizes) with these users."""
+        """Whether the flags allow a packet (a kernel that computes sizes) for these users of the
+        sizes.
+        """
         if self.enable_packet_ops_only:
             return any(user in self.enable_packet_ops_only for user in users)
         return not any(user in self.disable_packet_ops for user in users)
@@ -106,8 +113,8 @@ def _chosen(
 _TYPES: dict[str, FlagType] = {"bool": "bool", "int": "int", "Unsigned": "uint", "Names": "list"}
 EFFECTIVE = {field.name: _TYPES[str(field.type)] for field in fields(Flags)}
 
-# Flags for special chips, other code generators, training, or tuning that the kernels here do not
-# need.
+# Flags of MindSpore for special chips, other code generators, training, or tuning. The kernels here
+# do not need them.
 WITHOUT_EFFECT: dict[str, FlagType] = {
     "enable_recompute_fusion": "bool",
     "enable_parallel_fusion": "bool",

@@ -1,6 +1,6 @@
 """MindSpore's names of operators, which flags may use, and ONNX's operators for them.
 
-The names are those of MindSpore's lists of operators to expand and to cluster. A name may mean
+The names are those in MindSpore's lists of operators to expand and to cluster. One name may mean
 several operators of ONNX.
 """
 
@@ -93,12 +93,12 @@ _NOT_IN_ONNX = (
 
 
 def onnx_names(name: str) -> tuple[str, ...]:
-    """The operators of ONNX that a name in a list means. A name of ONNX means itself, and so does
-    an unknown name.
+    """The ONNX operators that an entry of a list means. An ONNX name means itself, and so does an
+    unknown name.
     """
     return (name,) if onnx.defs.has(name) else _IN_ONNX.get(name, (name,))
 
 
 def why_not_in_onnx(name: str) -> str | None:
-    """The reason why a name of MindSpore does not mean an operator of ONNX; None for others."""
+    """The reason why a MindSpore name does not mean an operator of ONNX. `None` for other names."""
     return _NOT_IN_ONNX.get(name)

@@ -1,9 +1,9 @@
-"""Read graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", with
+"""Read graph_kernel_flags, a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", by
 MindSpore's rules.
 
-Flags are separated by blanks; `--key` alone is `--key=true`; the first of repeated flags counts;
-`--path=flags.json` replaces the whole string. An invalid flag causes a warning, never an error; its
-default is used.
+Blanks separate the flags. `--key` alone means `--key=true`. If a flag is repeated, the first one
+counts. `--path=flags.json` replaces the whole string by the flags in that file. An invalid flag
+causes a warning, never an error, and its default is used.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class ReadFlags:
     """Flags as they were read, with messages about them."""
 
     flags: Flags
-    raw: str  # the string
-    warnings: tuple[str, ...]
-    notices: tuple[str, ...]
+    raw: str  # the string that was read
+    warnings: tuple[str, ...]  # flags that are unknown or invalid
+    notices: tuple[str, ...]  # valid flags that change nothing
 
     @property
     def source(self) -> str:
@@ -52,11 +52,11 @@ class ReadFlags:
 
 
 def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
-    """The flags of the environment variable if it is set, else those of `option`.
+    """The flags of the environment variable if it is set; otherwise those of `option`.
 
-    If the flags set no level, `is_enabled` decides: level 2 if it is true, 0 if it is false. If it
-    is None, the level is 2 if a flag asks for graph kernel fusion. A flag that only switches passes
-    of the registry does not ask for it.
+    If no flag sets the level, `is_enabled` decides: level 2 if it is true, 0 if it is false. If
+    `is_enabled` is None, the level is 2 if any flag concerns graph kernel fusion itself, and 0
+    otherwise. A flag that only switches passes of the registry does not concern it.
     """
     variable = os.environ.get(VARIABLE)
     raw = (option if variable is None else variable) or ""
@@ -81,11 +81,11 @@ def _notices_of_ineffective(names: Sequence[str]) -> Iterator[str]:
 def _notices_of_off(
     flags: Flags, is_enabled: bool | None, is_asked_for: bool, could_read: bool
 ) -> Iterator[str]:
-    """A notice if there are flags, but graph kernel fusion does not run."""
+    """A notice if flags are set, but graph kernel fusion does not run."""
     if not could_read and is_enabled is None:
-        yield "graph kernel fusion stays off: no flag could be read"
+        yield "graph kernel fusion stays off, because no flag could be read"
     if is_enabled is False and is_asked_for and not flags.is_on:
-        yield "graph kernel fusion is switched off: its flags have no effect"
+        yield "graph kernel fusion is switched off, so its flags have no effect"
 
 
 def _notices_of_variable(
@@ -95,17 +95,17 @@ def _notices_of_variable(
     if os.environ.get(VARIABLE) is None:
         return
     if option is not None:
-        yield f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used"
+        yield f"the environment variable {VARIABLE} is set, so --graph_kernel_flags is not used"
     if is_enabled and not flags.is_on:
         yield (
-            f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion stays "
-            "off"
+            f"the environment variable {VARIABLE} sets opt_level to 0, so graph kernel fusion "
+            "stays off"
         )
 
 
 def _asks_for_graph_kernels(key: str, value: str) -> bool:
-    """Whether a flag concerns graph kernel fusion itself, and not just a pass that also runs
-    without graph kernel fusion.
+    """Whether a flag concerns graph kernel fusion itself, and not only a pass of the registry,
+    which also runs without graph kernel fusion.
     """
     if key not in ("enable_pass", "disable_pass"):
         return key in EFFECTIVE or key in WITHOUT_EFFECT
@@ -114,7 +114,7 @@ def _asks_for_graph_kernels(key: str, value: str) -> bool:
 
 
 def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
-    """The flags as they are written, and warnings."""
+    """The flags as key → text, and warnings about them."""
     written: dict[str, str] = {}
     warnings: list[str] = []
     for token in filter(None, text.split(" ")):
@@ -130,7 +130,7 @@ def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
         if key == "path":
             return _pairs_of_file(Path(value), warnings), warnings
         if key in written:
-            warnings.append(f'the flag "--{key}" is repeated, the first one counts')
+            warnings.append(f'the flag "--{key}" is repeated; the first one counts')
         written.setdefault(key, value)
     return written, warnings
 
@@ -156,10 +156,10 @@ class _Reader:
 
     def __init__(self, warnings: list[str]) -> None:
         self._warnings = warnings
-        self.ineffective: list[str] = []  # given flags that have no effect here
+        self.ineffective: list[str] = []  # known flags in the text that have no effect here
 
     def flags(self, written: Mapping[str, str], *, default_level: int) -> Flags:
-        """The flags. Missing and invalid ones have their defaults."""
+        """All flags. A missing or invalid flag has its default."""
         values: dict[str, Any] = {"opt_level": default_level}
         unknown = []
         for key, text in written.items():
@@ -176,14 +176,15 @@ class _Reader:
         if unknown:
             known = [field.name for field in fields(Flags)]
             near = dict.fromkeys(filter(None, (nearest(key, known) for key in unknown)))
-            advice = f"did you mean {', '.join(near)}? Those" if near else "those"
+            advice = f"did you mean {', '.join(near)}? The flags" if near else "the flags"
             self._warnings.append(
-                f"unknown graph kernel flags have no effect; {advice} that have one: "
+                f"unknown graph kernel flags have no effect; {advice} that have an effect: "
                 f"{', '.join(known)}"
             )
         if values["opt_level"] > HIGHEST_LEVEL:
             self._warnings.append(
-                f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, which is used"
+                f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, the highest level, "
+                "which is used"
             )
             values["opt_level"] = HIGHEST_LEVEL
         values.setdefault("enable_stitch_fusion", values["opt_level"] == HIGHEST_LEVEL)
@@ -204,7 +205,7 @@ class _Reader:
             )
         if value is None:
             self._warnings.append(
-                f'the value "{text}" of the flag "--{key}" is invalid, its default is used'
+                f'the value "{text}" of the flag "--{key}" is invalid; its default is used'
             )
         return value
 

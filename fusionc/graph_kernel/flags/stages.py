@@ -1,10 +1,10 @@
-"""The passes of graph kernel fusion, with MindSpore's names and ids, and the switches of all
-passes.
+"""The passes of graph kernel fusion's stages, with MindSpore's names and ids. Also: which passes
+the flags enable_pass and disable_pass switch.
 
-In enable_pass and disable_pass, a stage pass is written `stage.pass` or `id.id`. A pass of the
-registry is written with its name or alias, and MindSpore's `fusion_group.` or `backend_fusion.` may
-precede it. disable_pass switches off a pass that would run; enable_pass switches on one that would
-not.
+In these two flags, a stage pass is written `stage.pass` or `id.id`. A pass of the registry (a pass
+that also runs without graph kernel fusion) is written with its name or alias. MindSpore's prefixes
+`fusion_group.` and `backend_fusion.` may precede it. disable_pass switches off passes that would
+run, and enable_pass switches on passes that would not run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Protocol
 from fusionc.graph_kernel.flags.flag_table import MANAGERS, Flags
 from fusionc.rewrite import Pass
 
-# MindSpore's levels of messages that go to stderr: debug and info
+# MindSpore's variable for the level of messages on stderr, and its values for debug and info
 _LEVEL = "GLOG_v"
 _INFO = ("0", "1")
 
@@ -31,15 +31,15 @@ class Log(Protocol):
 
 
 def is_echoed() -> bool:
-    """Whether the environment variable GLOG_v asks, as in MindSpore, for the log of passes on
-    stderr.
+    """Whether the log of passes also goes to stderr: as in MindSpore, the environment variable
+    GLOG_v asks for it.
     """
     return os.environ.get(_LEVEL, "").strip() in _INFO
 
 
 @dataclass(frozen=True)
 class StagePass:
-    """One pass of a stage. It runs at optimization level `level` and above."""
+    """One pass of a stage. It is on by default if opt_level is at least `level`."""
 
     stage_id: int
     stage: str
@@ -82,7 +82,7 @@ STAGE_PASSES = (
 
 
 class Stages:
-    """The stage passes that run, and their times."""
+    """Which stage passes run, how long each takes, and which ones have changed something."""
 
     def __init__(self, flags: Flags) -> None:
         self._on = {p: _is_on(p.names, _meets(p, flags), flags) for p in STAGE_PASSES}
@@ -90,7 +90,7 @@ class Stages:
         self._changed: set[StagePass] = set()
 
     def runs(self, pass_: StagePass) -> bool:
-        """Whether a pass is on."""
+        """Whether a stage pass is on."""
         return self._on[pass_]
 
     @contextmanager
@@ -105,7 +105,7 @@ class Stages:
         self._changed.add(pass_)
 
     def write(self, log: Log) -> None:
-        """Log a line for each stage pass, in the order in which they run."""
+        """Log whether each stage pass is on, its time, and whether it changed a cluster."""
         for pass_, is_on in self._on.items():
             name = f"graph kernel pass {pass_.full_name}"
             if not is_on:
@@ -129,7 +129,7 @@ def _is_on(names: Iterable[str], meets_conditions: bool, flags: Flags) -> bool:
 
 
 def switched(passes: Sequence[Pass], enabled: frozenset[str], flags: Flags) -> frozenset[str]:
-    """The names of the passes of the registry that run: `enabled`, changed by enable_pass and
+    """The names of the registry's passes that run: `enabled`, as changed by enable_pass and
     disable_pass.
     """
     return frozenset(p.name for p in passes if _is_on(names_of(p), p.name in enabled, flags))
@@ -147,7 +147,7 @@ def names_of(pass_: Pass) -> list[str]:
 
 
 def mindspore_names(pass_: Pass) -> tuple[str, ...]:
-    """The names of a pass in MindSpore and TorchAir, which are in lower case."""
+    """The aliases of a pass that come from MindSpore or TorchAir: those in lower case."""
     return tuple(alias for alias in pass_.aliases if alias.islower())
 
 

@@ -29,9 +29,9 @@ from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, inta
 
 @dataclass(frozen=True)
 class Built:
-    """The library with the kernels, and the areas that got none.
+    """The library with the kernels, and the areas that have no kernel.
 
-    The library lies in the cache, which may remove it; copy it to keep it.
+    The library is a file in the cache. The cache may remove it, so copy it to keep it.
     """
 
     library: Path | None  # None if no area got a kernel
@@ -39,9 +39,10 @@ class Built:
 
 
 def build(areas: Sequence[Area], tell: Tell = quiet) -> Built:
-    """Build the library with the kernels of areas. `tell` is that of `compile_units`.
+    """Build the library with the kernels of areas. `tell` receives the progress, as in
+    `compile_units`.
 
-    Raises NoCompiler.
+    Raises NoCompiler, CompilerHangs, or FusioncError if the cache cannot be written.
     """
     failed = _failed(areas, reason_against)
     try:
@@ -63,7 +64,7 @@ def _library(areas: Sequence[Area], failed: Collection[str], tell: Tell) -> Path
 
 
 def _complaint(area: Area) -> str | None:
-    """The compiler's error for one area; None if it compiles."""
+    """The compiler's error for one area. `None` if it compiles."""
     try:
         compiled(units([area]))
     except DoesNotCompile as error:
@@ -72,10 +73,10 @@ def _complaint(area: Area) -> str | None:
 
 
 def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
-    """The library built from C texts. It comes from the cache if the same compiler has built it
-    before with the same flags.
+    """The library built from C texts. If the same compiler has already built it with the same
+    flags, it comes from the cache.
 
-    Several processes may do this at once. Raises NoCompiler, DoesNotCompile, CompilerHangs, or
+    Several processes may call this at once. Raises NoCompiler, DoesNotCompile, CompilerHangs, or
     FusioncError if the cache cannot be written.
     """
     command = compiler()
@@ -100,14 +101,16 @@ def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
 def _made(
     units: Sequence[Unit], command: Sequence[str], key: str, folder: Path, tell: Tell
 ) -> Path:
-    """Compile the objects that the cache lacks, put them into it, and return the library."""
+    """Compile the objects that the cache lacks, link them, and move them and the library into the
+    cache. Return the library.
+    """
     keys = {unit: _key([unit], command) for unit in units if unit.contents is Contents.STEPS}
     cached = intact(keys.values(), ".o")
     parts = {unit: cached.get(part, folder / f"{part}.o") for unit, part in keys.items()}
     library = folder / f"{key}.so"
     compile_units(command, FLAGS, units, library, parts, tell)
     for part in parts.values():
-        # a library of one text is built without objects
+        # If there is only one C text, the compiler builds the library without an object file.
         if part.parent == folder and part.is_file():
             put(part, part.stem)
     return put(library, key)

@@ -1,9 +1,9 @@
-"""The cache of libraries that this user's fusionc has compiled. Without permission, fusionc loads
-no others.
+"""The cache of the libraries that this user's fusionc has compiled. fusionc loads other libraries
+only with the user's permission.
 
 The folder and every library in it must belong to the user, and others must not be able to write
-them; otherwise they are not used. A file is named KEY.DIGEST.so (or .o): the key identifies its
-sources, and the digest its content. If a full disk or a crash damages a file, its content no longer
+them; otherwise they are not used. A file is named KEY.DIGEST.so (or .o): KEY identifies the
+sources, and DIGEST the content. If a full disk or a crash damages a file, its content no longer
 fits its name, and fusionc builds it again.
 """
 
@@ -20,16 +20,16 @@ from pathlib import Path
 
 from fusionc.disk.publish import digest
 
-_MOST = 1000  # libraries in the cache, of some 100 KB each
+_MOST = 1000  # files in the cache, of about 100 KB each
 
 
 def cache_folder() -> Path:
-    """The folder of this user's kernels; if it cannot be used, a folder for this process alone."""
+    """The folder of this user's kernels. If it cannot be used, a folder for this process alone."""
     return Path(_own_folder().name) if reason_against_keeping() else _usual_folder()
 
 
 def reason_against_keeping() -> str:
-    """The reason why kernels are not kept in the usual folder; empty if they are."""
+    """The reason why kernels are not kept in the user's cache folder; empty if they are kept."""
     try:
         folder = _usual_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,13 +72,14 @@ def intact(keys: Collection[str], suffix: str) -> dict[str, Path]:
 
 def put(made: Path, key: str) -> Path:
     """Move a file into the cache in one step. Several processes may do this at once."""
-    made.chmod(0o700)  # overrides the umask: a file that others could write would not be used
+    made.chmod(0o700)  # whatever the umask is: `is_usable` rejects a file that others can write
     return made.replace(cache_folder() / f"{key}.{digest(made)}{made.suffix}")
 
 
 def known(library: Path) -> Path | None:
-    """The file in the cache with the content of `library`; None if this user's fusionc did not
-    compile it."""
+    """The file in the cache that has the content of `library`. `None` if this user's fusionc did
+    not compile that library.
+    """
     with suppress(OSError):
         for kept in cache_folder().glob(f"*.{digest(library)}.so"):
             if _is_intact(kept):
@@ -88,8 +89,8 @@ def known(library: Path) -> Path | None:
 
 
 def _is_intact(file: Path) -> bool:
-    """Whether a file of the cache is usable and has the content that its name says. If not, the
-    file is removed.
+    """Whether a file of the cache is usable and has the content that its name says. If not, remove
+    the file.
     """
     with suppress(OSError):
         if is_usable(file) and file.name.split(".")[1] == digest(file):
@@ -106,7 +107,7 @@ def snapshot(library: Path) -> Path:
 
 
 def keep(library: Path) -> None:
-    """Note that a library is used now. The cache removes those that were unused for longest."""
+    """Mark a library as used now. The cache removes the files that were unused for longest."""
     with suppress(OSError):
         library.touch()
 

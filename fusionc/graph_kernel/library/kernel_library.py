@@ -1,4 +1,4 @@
-"""The library of kernels of one conversion: how it is built, inherited and checked."""
+"""The library of kernels of one conversion: build it, take it over from the model, or check it."""
 
 from __future__ import annotations
 
@@ -26,33 +26,34 @@ if TYPE_CHECKING:
 class KernelLibrary:
     """Builds the library of a conversion.
 
-    If the target has no kernels, or the machine no compiler, areas are functions and `file` is
-    None. `notices` have the reason. `missing` has the reason for each single area without a kernel,
-    by its name. A model that was converted before may come with its library (`inherited`): then
-    `file` is a copy of that library, and no areas are added. `tell` is called with the progress of
-    the compiler.
+    If the target has no kernels, or the machine has no compiler, areas become functions without
+    kernels: `file` is None, and `notices` say why. `missing` maps the name of each area without a
+    kernel to the reason. A model that an earlier conversion made may come with a library
+    (`inherited`). Then `file` is a copy of that library, and no areas are added. `tell` receives
+    messages about the progress of the compiler.
     """
 
     target: str
     tell: Callable[[str], None] = lambda _: None
-    file: Path | None = None
-    inherited: Path | None = None
+    file: Path | None = None  # the library to use
+    inherited: Path | None = None  # the library that came with the model
     inherits_bfloat16: bool = False  # whether inherited kernels multiply bfloat16 on this machine
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
-    areas: Sequence[Area] = ()  # those that have a kernel in `file`
+    areas: Sequence[Area] = ()  # those that have a kernel in a `file` built here
 
     @property
     def is_for_onnxruntime(self) -> bool:
-        """Whether areas get kernels; for other targets they are only functions."""
+        """Whether areas get kernels. For other targets, areas are only functions."""
         return self.target == "onnxruntime-cpu"
 
     def inherit(self, model: onnx.ModelProto, library: Path, is_trusted: bool) -> list[str]:
-        """Keep using the kernels of an earlier conversion of a model, if it has any.
+        """Keep using the kernels from an earlier conversion of the model, if it has any. Return
+        notices.
 
         Kernels are machine code. So a library that this user did not compile is neither loaded nor
-        given to the result unless `is_trusted`; the returned notice says so. What is used is always
-        a copy, so that it cannot change meanwhile.
+        given to the result, unless `is_trusted`; the returned notice says so. Only a copy of the
+        library is used, so that its content cannot change meanwhile.
         """
         areas = [function for function in model.functions if function.domain == KERNELS]
         if not areas or not library.is_file() or not self.is_for_onnxruntime:
@@ -65,8 +66,8 @@ class KernelLibrary:
             )
             return [
                 (
-                    f"{what}, whose areas run without kernels; use --trust_kernels if you know who "
-                    "made it"
+                    f"{what}; so the areas of the result run without kernels. If you know who made "
+                    "the library, use --trust_kernels"
                 )
             ]
         self.file = file
@@ -77,7 +78,9 @@ class KernelLibrary:
         return []
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
-        """Build the kernels of all areas. Return the reason for each area without a kernel."""
+        """Build the kernels of all areas. Return the name of each area without a kernel → the
+        reason.
+        """
         if self.inherited is not None:
             self.missing = dict.fromkeys(
                 (area.name for area in areas), "the model has kernels already"
@@ -88,7 +91,7 @@ class KernelLibrary:
         self.areas = ()
         if not self.is_for_onnxruntime or not areas:
             return {}
-        from fusionc.graph_kernel.c.compile import NoCompiler  # few conversions need it
+        from fusionc.graph_kernel.c.compile import NoCompiler  # here, as few conversions need it
         from fusionc.graph_kernel.library.build_library import build
 
         try:
@@ -105,14 +108,14 @@ class KernelLibrary:
         return self.missing
 
     def source(self, areas: Sequence[Area]) -> str:
-        """The C text of the kernels; empty without kernels."""
+        """The C text of the kernels; empty without a library."""
         from fusionc.graph_kernel.c.source import source
 
         return source(areas) if self.file is not None and areas else ""
 
     def require_loadable(self) -> None:
-        """Raise FusioncError if onnxruntime cannot load the library. For a new library, the cause
-        is the compiler, not an area.
+        """Raise FusioncError if onnxruntime cannot load the library. The message blames the
+        compiler for a library that was built here, and another machine for an inherited one.
         """
         if self.file is None:
             return
@@ -123,25 +126,26 @@ class KernelLibrary:
             said = f"onnxruntime says: {error}"
         if self.inherited is not None:
             what = (
-                "the kernels beside the model cannot be loaded; were they made on another kind of "
-                "machine?"
+                "the kernels next to the model cannot be loaded; perhaps they were made on another "
+                "kind of machine"
             )
             hint = (
-                "convert the original model again on this machine, or move the library away: areas "
-                "run without it"
+                "convert the original model again on this machine, or move the library away; then "
+                "the areas run without kernels"
             )
             raise FusioncError(
                 what, where=str(self.inherited), hint=f"nothing was written; {hint}. {said}"
             )
         from fusionc.graph_kernel.c.compile import compiler
 
-        self.file.unlink(missing_ok=True)  # from the cache: another compiler may build a good one
+        # Remove the library from the cache: another compiler may build a good one.
+        self.file.unlink(missing_ok=True)
         raise FusioncError(
             (
-                "the C compiler has made a library of kernels that cannot be loaded: "
+                "the C compiler has built a library of kernels that cannot be loaded: "
                 f"{shlex.join(compiler())}"
             ),
             where=str(self.file),
-            hint="nothing was written; name another compiler in the environment variable CC, or "
-            f"use --no-verify if the kernels are for another machine. {said}",
+            hint="nothing was written; name another compiler in the environment variable CC. If "
+            f"the kernels are for another machine, use --no-verify. {said}",
         )

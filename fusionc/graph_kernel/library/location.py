@@ -1,4 +1,6 @@
-"""The path of a model's library. A file at that path that fusionc did not build is left alone."""
+"""The path of a model's library. A file at that path that fusionc did not build is never
+changed.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,26 @@ from fusionc.errors import FusioncError, UsageError
 
 SUFFIX = ".kernels.so"
 _DOMAIN = b"fusionc.gk"  # KERNELS of model/operators.py
-_TAIL = 1 << 20  # bytes at the end of a file that are searched for areas
+_TAIL = 1 << 20  # bytes at the end of a model file that are searched for the domain of areas
 _MARK = b"kernels of areas, made by fusionc"  # text that operators.h puts into each library
 
 
 def library_of(model: str | os.PathLike[str]) -> Path:
     """The path of a model file's kernels: out.onnx → out.kernels.so.
 
-    A name with another suffix keeps it, so that two models never share a library: out.ONNX →
-    out.ONNX.kernels.so.
+    If the file's suffix is not .onnx, it is kept, so that two models never share a library:
+    out.ONNX → out.ONNX.kernels.so.
     """
     path = Path(model)
     return path.with_name(path.name.removesuffix(".onnx") + SUFFIX)
 
 
 def published(file: Path | None, model: Path, source: Path) -> Library:
-    """How to store the library `file` (or none) next to `model`, which was converted from `source`.
+    """How to store the library `file` next to `model`, which was converted from `source`.
 
-    Raises UsageError if a folder is in its place. Raises FusioncError if a file is there that
-    fusionc did not build, or that is the library of `source`.
+    If `file` is None, nothing is stored, and outdated libraries are removed.
+    Raises UsageError if a folder has the library's name. Raises FusioncError if a file with that
+    name was not built by fusionc, or is the library of `source`.
     """
     place = library_of(model)
     is_of_source = os.path.realpath(place) == os.path.realpath(library_of(source))
@@ -40,8 +43,8 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
         outdated = [place] if is_own(place) and not is_of_source else []
         return Library(None, place, place, (*outdated, *_waiting(place)))
     if place.is_dir():
-        problem = "a folder has the name that the library of the result's kernels would get"
-        hint = "remove it, or give another --output"
+        problem = "the library of the result's kernels would have the same name as a folder"
+        hint = "remove the folder, or give another --output"
         raise UsageError(problem, where=str(place), hint=hint, code="E10001")
     if os.path.lexists(place) and not is_copy(place, file):
         if is_of_source:
@@ -58,10 +61,11 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
 
 
 def library_for(model: Path) -> Path:
-    """The library that a session of a model should use, if there is one.
+    """The library that a session of a model should use. It may not exist.
 
-    It is usually the path that `library_of` gives. While a conversion replaces the model, or if one
-    was killed while doing so, the kernels that the model calls may be in a waiting library.
+    It is usually the path that `library_of` gives. While a conversion replaces the model, or after
+    such a conversion was killed, the kernels that the model calls may be in a waiting library (a
+    library that is stored under a temporary name).
     """
     place = library_of(model)
     waiting = _waiting(place)
@@ -72,17 +76,17 @@ def library_for(model: Path) -> Path:
 
 
 def has_areas(model: Path) -> bool:
-    """Whether a model has areas, which use a library."""
+    """Whether a model has areas, which need a library to run with kernels."""
     try:
         return _may_have_areas(model) and bool(_areas(model))
     except (
         Exception
-    ):  # from protobuf, onnx or the system; onnxruntime will report what is wrong with the file
+    ):  # of protobuf, onnx or the system; onnxruntime will say what is wrong with the file
         return False
 
 
 def is_own(library: Path) -> bool:
-    """Whether fusionc built a library. The file is read, not loaded."""
+    """Whether fusionc built a library. The file is read, but its code is not loaded."""
     try:
         return stat.S_ISREG(library.lstat().st_mode) and contains(library, _MARK)
     except OSError:
@@ -90,10 +94,10 @@ def is_own(library: Path) -> bool:
 
 
 def _may_have_areas(model: Path) -> bool:
-    """Whether the domain of areas occurs at the end of a model's file.
+    """Whether the name of the domain of areas occurs at the end of a model's file.
 
-    Functions are the last part of a file, and each ends with its domain. If the domain of areas
-    does not occur there, the model need not be parsed, and the code that does so is not imported.
+    Functions are the last part of a file, and each function ends with its domain. If the name does
+    not occur there, the model need not be parsed, and the modules for it are not imported.
     """
     with model.open("rb") as file:
         file.seek(max(0, model.stat().st_size - _TAIL))
@@ -111,8 +115,8 @@ def _areas(model: Path) -> list[str]:
 
 
 def _waiting(place: Path) -> list[Path]:
-    """The waiting libraries: conversions store them under names with a digest until the model that
-    calls them is in place.
+    """The waiting libraries. A conversion stores a library under a name with a digest until the
+    model that calls it is in place.
     """
     form = re.compile(rf"{re.escape(_stem(place))}\.([0-9a-f]+){re.escape(SUFFIX)}")
     try:
@@ -127,8 +131,8 @@ def _stem(library: Path) -> str:
 
 
 def _count(names: Sequence[bytes], library: Path) -> int:
-    """How many of these kernels a library has."""
+    """How many of these kernels are in a library."""
     try:
         return sum(contains(library, name) for name in names)
-    except OSError:  # a conversion has just moved the library to its place
+    except OSError:  # the file is gone, because a conversion has just moved it to its final place
         return 0

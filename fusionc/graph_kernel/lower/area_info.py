@@ -1,4 +1,6 @@
-"""The values of an area: sizes in C, types, producers and constants."""
+"""The values of an area while it is lowered (written as loops): sizes in C, types, producers and
+constants.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ KernelShape = tuple[Size, ...]
 
 
 class AreaInfo:
-    """An area while it is lowered. Shapes are filled in by `infer_sizes`."""
+    """An area while it is lowered. `infer_sizes` fills in the shapes."""
 
     def __init__(self, area: Area) -> None:
         self.area = area
@@ -43,15 +45,15 @@ class AreaInfo:
         return ctype_of(self.dtype(name))
 
     def declared(self, name: str, axis: int) -> Size | None:
-        """The declared size of a dimension: a number, or the size that its symbol has. None if it
-        is unknown.
+        """The declared size of a dimension: a number, or the size of its symbol. `None` if the size
+        of the symbol is unknown.
         """
         dim = self.area.values[name].shape[axis]
         return number(dim) if isinstance(dim, int) else self.symbols.get(dim)
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
-    """An attribute of a node in Python; `default` if the node lacks it."""
+    """An attribute of a node as a Python value. `default` if the node lacks the attribute."""
     for item in node.attribute:
         if item.name == name:
             return decode_attribute(item)
@@ -59,7 +61,9 @@ def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
 
 
 def constant(info: AreaInfo, node: onnx.NodeProto, k: int) -> np.ndarray | None:
-    """The value of an optional input. Raises Unsupported if it is not a constant."""
+    """The value of an optional input. `None` if the input is omitted. Raises Unsupported if it is
+    not a constant.
+    """
     name = node.input[k] if k < len(node.input) else ""
     if not name:
         return None
@@ -69,19 +73,23 @@ def constant(info: AreaInfo, node: onnx.NodeProto, k: int) -> np.ndarray | None:
 
 
 def numbers(info: AreaInfo, node: onnx.NodeProto, k: int, name: str) -> list[int] | None:
-    """Integers such as axes: an input, or an attribute in older opsets."""
+    """Integers such as axes. They are an input, or an attribute in older opsets. `None` if neither
+    is there. Raises Unsupported if the input is not a constant.
+    """
     array = constant(info, node, k)
     found = attribute(node, name) if array is None else array.ravel()
     return None if found is None else [int(v) for v in found]
 
 
 def first_shape(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    """The shape of an output, equal to that of the first input."""
+    """The shape of the only output, which is the shape of the first input."""
     return [info.shapes[node.input[0]]]
 
 
 def axes_of(axes: list[int] | None, rank: int) -> list[int]:
-    """Axes counted from the front, in order; all axes for None. Raises Unsupported if invalid."""
+    """Axes counted from the front and sorted. None means all axes. Raises Unsupported if an axis is
+    repeated or out of range.
+    """
     if axes is None:
         return list(range(rank))
     found = sorted({axis + rank if axis < 0 else axis for axis in axes})

@@ -1,4 +1,4 @@
-"""Broadcasting: the common shape of operands, and the place of each operand's element."""
+"""Broadcasting: the common shape of operands, and which element of each operand is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusionc.operators.polynomials import ONE
 
 
 def broadcast_shape(info: AreaInfo, shapes: Sequence[KernelShape]) -> KernelShape:
-    """The common shape of operands."""
+    """The common shape of operands that are broadcast."""
     rank = max(map(len, shapes), default=0)
     result = [ONE] * rank
     for shape in shapes:

@@ -1,7 +1,7 @@
-"""Element types: the C type of a value in memory, and the one that kernels compute with.
+"""Element types: the C type of a value in memory, and the C type with which kernels compute.
 
 Kernels compute float16 as float. Values between the operators of an area keep the precision of
-float; only the results of Casts and the outputs of the area are rounded.
+float. Only the results of Casts and the outputs of the area are rounded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 class CType:
     """An element type in C."""
 
-    name: str  # the suffix of the names of C functions for it
-    stored: str
-    local: str
-    bytes: int
-    load: str = "{}"
-    store: str = "{}"
+    name: str  # the suffix of the names of its C functions
+    stored: str  # the C type in memory
+    local: str  # the C type of variables
+    bytes: int  # of an element in memory
+    load: str = "{}"  # converts `stored` to `local`
+    store: str = "{}"  # converts `local` to `stored`
 
     @property
     def is_float(self) -> bool:
@@ -47,14 +47,14 @@ _CTYPES: dict[int, CType] = {
 
 
 def ctype_of(dtype: int) -> CType:
-    """The C type of an element type. Raises Unsupported for one that kernels do not compute."""
+    """The C type for an ONNX element type. Raises Unsupported if kernels do not compute with it."""
     if dtype not in _CTYPES:
         raise Unsupported(f"no kernel computes with {TensorProto.DataType.Name(dtype)}")
     return _CTYPES[dtype]
 
 
 def literal(ctype: CType, value: np.generic | float) -> str:
-    """A C constant."""
+    """A C constant with this value."""
     if not ctype.is_float:
         number = int(value)
         return (
@@ -73,7 +73,7 @@ def literal(ctype: CType, value: np.generic | float) -> str:
 
 
 def table(ctype: CType, array: np.ndarray) -> str:
-    """The elements of a C array, as they are stored."""
+    """The elements of a C array, in the form in which they are stored."""
     if ctype.stored == "uint16_t":
         return ", ".join(map(str, array.view(np.uint16).ravel()))
     return ", ".join(literal(ctype, value) for value in array.ravel())

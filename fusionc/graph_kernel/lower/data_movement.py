@@ -1,7 +1,7 @@
 """Operators that only move elements: each element of an output is an element of an input.
 
-Every operator has a function that gives the shapes of its outputs, and one that gives the place in
-an input of each element of an output.
+Every operator has two functions: one returns the shapes of its outputs, and the other one returns,
+for an element of an output, the input and the index that the element comes from.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
 from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.polynomials import ONE, ZERO, Polynomial, number
 
-_FAR = 2**62  # larger than every size; models write "to the end" as the largest int64,
-_FOREVER = 2**31 - 1  # or as the largest int32
+_FAR = 2**62  # larger than every size; to mean "to the end", models write the largest int64
+_FOREVER = 2**31 - 1  # or the largest int32
 
 
 def _axis(node: onnx.NodeProto, rank: int) -> int:
@@ -57,7 +57,9 @@ def _transpose(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]
 
 
 def _slices(info: AreaInfo, node: onnx.NodeProto) -> dict[int, tuple[int, int, int]]:
-    """Axis → the start, end and step that the node names."""
+    """Axis → the start, end and step of the Slice, limited to ±_FAR. Raises Unsupported if it
+    slices backward to the end.
+    """
     rank = len(info.shapes[node.input[0]])
     starts = numbers(info, node, 1, "starts") or []
     ends = numbers(info, node, 2, "ends") or []
@@ -65,7 +67,7 @@ def _slices(info: AreaInfo, node: onnx.NodeProto) -> dict[int, tuple[int, int, i
     steps = numbers(info, node, 4, "steps") or [1] * len(starts)
     axes = list(range(len(starts))) if axes is None else [a + rank if a < 0 else a for a in axes]
     if any(step < 0 and end >= _FOREVER for end, step in zip(ends, steps, strict=True)):
-        raise Unsupported("onnxruntime treats the end of a backward Slice in its own way")
+        raise Unsupported("onnxruntime gives the end of a backward Slice a meaning of its own")
     return {
         a: (max(-_FAR, min(s, _FAR)), max(-_FAR, min(e, _FAR)), max(-_FAR, min(t, _FAR)))
         for a, s, e, t in zip(axes, starts, ends, steps, strict=True)
@@ -88,8 +90,8 @@ def _sliced(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 def _bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
-    """The start and length of a Slice, as the C functions `gk_slice_start` and `gk_slice_length`
-    compute them.
+    """The start and length of a Slice. The C functions `gk_slice_start` and `gk_slice_length`
+    compute the same.
     """
     start, end = (n + size if n < 0 else n for n in (start, end))
     if step > 0:
@@ -123,7 +125,7 @@ def _parts(info: AreaInfo, node: onnx.NodeProto) -> list[Size]:
     if written is not None:
         info.sizes.equal(size, number(sum(written)), "the parts of Split do not fill the whole")
         return [number(n) for n in written]
-    is_even = info.area.opset < 18  # later, the last part may be smaller
+    is_even = info.area.opset < 18  # since opset 18, the last part may be smaller
     if size.number is None:
         share = info.sizes.variable(f"({size} + {count - 1}) / {count}")
         rest = info.sizes.variable(f"{size} - {count - 1} * {share}")
@@ -158,7 +160,7 @@ def _joined(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shapes = [info.shapes[name] for name in node.input]
     axis = _axis(node, len(shapes[0]))
     frames = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
-    if len(frames) > 1:  # onnxruntime ignores inputs without elements
+    if len(frames) > 1:  # even then, onnxruntime accepts inputs without elements, which it ignores
         raise Unsupported("the inputs of a Concat may differ along other axes")
     total = info.sizes.sum(shape[axis] for shape in shapes)
     return [(*shapes[0][:axis], total, *shapes[0][axis + 1 :])]
@@ -249,8 +251,8 @@ def _moved(
     shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
     source: Callable[[AreaInfo, onnx.NodeProto, int, Sequence[Index]], Element],
 ) -> OperatorLowering:
-    """The lowering of an operator. `source` gives the place in an input of an element of output
-    k.
+    """The lowering of an operator. `source` returns the input and the index that an element of
+    output k comes from.
     """
 
     def element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:

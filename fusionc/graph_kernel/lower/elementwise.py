@@ -1,4 +1,4 @@
-"""Operators that compute each element of their output from one element of every input."""
+"""Operators that compute each element of their output from one element of each input."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _TYPES = {
     "bool": ("b",),
     "any": (*_NUMBERS, "b"),
 }
-# One line for each operator, or one for each group of its types that has its own formula: the
-# operator, the types, the cost of an element (in sixteenths of a nanosecond), and the C expression.
-# {0}, {1} … are the inputs. An attribute is written as its name in braces. For $ and @ see
-# `Steps.op`.
+# One line for each operator and, if its types have different formulas, for each group of these
+# types: the operator, the types, the cost of an element (in sixteenths of a nanosecond), and the C
+# expression. {0}, {1} … are the inputs. An attribute is written as its name in braces. `Steps.op`
+# explains $ and @.
 _FORMULAS = """
 Add             number          1 {0} + {1}
 Sub             number          1 {0} - {1}
@@ -106,7 +106,9 @@ _LARGEST: dict[int, float] = {
 
 @dataclass(frozen=True)
 class Call:
-    """The context of a rule: steps, node, C type and element type of its result, and opset."""
+    """The context in which a rule computes an element: steps, node, type of the result, and
+    opset.
+    """
 
     steps: Steps
     node: onnx.NodeProto
@@ -117,8 +119,8 @@ class Call:
     def op(
         self, template: str, *arguments: Step, cost: int = 1, types: Collection[str] = _TYPES["any"]
     ) -> Step:
-        """A step of the result's type. Raises Unsupported if the first argument has none of
-        `types`.
+        """A step of the result's type. Raises Unsupported if the C type of the first argument is
+        not among `types`.
         """
         if arguments[0].ctype.name not in types:
             raise Unsupported(f"no kernel computes {self.node.op_type} of such elements")
@@ -129,7 +131,7 @@ class Call:
         return self.steps.literal(self.ctype, value)
 
     def number(self, name: str, default: float) -> Step:
-        """A float attribute. Raises Unsupported if it is not finite, or is 0 in a formula that
+        """A float attribute. Raises Unsupported if it is not finite, or if it is 0 and the formula
         divides by it.
         """
         value = float(np.float32(attribute(self.node, name, default)))
@@ -138,11 +140,11 @@ class Call:
         return self.steps.scalar(self.ctype, value)
 
 
-Rule = Callable[..., Step]  # takes a Call and its arguments; None for an omitted argument
+Rule = Callable[..., Step]  # takes a Call, and a step for each input (None if the input is omitted)
 
 
 def _formula_rule(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
-    """The rule of an operator. `formulas` has the cost and formula for each name of a C type."""
+    """The rule of an operator. `formulas` maps the name of a C type to cost and formula."""
     defaults = _ATTRIBUTES.get(op, {})
 
     def rule(call: Call, *arguments: Step) -> Step:
@@ -154,7 +156,9 @@ def _formula_rule(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
 
 
 def _folded(rule: Rule) -> Rule:
-    """The rule for any number of inputs: the rule of two inputs, applied from left to right."""
+    """The rule for any number of inputs: `rule`, which takes two inputs, applied from left to
+    right.
+    """
 
     def folded(call: Call, *arguments: Step) -> Step:
         first, *rest = arguments
@@ -180,13 +184,13 @@ def _rules() -> dict[str, Rule]:
 
 
 def _extreme(name: str) -> Rule:
-    """The maximum or minimum. Of 0 and −0 it takes the one that onnxruntime takes: the constant, or
-    else the second input. For float16 onnxruntime takes the other one.
+    """The maximum or minimum. Of 0 and −0, it takes the same one as onnxruntime: the constant if
+    there is one, otherwise the second input. For float16, onnxruntime takes the other one.
     """
 
     def rule(call: Call, x: Step, y: Step) -> Step:
         is_first = (x.constant is not None and y.constant is None) != _is_half(call.ctype)
-        operands = (y, x) if is_first else (x, y)  # of two zeros, the C function takes the second
+        operands = (y, x) if is_first else (x, y)  # of two zeros, the C function takes its second
         return call.op(f"gk_{name}_$({{0}}, {{1}})", *operands, cost=2, types=_NUMBERS)
 
     return rule
@@ -197,15 +201,15 @@ def _is_half(ctype: CType) -> bool:
 
 
 def _sign(call: Call, x: Step) -> Step:
-    """The sign. As in onnxruntime, the sign of NaN is NaN, but 0 in float16."""
+    """The sign. As in onnxruntime, the sign of NaN is NaN; in float16, it is 0."""
     if x.ctype.is_float and not _is_half(call.ctype):
         return call.op("gk_sign_$({0})", x, cost=2)
     return call.op("({0} > 0) - ({0} < 0)", x, cost=2, types=_NUMBERS)
 
 
 def _where(call: Call, condition: Step, x: Step, y: Step) -> Step:
-    """One of two operands, chosen by a condition. As in onnxruntime, −0 becomes 0 if it is chosen
-    from the first one.
+    """One of two operands, chosen by a condition. As in onnxruntime, −0 becomes 0 if it comes from
+    the first operand.
     """
     chosen = "{1} + 0" if call.ctype.is_float else "{1}"
     return call.op(f"{{0}} ? {chosen} : {{2}}", condition, x, y, types=_TYPES["bool"])
@@ -224,8 +228,8 @@ def _div(call: Call, x: Step, y: Step) -> Step:
 
 
 def _exact_inverse(y: Step) -> float | None:
-    """The inverse of a constant that is a power of two; None for others. Multiplying by such an
-    inverse gives exactly the quotient.
+    """The inverse of a constant that is a power of two: multiplying by it gives exactly the
+    quotient. `None` for any other number.
     """
     value = _number(y)
     if not value or not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5:
@@ -234,7 +238,7 @@ def _exact_inverse(y: Step) -> float | None:
 
 
 def _number(step: Step) -> float | None:
-    """The value of a literal that is a number."""
+    """The value of a literal. `None` if the step is not a literal, or if it is NaN or infinite."""
     text = (step.constant or "").removeprefix("INT64_C(").rstrip("f)")
     if "x" in text:
         return float.fromhex(text)
@@ -266,7 +270,7 @@ def _cast(call: Call, x: Step) -> Step:
 
 
 def _nearest_half(call: Call, x: Step) -> Step:
-    """The nearest float16 value, as a float."""
+    """The nearest float16 value, stored as a float."""
     return call.steps.op(ctype_of(TensorProto.FLOAT16), "gk_round_to_half((float){0})", x, cost=5)
 
 
@@ -274,14 +278,14 @@ def _clip(call: Call, x: Step, low: Step | None = None, high: Step | None = None
     if call.opset < 11:
         low = call.number("min", -_LARGEST[TensorProto.FLOAT])
         high = call.number("max", _LARGEST[TensorProto.FLOAT])
-    elif call.dtype in _LARGEST:  # without this bound, onnxruntime limits x to finite numbers
+    elif call.dtype in _LARGEST:  # if a bound is omitted, onnxruntime limits x to finite numbers
         low = low or call.constant(-_LARGEST[call.dtype])
         high = high or call.constant(_LARGEST[call.dtype])
     return _bounded(call, call.op("{0}", x), low, high)
 
 
 def _bounded(call: Call, x: Step, low: Step | None, high: Step | None) -> Step:
-    """x limited to bounds; NaN stays NaN."""
+    """x limited to the bounds (None: no bound). NaN stays NaN."""
     if low is not None:
         x = call.op("{0} < {1} ? {1} : {0}", x, low)
     if high is not None:
@@ -306,7 +310,7 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
             return call.op(simple[number], x)
         if (
             number == 0.5 and call.ctype.is_float
-        ):  # unlike sqrt, pow turns −0 into +0, and −infinity into +infinity
+        ):  # unlike sqrt, pow makes +0 from −0, and +infinity from −infinity
             return call.op("{0} == -INFINITY ? INFINITY : sqrt@({0} + 0)", x, cost=5)
     if call.ctype.name == "f32" and power.ctype.name not in _NOT_IN_FLOAT:
         return call.op("powf({0}, (float){1})", x, power, cost=100)
@@ -333,7 +337,7 @@ def _is_infinite(call: Call, x: Step) -> Step:
     positive = attribute(call.node, "detect_positive", 1)
     negative = attribute(call.node, "detect_negative", 1)
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
-    if _is_half(x.ctype):  # a finite float may be too large for float16
+    if _is_half(x.ctype):  # a float that is finite may be too large for float16
         x = _nearest_half(call, x)
     return call.op(" || ".join(tests) or "0 * ({0} == 0)", x)
 

@@ -1,4 +1,4 @@
-"""Indices of elements: numbers that depend on the variables of loops."""
+"""Indices of elements. An index is a number that depends on the variables of loops."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fusionc.operators.polynomials import ONE, ZERO, Polynomial, product
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """The variable of a loop, which counts from 0 to `extent` - 1."""
+    """The variable of a loop. It counts from 0 to `extent` - 1."""
 
     extent: Size
 
 
 @dataclass(frozen=True)
 class Index:
-    """`offset` plus the sum of the terms. Each term is a variable multiplied by a size other than
-    0.
+    """`offset` plus the sum of the terms. Each term is a variable and the size that it is
+    multiplied by, which is not 0.
     """
 
     offset: Polynomial = ZERO
@@ -44,7 +44,7 @@ class Index:
         )
 
     def moved(self, by: Polynomial) -> Index:
-        """The index plus a number that is the same in all iterations."""
+        """The index plus a number that is the same in all iterations of the loops."""
         return Index(self.offset + by, self.terms)
 
     def factor(self, variable: Variable) -> Size:
@@ -58,22 +58,22 @@ class Index:
 
     @property
     def digits(self) -> list[tuple[Variable, Size]]:
-        """The terms, beginning with the smallest size."""
+        """The terms, ordered by their sizes: the smallest one comes first."""
         return sorted(
             self.terms, key=lambda term: [(len(atoms), factor) for atoms, factor in term[1].terms]
         )
 
     @property
     def lone(self) -> Variable | None:
-        """The variable, if the index is only that variable; else None."""
+        """The variable, if the index equals that variable. `None` otherwise."""
         if len(self.terms) == 1 and self.offset == ZERO and self.terms[0][1] == ONE:
             return self.terms[0][0]
         return None
 
     def replaced(self, new: Mapping[Variable, Index]) -> Index:
-        """The index with other indices in place of some variables.
+        """The index in which other indices replace some variables.
 
-        Raises Unsupported if terms cannot be added up.
+        Raises Unsupported if the resulting terms cannot be added up.
         """
         result = Index(self.offset)
         for variable, size in self.terms:
@@ -85,18 +85,22 @@ Element = tuple[str, tuple[Index, ...]]  # the name of a value, and an index for
 
 
 def index_of(variable: Variable) -> Index:
-    """The index that equals a variable; 0 if its loop has only one iteration."""
+    """The index that equals a variable. If the variable's loop has only one iteration, the index is
+    0.
+    """
     return Index() if variable.extent == ONE else Index(ZERO, ((variable, ONE),))
 
 
 def strides(shape: Sequence[Size]) -> list[Size]:
-    """The distance between neighbours along each axis, if the last axis is the innermost one."""
+    """For each axis, the distance between two neighbours in memory. The last axis is the innermost
+    one.
+    """
     return [product(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def linear(indices: Sequence[Index], shape: Sequence[Size]) -> Index:
-    """The position of an element in memory, counted in elements, if the tensor is stored row by
-    row.
+    """The position of an element in memory, counted in elements. The tensor is stored row by row,
+    so that the last axis is the innermost one.
     """
     result = Index()
     for index, stride in zip(indices, strides(shape), strict=True):
@@ -105,8 +109,8 @@ def linear(indices: Sequence[Index], shape: Sequence[Size]) -> Index:
 
 
 def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
-    """The inverse of `linear`: the index on each axis. None if a term does not belong to one
-    axis.
+    """The inverse of `linear`: the index on each axis. `None` if some term does not belong to a
+    single axis.
     """
     if index.offset != ZERO:
         return None
@@ -131,7 +135,7 @@ def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
 
 
 def _stays_below(index: Index, size: Size) -> bool:
-    """Whether the terms, like digits, count all numbers below a divisor of `size`."""
+    """Whether the terms, like digits of a number, count every number below a divisor of `size`."""
     reach = ONE
     for variable, factor in index.digits:
         if factor.over(reach) is None:
@@ -147,8 +151,8 @@ class _LoopsWanted(Exception):
 
 
 class SplitWanted(_LoopsWanted):
-    """To find an element, a loop must first be split into nested loops of these extents."""
+    """Raised because a loop must first be split into nested loops of these extents."""
 
 
 class CutWanted(_LoopsWanted):
-    """To find an element, a loop must first be cut into consecutive loops of these extents."""
+    """Raised because a loop must first be cut into consecutive loops of these extents."""

@@ -1,5 +1,5 @@
-"""Infer the sizes of all values of an area, as C code that computes them from the sizes of its
-inputs.
+"""Infer the sizes of all values of an area. They are C code that computes them from the sizes of
+the area's inputs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from fusionc.operators.polynomials import ONE
 
 
 def infer_sizes(info: AreaInfo) -> None:
-    """Fill in the shapes of all values, from those of the inputs.
+    """Fill in the shapes of all values, beginning with the inputs.
 
-    Raises Unsupported if the area contradicts itself.
+    Raises Unsupported if the area contradicts itself, or if no kernel computes one of its
+    operators.
     """
     for number, name in enumerate(info.area.inputs):
         shape = []
@@ -49,9 +50,9 @@ def infer_sizes(info: AreaInfo) -> None:
 
 
 def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelShape) -> KernelShape:
-    """The declared sizes of a result. The kernel checks them when it runs, unless they are certain.
-
-    A declaration that may be wrong is ignored: then the sizes are those that the operators give.
+    """The sizes to use for a result that is declared with some sizes, and computed with the sizes
+    `found`. They are the declared ones; the kernel checks them when it runs, unless they are
+    certain. A declaration that may be wrong is ignored: then the computed sizes are used.
     """
     declared = info.area.values[name].shape
     if len(declared) != len(found):
@@ -63,11 +64,11 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
         if known is not None and known != size:
             if (
                 is_inferred_wrongly or node.op_type == "PRelu"
-            ):  # the slope may be larger than the operand from which inference takes the size
+            ):  # inference takes the operand's size, but the slope may be larger
                 info.wrongly_inferred.add(name)
                 known = None
             elif name in info.area.outputs and _is_broadcast(info, node, axis - len(found)):
-                known = None  # the declaration holds for this output alone
+                known = None  # the declaration holds for this output, but not for its operands
             else:
                 info.sizes.equal(size, known, "sizes differ that must be equal")
         elif known is None and isinstance(dim, str):
@@ -77,8 +78,8 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
 
 
 def _is_broadcast(info: AreaInfo, node: onnx.NodeProto, back: int) -> bool:
-    """Whether an operator broadcasts different sizes on the axis `back` (negative: from the
-    end).
+    """Whether an operator broadcasts different sizes on an axis. `back` is negative: it counts the
+    axes from the end.
     """
     shapes = [info.shapes[operand] for operand in node.input if operand]
     sizes = {shape[back] for shape in shapes if len(shape) >= -back}

@@ -2,7 +2,8 @@
 
 Slices, transposes and similar operators only change an index, so they cost nothing. A Concat cuts a
 loop into consecutive loops. A Reshape may split a loop into an outer and an inner one. An element
-that is needed twice is computed once. Reduced axes are the innermost loops, the row.
+that is needed twice is computed once. Reduced axes are the innermost loops; together they are
+called the row.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ _MOST_NESTS = 16
 
 @dataclass(frozen=True)
 class LoopNest:
-    """A nest of loops: the grid outside, and for each iteration of the grid a row inside."""
+    """A nest of loops. The grid is outside; for each of its iterations, a row is computed
+    inside.
+    """
 
     grid: tuple[Variable, ...]  # outer loops, whose iterations may run in any order
     row: tuple[Variable, ...]  # inner loops that reduce; empty if nothing is reduced
     steps: Steps
-    stores: tuple[Store, ...]  # they and their arguments are all steps that are needed
+    stores: tuple[Store, ...]  # only their steps, and arguments of these, are needed
 
 
 def loop_nests_of(info: AreaInfo) -> list[LoopNest]:
@@ -61,8 +64,8 @@ def _rank_of(shape: KernelShape) -> tuple[int, int]:
 def _nests(
     info: AreaInfo, main: str, others: list[str], at: tuple[Index, ...], loops: list[Variable]
 ) -> tuple[list[LoopNest], list[str]]:
-    """The nests that compute the output `main` at the indices `at`, and the names of the other
-    outputs that they store as well.
+    """The nests that compute the output `main` at the indices `at`, and the names of those `others`
+    that the nests store as well.
     """
     lowering = Lowering(info, loops, OPERATORS)
     try:
@@ -109,7 +112,8 @@ def _replaced(
     index: Index,
     new: list[Variable],
 ) -> tuple[tuple[Index, ...], list[Variable]]:
-    """The indices and loops after a variable is replaced by `index`, and its loop by `new` loops.
+    """The indices and loops after `index` replaces `variable`, and the loops `new` replace its
+    loop.
 
     Raises Unsupported if the variable is not one of the loops.
     """

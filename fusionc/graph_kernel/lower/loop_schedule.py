@@ -2,9 +2,9 @@
 the steps whose values are kept between passes.
 
 A loop nest visits each row in phases: one loop after another. A loop with much to compute is
-divided into parts, which take turns on one block of the row after another. Phases and parts are
-both called passes. If a later pass needs a step again, the step is recomputed if that is cheap;
-otherwise its value is kept in a buffer.
+divided into parts, which take turns: each part computes one block of the row, and then the next
+part does. Phases and parts are both called passes. If a later pass needs a step again, the step is
+either recomputed, if that is cheap, or its value is kept in a buffer.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fusionc.graph_kernel.lower.index import Variable
 from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Step
 
-_CHEAP = 4  # the highest cost at which a step is recomputed, not kept
+_CHEAP = 4  # the highest cost at which a step is recomputed instead of kept
 _READ = 2  # the cost of reading a buffer
 HEAVY = 6  # the lowest cost of a heavy step, such as an exponential
 
 
 class LoopPasses:
-    """The passes of `steps`. Arguments come before the steps that use them; `of` has the pass of
-    each step.
+    """The passes that compute `steps`. In `steps`, arguments come before the steps that use them.
+    `of` maps each step to its pass.
 
-    `roots` are the steps that a pass must compute. The values of the steps `given` are in buffers
-    already. `kept` are the steps that need buffers.
+    `roots` are the steps that the passes must compute in any case. The values of the steps `given`
+    are in buffers already. `kept` are the steps that need new buffers.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LoopPasses:
         self.kept = [step for step in self.kept if max(wanted[step], default=0) > of[step]]
 
     def within(self, number: int) -> list[Step]:
-        """The steps that a pass computes or reads; arguments come first."""
+        """The steps that a pass computes or reads from buffers. Arguments come first."""
         ends = self._given.union(step for step in self.kept if self._of[step] < number)
         needed = {step for step in (*self._roots, *self.kept) if self._of[step] == number}
         for step in reversed(self._steps):
@@ -63,7 +63,7 @@ class LoopPasses:
         return [step for step in self._steps if step in needed]
 
     def reads(self, step: Step, number: int) -> bool:
-        """Whether a pass reads a step from the buffer that an earlier pass has filled."""
+        """Whether a pass reads a step from a buffer that an earlier pass has filled."""
         return step in self.kept and self._of[step] < number
 
     def _wanted(self) -> dict[Step, set[int]]:
@@ -79,11 +79,11 @@ class LoopPasses:
 
 
 class LoopSchedule:
-    """The loops over a row, and the steps before, in and after each loop.
+    """The loops over a row, and the steps that are computed before, in and after each loop.
 
-    The result of a reduction is known only after the loop over all its elements, so steps that need
-    the result belong to the next loop. `of` has the number of each step's loop. A step that is the
-    same for the whole row is computed before its loop.
+    The result of a reduction is known only after the loop over all its elements. So steps that need
+    it belong to the next loop. `of` maps each step to the number of its loop. A step that has the
+    same value for the whole row is computed before its loop.
     """
 
     def __init__(self, stores: Sequence[Store], row: frozenset[Variable]) -> None:
@@ -101,11 +101,13 @@ class LoopSchedule:
         )
 
     def is_rowwise(self, step: Step) -> bool:
-        """Whether the value of a step depends on the element of the row."""
+        """Whether the value of a step is different for different elements of the row."""
         return bool(step.variables & self._row)
 
     def is_stored_in_row(self, store: Store) -> bool:
-        """Whether an element is stored for each element of the row, not one for the whole row."""
+        """Whether one element is stored for each element of the row, and not one for the whole
+        row.
+        """
         return bool(store.access.index.variables & self._row)
 
     def reductions(self, phase: int) -> list[Step]:
@@ -113,7 +115,9 @@ class LoopSchedule:
         return [step for step, its in self.of.items() if step.reduction and its == phase + 1]
 
     def roots(self, phase: int) -> list[Step]:
-        """The steps that a loop must compute: arguments of reductions, and values to store."""
+        """The row's steps that a loop must compute: arguments of reductions, and values to
+        store.
+        """
         found = [step.arguments[0] for step in self.reductions(phase)]
         return [
             *found,
@@ -126,10 +130,11 @@ class LoopSchedule:
 
 
 class LoopParts:
-    """The parts of one loop over a row. Each part has at most one heavy step.
+    """The parts of one loop over a row. Each part has at most one heavy step, such as an
+    exponential.
 
-    A processor overlaps the computations of several elements only if each computation is short. So
-    one part is computed for a block of elements before the next part is.
+    A processor overlaps the computations of several elements only if each of them is short. So each
+    part is computed for a whole block of elements before the next part is.
     """
 
     def __init__(self, schedule: LoopSchedule, phase: int) -> None:
@@ -149,7 +154,7 @@ class LoopParts:
 
 
 def _cone(roots: Iterable[Step]) -> list[Step]:
-    """The `roots` and all steps that they are computed from; arguments come first."""
+    """The `roots` and all steps from which they are computed. Arguments come first."""
     found: set[Step] = set()
     stack = list(roots)
     while stack:

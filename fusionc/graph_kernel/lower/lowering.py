@@ -1,5 +1,5 @@
-"""Write the elements of an area's values as steps. To get an element of a value, its operator asks
-for the elements of its operands that it needs.
+"""Write the elements of an area's values as steps. An operator computes an element of its result
+from the elements of its operands that it needs, and asks for these in the same way.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from fusionc.operators.polynomials import ONE, ZERO, product
 
 @dataclass(frozen=True)
 class OperatorLowering:
-    """How an operator is lowered. Both functions raise Unsupported if kernels cannot compute it."""
+    """How an operator is lowered. Both functions raise Unsupported if no kernel can compute it."""
 
-    shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]]  # the shapes of the outputs
-    # the step that computes one element of output k
+    shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]]  # returns the outputs' shapes
+    # returns the step that computes one element of output k
     element: Callable[[Lowering, onnx.NodeProto, int, Sequence[Index]], Step]
 
 
 @dataclass(frozen=True)
 class Store:
-    """A step whose value is an element of an output."""
+    """A step, and the element of an output that gets the step's value."""
 
     access: Access
     step: Step
@@ -57,7 +57,7 @@ class Lowering:
         self._known: dict[Element, Step] = {}
 
     def at(self, name: str, at: Sequence[Index]) -> Step:
-        """The element of a value at an index."""
+        """The step that computes the element of a value at an index."""
         key = (name, tuple(at))
         if key not in self._known:
             self._known[key] = self._computed(name, tuple(at))
@@ -74,8 +74,8 @@ class Lowering:
         return self._operators[node.op_type].element(self, node, k, at)
 
     def broadcast(self, operand: str, whole: KernelShape, at: Sequence[Index]) -> Step:
-        """The element of an operand that broadcasting pairs with the element `at` of the common
-        shape `whole`.
+        """The element of an operand that belongs to the element `at` of the common shape `whole`
+        when the operand is broadcast.
         """
         return self.at(operand, broadcast_index(self.info, operand, whole, at))
 
@@ -90,7 +90,7 @@ class Lowering:
         """Apply `element` to each element of a value, and reduce the results over some of its axes.
 
         `at` is the index on the other axes. Raises Unsupported if another reduction in these loops
-        reduces axes of other sizes.
+        goes over axes of other sizes.
         """
         shape = self.info.shapes[name]
         kept = frozenset[Variable]().union(
@@ -113,7 +113,7 @@ class Lowering:
         return self.steps.reduce(step.ctype, reduction, step, row)
 
     def _row(self, extents: list[Size], kept: frozenset[Variable]) -> tuple[Variable, ...]:
-        """The variables of the row, which all reductions of a nest share."""
+        """The variables of the row. All reductions of a nest have the same row."""
         if self.row is None:
             self.row = self._new_row(extents, kept)
         elif [v.extent for v in self.row] != extents or kept & set(self.row):
@@ -121,7 +121,9 @@ class Lowering:
         return self.row
 
     def _new_row(self, extents: list[Size], kept: frozenset[Variable]) -> tuple[Variable, ...]:
-        """Existing loops of these extents, in this order, if there are any; else new loops."""
+        """The variables of existing loops that have these extents in this order. If an extent has
+        no such loop, its variable is new.
+        """
         row: list[Variable] = []
         free = list(self.loops)
         for extent in reversed(extents):
@@ -134,7 +136,7 @@ class Lowering:
         return tuple(row)
 
     def length(self, ctype: CType, name: str, axes: Sequence[int]) -> Step:
-        """The number of elements along some axes together."""
+        """The number of elements along some axes taken together."""
         total = product(self.info.shapes[name][axis] for axis in axes)
         if total.number is not None:
             return self.steps.literal(
@@ -147,8 +149,8 @@ class Lowering:
         return Store(Access(name, linear(at, self.info.shapes[name])), step)
 
     def joined_store(self, name: str, main: str, at: tuple[Index, ...]) -> Store | None:
-        """The store of another output in the loops of `main`. None if these loops do not visit each
-        of its elements once.
+        """The store of another output in the loops of `main`. `None` if these loops do not visit
+        each of that output's elements exactly once.
         """
         shape = self.info.shapes[name]
         whole = self.info.shapes[main]
@@ -173,7 +175,7 @@ class Lowering:
         return None
 
     def _covers(self, shape: KernelShape, place: Sequence[Index]) -> bool:
-        """Whether the loops visit every element of a shape once."""
+        """Whether the loops visit each element of a shape exactly once."""
         row = frozenset(self.row or ())
         total = linear(place, shape)
         used = total.variables

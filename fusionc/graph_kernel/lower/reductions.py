@@ -1,7 +1,7 @@
 """Operators that compute one element from several: reductions, softmax and normalizations.
 
 `Lowering` gives them the element of a value at an index, and reductions over the axes of a row. A
-sum is accumulated as several partial sums at once; sums of float16 are accumulated in float.
+sum is accumulated as several partial sums at once. Sums of float16 are accumulated in float.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _extreme(ctype: CType, name: str) -> Reduction:
 
 
 def _plain_max(ctype: CType) -> Reduction:
-    """The largest element that is not NaN. It suffices where a NaN reaches the result in another
+    """The largest element that is not NaN. It can be used if a NaN reaches the result in another
     way.
     """
     return Reduction(_LEAST[ctype.name], "{1} > {0} ? {1} : {0}", "max")
@@ -71,7 +71,7 @@ def _reduced_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
 def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shape = info.shapes[node.input[0]]
     axes = _reduced_axes(info, node)
-    if ZERO in shape:  # without elements, onnxruntime does not reduce all of the axes
+    if ZERO in shape:  # without elements, onnxruntime does not reduce all the axes
         raise Unsupported(f"no kernel computes {node.op_type} of nothing")
     if attribute(node, "keepdims", 1):
         return [tuple(ONE if axis in axes else n for axis, n in enumerate(shape))]
@@ -79,7 +79,7 @@ def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 class _Reduce:
-    """A Reduce operator of one type at one index of its result."""
+    """A Reduce operator at one index of its result. It computes in one type."""
 
     def __init__(self, lowering: Lowering, node: onnx.NodeProto, at: Sequence[Index]) -> None:
         self._lowering = lowering
@@ -99,7 +99,7 @@ class _Reduce:
         shift: Step | None = None,
         cost: int = 1,
     ) -> Step:
-        """Apply the template to each element, and reduce the results."""
+        """Apply the template to each element (and `shift`), and reduce the results."""
         shifts = [shift] if shift else []
 
         def element(x: Step) -> Step:
@@ -108,14 +108,14 @@ class _Reduce:
         return self._lowering.over(self._name, self._kept, self._axes, reduction, element)
 
     def finish(self, template: str, *steps: Step, cost: int = 10) -> Step:
-        """A step that computes the result from totals."""
+        """A step that computes the result from the totals `steps`."""
         return self._lowering.steps.op(self.ctype, template, *steps, cost=cost)
 
     def mean(self) -> Step:
         template = "{1} == 0 ? 0 : {0} / {1}" if self.ctype.is_float else "gk_div_$({0}, {1})"
         total = self.total(SUM)
         length = self._lowering.length(self.ctype, self._name, self._axes)
-        return self.finish(template, total, length)  # 0 without elements
+        return self.finish(template, total, length)  # the mean of no elements is 0
 
     def log_sum_exp(self) -> Step:
         largest = self.finish(
@@ -125,7 +125,8 @@ class _Reduce:
         return self.finish("gk_log_$({0}, machine) + {1}", powers, largest)
 
 
-# How each operator reduces: operators for any type, for types wide enough to add, and for floats.
+# Operator → how it reduces. The tables are for any type, for types wide enough for sums, and for
+# floats.
 _ANY_TYPE: dict[str, Callable[[_Reduce], Step]] = {
     "ReduceMax": lambda r: r.total(_extreme(r.ctype, "max")),
     "ReduceMin": lambda r: r.total(_extreme(r.ctype, "min")),
@@ -167,12 +168,12 @@ def _softmax(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Inde
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
     axis = int(attribute(node, "axis", -1 if info.area.opset >= 13 else 1))
     axis += rank if axis < 0 else 0
-    # before opset 13, Softmax reduced this axis and all after it
+    # before opset 13, Softmax normalized over this axis and all later axes
     axes = [axis] if info.area.opset >= 13 else list(range(axis, rank))
 
     largest = lowering.over(name, at, axes, _plain_max(ctype), lambda x: x)
-    # In a sum of at least 1, subnormal exponentials do not matter. LogSoftmax needs only this sum;
-    # Softmax also returns the exponentials.
+    # Subnormal exponentials do not matter in a sum that is at least 1. LogSoftmax needs only this
+    # sum. Softmax also returns the exponentials themselves.
     function = "gk_exp_of_negative" if node.op_type == "LogSoftmax" else "gk_exp"
     exp = f"{function}_$({{0}} - {{1}}, machine)"
     total = lowering.over(
@@ -209,9 +210,9 @@ def _normalized_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape
 
 
 def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-    """LayerNormalization, and RMSNormalization, which does not subtract a mean.
+    """LayerNormalization; or RMSNormalization, which does not subtract a mean.
 
-    Optional further outputs are the mean (of LayerNormalization only) and 1 / deviation.
+    Optional further outputs are the mean (only of LayerNormalization), and 1 / deviation.
     """
     info = lowering.info
     name = node.input[0]

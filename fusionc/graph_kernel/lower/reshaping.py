@@ -1,4 +1,4 @@
-"""Reshape, Flatten, Squeeze and Unsqueeze. They change the axes, but keep the order of elements."""
+"""Reshape, Flatten, Squeeze and Unsqueeze: they change the axes, but not the order of elements."""
 
 from __future__ import annotations
 
@@ -65,14 +65,15 @@ def _unsqueezed(info: AreaInfo, node: onnx.NodeProto, shape: KernelShape) -> Ker
 
 
 def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
-    """The place in the input of the element `at` of the output.
+    """The index in the input of the element `at` of the output.
 
-    Raises SplitWanted if a loop must be split first, and Unsupported if even that would not help.
+    Raises SplitWanted if a loop must be split first. Raises Unsupported if splitting would not
+    help.
     """
     source = node.input[0]
     old = info.shapes[source]
     new = info.shapes[node.output[0]]
-    if source not in info.producers:  # an input in memory, row by row: the position suffices
+    if source not in info.producers:  # an input of the area is stored row by row: use the position
         return source, (*[Index()] * (len(old) - 1), linear(at, new))[: len(old)]
     place: list[Index] = [Index() for _ in old]
     for olds, news in _groups(old, new):
@@ -83,14 +84,14 @@ def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
 
 
 def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[int]]]:
-    """Groups of adjacent axes of both shapes, as short as possible, with equal products of
-    sizes.
+    """Groups of adjacent axes: the axes of both shapes in a group have the same product of sizes.
+    The groups are as short as possible.
     """
     groups = []
     olds = _Run(old)
     news = _Run(new)
     while olds.rest or news.rest:
-        # the group whose product lacks a factor of the other product gets one more axis
+        # If one side's product is a multiple of the other's, the other side gets one more axis.
         grows_old = not news.rest or olds.size.over(news.size) is None or olds.size == news.size
         (olds if olds.rest and grows_old else news).grow()
         if olds.axes and news.axes and olds.size == news.size:
@@ -103,7 +104,7 @@ def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[in
 
 
 class _Run:
-    """Adjacent axes of a shape, to which the following axes can be added. Axes of size 1 are left
+    """Adjacent axes of a shape. The next axes can be added one by one. Axes of size 1 are left
     out.
     """
 
@@ -120,8 +121,8 @@ class _Run:
 
 
 def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]:
-    """The indices on the axes `old` of the element that has the indices `at` on the axes `new`.
-    Both have equally many elements.
+    """The indices, on the axes `old`, of the element that has the indices `at` on the axes `new`.
+    Both groups of axes have the same number of elements.
     """
     if len(old) == 1:
         return [linear(at, new)]
@@ -135,7 +136,7 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
         digits = _digits(old, inner, size)
         variable = index.lone
         if digits is not None and len(digits) > 1:
-            if variable is None or variable.extent != size:  # it covers a part of the axis
+            if variable is None or variable.extent != size:  # the loop covers a part of the axis
                 break
             raise SplitWanted(variable, digits)
         inner *= size
@@ -145,8 +146,9 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
 
 
 def _digits(old: list[Size], inner: Size, size: Size) -> list[Size] | None:
-    """The extents of loops into which a loop of `size` is split, so that each loop moves along one
-    axis of `old`.
+    """The extents of the loops into which a loop of `size` elements is split, so that each of these
+    loops moves along one axis of `old`. `inner` is the number of elements inside the loop. `None`
+    if the loop cannot be split so.
     """
     cuts = list[Size]()
     reach = ONE

@@ -1,4 +1,4 @@
-"""The operator Shape. Its elements are sizes, which a kernel knows before its loops run."""
+"""The operator Shape. The elements of its result are sizes, which are known before loops run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fusionc.operators.polynomials import ONE, number
 
 
 def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:
-    """The sizes that a Shape returns. Its start and end are limited to the rank; negative ones
-    count from the end.
+    """The sizes that a Shape returns. Its start and end may be negative (then they count from the
+    end), and are limited to the rank.
     """
     shape = info.shapes[node.input[0]]
     return shape[attribute(node, "start", 0) : attribute(node, "end", len(shape))]

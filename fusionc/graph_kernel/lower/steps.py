@@ -1,4 +1,4 @@
-"""Steps: the operations that compute one element, as functions of the variables of loops."""
+"""Steps: the operations that compute one element. They are functions of the variables of loops."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Access:
 class Reduction:
     """A way to reduce elements to one.
 
-    `start` and `combine` are C expressions; {0} is the result so far, {1} the next element.
-    `clause` is the name of the reduction in an OpenMP clause, which lets the compiler combine
-    several elements at once.
+    `start` and `combine` are C expressions. In `combine`, {0} is the result so far, and {1} is the
+    next element. `clause` is the name of the reduction in an OpenMP clause, which allows the
+    compiler to combine several elements at once.
     """
 
     start: str
@@ -38,10 +38,10 @@ class Reduction:
 class Step:
     """A value of C type `ctype.local`.
 
-    `template` is its C expression; {0}, {1} … are the arguments. A step that loads an element has
-    an `access`. A step with a `reduction` reduces its argument over all variables of the row. A
-    step that is the size of a tensor has a `size`. A scalar (`is_scalar`) is a literal that the
-    function gets as a parameter. `cost` is the time of one element, in sixteenths of a nanosecond.
+    `template` is its C expression; {0}, {1} … are the arguments. If the step loads an element, it
+    has an `access`. If it has a `reduction`, it reduces its argument over all variables of the row.
+    If it is the size of a tensor, it has a `size`. A scalar (`is_scalar`) is a literal that the C
+    function gets as a parameter. `cost` is the time for one element, in sixteenths of a nanosecond.
     """
 
     number: int
@@ -57,7 +57,7 @@ class Step:
 
     @property
     def constant(self) -> str | None:
-        """The literal, if the step is one; else None."""
+        """The text of the literal. `None` if the step is not a literal."""
         return (
             self.template
             if self.template and not (self.arguments or self.variables or self.access)
@@ -67,21 +67,23 @@ class Step:
 
 @dataclass
 class Steps:
-    """All steps of a nest. Arguments come first, and equal steps are one."""
+    """All steps of a nest. Arguments come before the steps that use them. Equal steps are only made
+    once.
+    """
 
     made: list[Step] = field(default_factory=list)
     _known: dict[object, Step] = field(default_factory=dict)
 
     def copy(self) -> Steps:
-        """A copy, to return to if later additions fail."""
+        """A copy, for returning to this state if later additions fail."""
         return Steps(self.made.copy(), self._known.copy())
 
     def op(self, ctype: CType, template: str, *arguments: Step, cost: int = 1) -> Step:
-        """A step that computes a C expression of other steps. `template` and `cost` are those of
-        `Step`.
+        """A step that computes a C expression of other steps. `template` and `cost` are explained
+        in `Step`.
 
-        In the template, $ is replaced by the name of the C type, and @ by the suffix that the C
-        library's functions have for this type: "gk_exp_$({0}, machine)", "sqrt@({0})".
+        In the template, $ is replaced by the name of the C type, and @ is replaced by the suffix
+        that functions of the C library have for this type: "gk_exp_$({0}, machine)", "sqrt@({0})".
         """
         template = template.replace("$", ctype.name).replace(
             "@", "f" if ctype.name == "f32" else ""
@@ -92,12 +94,12 @@ class Steps:
         )
 
     def literal(self, ctype: CType, value: np.generic | float) -> Step:
-        """A number that is part of the C text."""
+        """A number that is written into the C text."""
         return self.op(ctype, literal(ctype, value), cost=0)
 
     def scalar(self, ctype: CType, value: np.generic | float) -> Step:
-        """A number of the model. A float becomes a parameter of the C function, so that areas that
-        differ only in such numbers share the function.
+        """A number from the model. If it is a float, it becomes a parameter of the C function. So
+        areas that differ only in such numbers share the function.
         """
         if not ctype.is_float:
             return self.literal(ctype, value)
@@ -107,7 +109,7 @@ class Steps:
         )
 
     def size(self, ctype: CType, size: Size) -> Step:
-        """The size of a tensor; a literal if it is known."""
+        """The size of a tensor. It is a literal if it is known."""
         if size.number is not None:
             return self.literal(ctype, size.number)
         return self._make((ctype.name, size), ctype, "", (), frozenset(), 0, size=size)
@@ -120,7 +122,7 @@ class Steps:
     def reduce(
         self, ctype: CType, reduction: Reduction, step: Step, row: Sequence[Variable]
     ) -> Step:
-        """A step reduced over all variables of the row."""
+        """A step, reduced over all variables of the row."""
         variables = step.variables - frozenset(row)
         return self._make(
             (ctype.name, reduction, step), ctype, "", (step,), variables, 2, None, reduction

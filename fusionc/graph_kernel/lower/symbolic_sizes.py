@@ -1,4 +1,4 @@
-"""C code for sizes that are unknown until a kernel runs. They are polynomials of C variables."""
+"""C code for sizes that are unknown until a kernel runs. A size is a polynomial of C variables."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass, field
 
 from fusionc.operators.polynomials import ONE, ZERO, Polynomial, symbol
 
-# A size is a monomial: a number multiplied by C variables. Only offsets may be sums.
+# A size must be a monomial: a number multiplied by C variables. Only offsets may be sums of
+# monomials.
 Size = Polynomial
 
 
 class Unsupported(Exception):
-    """The reason why a kernel cannot compute an area."""
+    """A kernel cannot compute an area; the message says why."""
 
 
 def is_monomial(total: Polynomial) -> bool:
-    """Whether a polynomial can be a size: it has a single term."""
+    """Whether a polynomial has at most one term, so that it can be a size."""
     return len(total.terms) <= 1
 
 
 @dataclass
 class SizeCode:
-    """C statements that compute sizes, and that return a message if the sizes of inputs contradict
+    """C statements that compute sizes. They return a message if the sizes of the inputs contradict
     the area.
     """
 
@@ -32,7 +33,7 @@ class SizeCode:
     _bits: set[str] = field(default_factory=set)
 
     def variable(self, expression: str) -> Size:
-        """The variable that holds a C expression; equal expressions share one."""
+        """The C variable that contains an expression. Equal expressions share one variable."""
         if expression not in self._known:
             name = f"s{len(self._known)}"
             self._known[expression] = symbol(name)
@@ -40,18 +41,18 @@ class SizeCode:
         return self._known[expression]
 
     def sum(self, sizes: Iterable[Size]) -> Size:
-        """The sum of sizes: a size, or the variable that holds it."""
+        """The sum of sizes: as a size, or as a C variable if it has several terms."""
         total = sum(sizes, ZERO)
         return total if is_monomial(total) else self.variable(str(total))
 
     def check(self, condition: str, message: str) -> None:
-        """Add C code that returns a message unless a condition holds."""
+        """Add C code that returns the message unless the condition holds."""
         if condition not in self._checked:
             self._checked.add(condition)
             self.lines.append(f'if (!({condition})) return "{message}";')
 
     def equal(self, one: Size, other: Size, message: str) -> None:
-        """Require that two sizes are equal. Raises Unsupported if they cannot be."""
+        """Require that two sizes are equal. Raises Unsupported if they are numbers that differ."""
         if one == other:
             return
         if one.number is not None and other.number is not None:
@@ -59,7 +60,9 @@ class SizeCode:
         self.check(f"{one} == {other}", message)
 
     def broadcast(self, one: Size, other: Size) -> Size:
-        """The size that results from broadcasting two sizes to each other."""
+        """The size that results if two sizes are broadcast to each other. Raises Unsupported if two
+        numbers cannot be.
+        """
         if one == other or other == ONE:
             return one
         if one == ONE:
@@ -76,8 +79,8 @@ class SizeCode:
         return self.variable(f"{first} == 1 ? {second} : {first}")
 
     def spread(self, size: Size, whole: Size) -> None:
-        """Require that a size can be broadcast to the size `whole`. Raises Unsupported if that is
-        impossible.
+        """Require that `size` can be broadcast to `whole`. Raises Unsupported if they are numbers
+        for which this is impossible.
         """
         if size not in (ONE, whole):
             if size.number is not None and whole.number is not None:
@@ -85,8 +88,8 @@ class SizeCode:
             self.check(f"{size} == 1 || {size} == {whole}", "sizes cannot be broadcast")
 
     def unless_one(self, size: Size) -> Size:
-        """0 if `size` is 1, else 1. Multiplied by this factor, the stride of a broadcast axis is
-        0.
+        """0 if `size` is 1, otherwise 1. The stride of an axis is multiplied by this factor, so
+        that it is 0 if the axis is broadcast.
         """
         found = self.variable(f"{size} != 1")
         self._bits.update(found.atoms())

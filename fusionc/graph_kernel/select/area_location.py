@@ -1,5 +1,5 @@
-"""Turn a region (operators of a cluster that become one kernel) into an area, and find the
-operators of the model that the area replaces.
+"""Turn a region (operators of a cluster that become one kernel) into an area (the part of the graph
+that the kernel computes), and find the operators of the model that the area replaces.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ class AreaLocation:
 def located(
     region: Region, originals: Mapping[str, Edge], cluster: Iterable[Node]
 ) -> AreaLocation | None:
-    """The area of a region in the model of a cluster; None if it cannot be cut out of the model.
+    """The area of a region in the model that its cluster comes from. `None` if it cannot be cut out
+    of the model.
 
-    `originals` maps names of the cluster to values of the model; `cluster` are the cluster's
-    operators in the model. A region cannot be cut out if it has only a part of an expanded
+    `region` belongs to a copy of the cluster, which may have been expanded and simplified.
+    `originals` maps names in this copy to values of the model; `cluster` contains the cluster's
+    operators in the model. A region cannot be cut out if it contains only a part of an expanded
     operator, or if a simplification has mixed its operators with those of other regions.
     """
     nodes = sorted(region.nodes, key=lambda node: node.position)
@@ -48,8 +50,8 @@ def located(
 
 
 def ends_of(nodes: Sequence[Node]) -> tuple[list[Edge], list[Edge]]:
-    """The values that operators read from outside, and those that are needed outside. Constants
-    that become part of a kernel are not among the inputs.
+    """The values that operators read from outside, and the results that are needed outside.
+    Constants that become part of a kernel do not count as read.
     """
     inside = set(nodes)
     read = [v for node in nodes for v in node.inputs if v is not None and v.producer not in inside]
@@ -64,8 +66,8 @@ def _results(nodes: Iterable[Node]) -> list[Edge]:
 def _nodes_between(
     inputs: set[Edge], outputs: Sequence[Edge], cluster: set[Node]
 ) -> tuple[Node, ...] | None:
-    """The operators of the cluster between inputs and outputs; None if other operators need a
-    result of theirs that is not among `outputs`.
+    """The operators of the cluster between inputs and outputs. `None` if other operators need one
+    of their results that is not among `outputs`, or if they compute one of `inputs`.
     """
     nodes: set[Node] = set()
     stack = [value.producer for value in outputs]

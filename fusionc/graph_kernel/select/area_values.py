@@ -22,8 +22,8 @@ def edges_of(node: Node) -> Iterator[Edge]:
 
 
 def named(node: Node) -> onnx.NodeProto:
-    """The proto of a node with the current names of its inputs and outputs. The node's own name and
-    the metadata about its origin are left out.
+    """The proto of a node with the current names of its inputs and outputs, but without the node's
+    own name and the metadata about its origin.
     """
     proto = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
     proto.input.extend("" if value is None else value.name for value in node.inputs)
@@ -38,9 +38,10 @@ def is_scalar_constant(value: Edge) -> bool:
 
 def embedded(edge: Edge) -> np.ndarray[Any, Any] | None:
     """The elements of a constant that becomes part of the kernel: one number, or a small table of
-    integers.
+    integers. `None` for any other value.
 
-    Larger constants are inputs, so that layers with different weights share one kernel.
+    Larger constants are inputs of the kernel, so that layers with different weights share one
+    kernel.
     """
     return edge.constant() if is_scalar_constant(edge) or _is_table(edge) else None
 
@@ -53,7 +54,7 @@ def _is_table(edge: Edge) -> bool:
 
 
 def area_value_of(edge: Edge) -> AreaValue | None:
-    """A value for kernels; None if its element type or rank is unknown."""
+    """The description of a value for kernels. `None` if its element type or rank is unknown."""
     shape = edge.shape
     elem_type = edge.elem_type
     if shape is None or not elem_type:
@@ -64,5 +65,5 @@ def area_value_of(edge: Edge) -> AreaValue | None:
 
 
 def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:
-    """A dimension of a value; an unknown one gets a symbol of its own."""
+    """A dimension of a value. An unknown one gets a symbol that no other dimension has."""
     return f"{edge.name}[{axis}]" if dim is None else dim

@@ -1,5 +1,5 @@
 """Clusters of convolutions, matrix products and the operators between them, as areas whose kernels
-use a blocked layout.
+use a blocked layout. In this layout, several channels of a pixel are next to each other in memory.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, QUANTIZE
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
-_MATRIX = 1  # the input of a product that is a constant matrix
+_MATRIX = 1  # the place, among a product's inputs, of the constant matrix or the weights
 _FEW_ROWS = 128  # with so many rows, reading a matrix takes about as long as multiplying by it
-_MANY_ROWS = 64  # from here on, a kernel that unpacks weights takes less time
-_MOST_ROUNDS = 8  # how often unfit operators are removed before clusters are given up
+_MANY_ROWS = 64  # with so many rows or more, a kernel that unpacks weights takes less time
+_MOST_ROUNDS = 8  # removals of unfit operators, before clusters that still do not fit are given up
 
 
 def blocked_locations(
@@ -50,19 +50,19 @@ def blocked_locations(
     is_left_out: Callable[[Node], bool] = lambda _: False,
     stays_wide: Callable[[Node], bool] = lambda _: False,
 ) -> list[AreaLocation]:
-    """The areas of a graph, whether or not they save time. `is_left_out` tells which operators no
-    area may have.
+    """The areas of a graph, whether or not they save time.
 
-    Each area has at least one convolution or product. `stays_wide` selects those that compute in
+    Each area has at least one convolution or product. No area contains an operator for which
+    `is_left_out` is true. `stays_wide` selects the convolutions and products that compute in
     float32 even if the others compute in bfloat16.
     """
-    computed = computed_at_load(graph)  # those that compute an area's weights are added later
+    computed = computed_at_load(graph)  # operators that compute an area's weights are added later
     possible = [
         node
         for node in graph.ordered()
         if node not in computed and not is_left_out(node) and _may_be_inside(node)
     ]
-    # an operator that a cluster cannot use would keep the operators around it apart
+    # An operator that no cluster can use would separate the operators around it.
     members = set(possible) - set(_useless(possible))
     has_fewer = kind & (KernelKind.FEWER_OF_CONVOLUTIONS | KernelKind.FEWER_OF_MATRICES)
     exact = products_near_grids(graph) if has_fewer else set()
@@ -73,8 +73,8 @@ def blocked_locations(
 def integer_locations(
     graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
 ) -> list[AreaLocation]:
-    """The areas of whole integer groups (quantized operators with their quantizations) and the
-    float32 operators between them, whether or not they save time.
+    """The areas of integer groups and the float32 operators between them, whether or not they save
+    time. An integer group is a quantized operator with the quantizations around it.
     """
     dynamic = dynamic_groups(graph)
     possible = [*integer_groups(graph), *dynamic]
@@ -105,7 +105,9 @@ def _after_groups(
     is_left_out: Callable[[Node], bool],
     reads: Callable[[Node, Set[Node]], bool],
 ) -> set[Node]:
-    """The operators that read results of groups, or of each other, as `reads` demands."""
+    """The operators that follow the groups: `reads` is true for each of them and the operators
+    already inside.
+    """
     inside = set(groups)
     for node in graph.ordered():
         if node in inside or not reads(node, inside) or is_left_out(node):
@@ -116,15 +118,18 @@ def _after_groups(
 
 
 def _reads_only(node: Node, groups: Set[Node]) -> bool:
-    """Whether an operator reads only results of `groups`, and not only of dequantizations."""
+    """Whether all operands that are not constants are results of `groups`, and at least one of them
+    is not the result of a dequantization.
+    """
     makers = {v.producer for v in node.inputs if v is not None and not v.is_constant}
     are_dequantized = all(m is None or m.operator in DEQUANTIZE for m in makers)
     return not are_dequantized and all(maker in groups for maker in makers)
 
 
 def _reads_some(node: Node, groups: Set[Node]) -> bool:
-    """Whether these operators make an operand, without dequantizing it. With this, the float32
-    operators between quantizations at run time join their groups: residual sums, norms, attention.
+    """Whether these operators compute an operand, other than by dequantizing it. With this
+    question, the float32 operators between quantizations at run time join their groups: residual
+    sums, norms, attention.
     """
     makers = {v.producer for v in node.inputs if v is not None}
     return any(maker.operator not in DEQUANTIZE for maker in makers & groups if maker is not None)
@@ -138,8 +143,8 @@ def _is_of_bytes(node: Node) -> bool:
 
 
 def _fit_part(group: frozenset[Node]) -> frozenset[Node]:
-    """The group if it fits, else the group without the quantizations of its inputs, which other
-    operators may need as well. Empty if neither fits.
+    """The group if it fits. Otherwise the group without the quantizations of its inputs, which
+    other operators may need as well. Empty if neither of the two fits.
     """
     if _is_group_fit(group):
         return group
@@ -161,8 +166,8 @@ def _is_group_fit(group: Collection[Node]) -> bool:
 
 
 def _has_constants_as_weights(node: Node) -> bool:
-    """Whether the dequantized weights are constants of the operator's graph; otherwise they may be
-    an image.
+    """Whether the operator's weights are constants of the graph that contains the operator. The
+    operand of a DequantizeLinear may also be an image, so it need not be a constant.
     """
     weights = [v for k, v in enumerate(node.inputs) if v and _is_weights(node, k, v)]
     is_free = node.op == "DequantizeLinear"
@@ -176,8 +181,8 @@ def _fitting(
     useless: Callable[[Sequence[Node]], list[Node]],
     with_others: Callable[[Iterable[Node]], set[Node]],
 ) -> list[AreaLocation]:
-    """The areas of the `members`, without operators that do not fit. `with_others` adds to unfit
-    operators those that must be removed with them.
+    """The areas of the `members`, after operators that do not fit have been removed. `with_others`
+    gives the operators that must be removed together with unfit ones.
     """
     for _ in range(_MOST_ROUNDS):
         clusters = _clusters(graph, members)
@@ -192,7 +197,7 @@ def _fitting(
 
 def _clusters(graph: Graph, members: set[Node]) -> list[list[Node]]:
     """The clusters of these operators. Operators that compute weights from constants do not
-    separate clusters.
+    separate clusters, but are not part of the returned lists.
     """
     makers = _makers(members)
     clusters = clusters_of(graph, lambda node: node in members or node in makers)
@@ -201,16 +206,16 @@ def _clusters(graph: Graph, members: set[Node]) -> list[list[Node]]:
 
 
 def _without_shared(location: AreaLocation) -> AreaLocation:
-    """The location, changed so that operators stay in the model if other operators need them,
-    too.
+    """The location without the operators that must also stay in the model, because operators
+    outside need their results.
     """
     shared = _shared(location.nodes)
     return replace(location, nodes=tuple(node for node in location.nodes if node not in shared))
 
 
 def _shared(nodes: Sequence[Node]) -> set[Node]:
-    """The dequantizations and computations of weights whose results operators outside need, too.
-    The area has copies of these operators.
+    """The dequantizations and computations of weights whose results are also needed outside. They
+    stay in the model, and the area contains copies of them.
     """
     replaced = set(nodes)
     makers = _makers(nodes)
@@ -229,8 +234,8 @@ def _makers(nodes: Iterable[Node]) -> dict[Node, None]:
 
 
 def _multiplies_floats(node: Node, inside: Collection[Node]) -> bool:
-    """Whether a node is a convolution or product that the cluster computes in floats, not in
-    integers.
+    """Whether a node is a convolution or product that the cluster computes in floating point, and
+    not in integers.
     """
     if not _convolves(node) or is_of_integers(node.operator):
         return False
@@ -244,13 +249,13 @@ def _weights_of(node: Node) -> list[Edge]:
 
 
 def _may_be_inside(node: Node) -> bool:
-    """Whether an operator could be in a cluster, if its neighbours are not considered."""
+    """Whether an operator could be in a cluster, whatever its neighbours are."""
     return reason_outside(node) is None
 
 
 def reason_outside(node: Node) -> str | None:
-    """Why an operator could not be in a cluster, if its neighbours are not considered; None if it
-    could be.
+    """The reason why an operator cannot be in any cluster, whatever its neighbours are. `None` if
+    it can.
     """
     is_known = node.operator in OPERATORS and not is_of_integers(node.operator)
     if not is_known or node.bodies or None in node.outputs:
@@ -268,8 +273,8 @@ def reason_outside(node: Node) -> str | None:
 
 
 def _has_own_weights(node: Node) -> bool:
-    """Whether the weights are constants of the operator's graph, or computed from such constants. A
-    session that creates a kernel knows only these.
+    """Whether the weights are constants of the operator's graph, or computed from such constants.
+    Only these are known when a session creates the kernel.
     """
     return all(
         v.graph is node.graph if v.is_constant else _convolves(node) and bool(weight_makers(v))
@@ -278,10 +283,10 @@ def _has_own_weights(node: Node) -> bool:
 
 
 def _shares_weights_by_few_rows(node: Node) -> bool:
-    """Whether a product has few rows and shares its weights, as in unrolled recurrences.
+    """Whether a product may have few rows and shares its weights, as in unrolled recurrences.
 
     onnxruntime packs such weights once for all products, so they stay in the processor's cache.
-    Each kernel would have its own copy, and read it from memory.
+    Each kernel would have its own copy of the weights, and would read it from memory.
     """
     rows = node.inputs[0]
     matrix = node.inputs[_MATRIX]
@@ -300,8 +305,9 @@ def _shares_weights_by_few_rows(node: Node) -> bool:
 
 def _packs_for_few_rows(product: Node) -> bool:
     """Whether onnxruntime multiplies by dequantized weights without unpacking them (MatMulNBits),
-    and there may be few rows. It then reads at most a quarter of the bytes. For one row, a kernel
-    takes two or three times as long; for 32 rows, the same time; for more rows, less.
+    and there may be few rows. In this case, it reads at most a quarter of the bytes. Measured: for
+    one row, a kernel takes two or three times as long; for 32 rows, the same time; for more rows,
+    less.
     """
     rows = product.inputs[0]
     sizes = () if rows is None or rows.shape is None else rows.shape[:-1]
@@ -377,8 +383,8 @@ def narrow_products(location: AreaLocation) -> list[Node]:
 
 
 def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
-    """The values that operators read from outside, including weights, and those that are needed
-    outside.
+    """The values that operators read from outside, including weights, and the results that are
+    needed outside.
     """
     inside = set(nodes)
     replaced = inside - _shared(nodes)
@@ -390,9 +396,9 @@ def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
 
 
 def _tensors(node: Node) -> Iterator[Edge]:
-    """The inputs that a kernel reads when it runs, or when a session is created.
+    """The inputs that a kernel reads, either when it runs or when a session creates it.
 
-    The other inputs are part of the kernel's program.
+    The other inputs become part of the kernel's program.
     """
     for place, value in enumerate(node.inputs):
         if value is None:
@@ -405,7 +411,7 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
-    """Whether an operand is a weight or bias. Those must be constants."""
+    """Whether an operand is a weight or bias, which must be a constant."""
     reading = OPERATORS[node.operator]
     is_number = value.is_constant and value.shape == (1,)
     is_vector = reading.takes_vectors and value.rank == 1 and not is_number
@@ -414,7 +420,9 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
 
 
 def _is_table(node: Node, place: int) -> bool:
-    """Whether a kernel reads an operand as rows, even if it is a constant."""
+    """Whether a kernel reads an operand as rows. It then does so even if the operand is a
+    constant.
+    """
     return place in OPERATORS[node.operator].tables
 
 
@@ -423,11 +431,12 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """The operators of a cluster that neither precede nor follow a convolution, and do not follow a
-    product.
+    """The operators of a cluster from which the cluster would gain nothing. Useful are
+    convolutions, products, and all operators after them; before a convolution, operators are
+    useful, too.
 
-    Operators before products are useless, too: they would save nothing, and onnxruntime may
-    recognize them as part of a normalization.
+    If the cluster has only products, the operators before them would save nothing, and onnxruntime
+    may recognize them as part of a normalization.
     """
     useful = _convolutions_and(nodes, _producers)
     if not all(is_product(node.op) for node in nodes if _convolves(node)):
@@ -438,8 +447,8 @@ def _useless(nodes: Sequence[Node]) -> list[Node]:
 def _convolutions_and(
     nodes: Sequence[Node], neighbours: Callable[[Node], Iterator[Node | None]]
 ) -> set[Node]:
-    """The convolutions and products, and all nodes that can be reached from them by
-    `neighbours`.
+    """The convolutions and products, and all nodes that `neighbours` connects to them, directly or
+    through others. `nodes` must be sorted so that a node's neighbours come first.
     """
     reached = set[Node]()
     for node in nodes:

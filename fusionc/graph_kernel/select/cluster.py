@@ -1,10 +1,11 @@
-"""Cluster: find the largest groups of operators that kernels can contain and that can each become
-one operator without making a cycle.
+"""Cluster: find the largest groups of operators such that kernels can contain them, and that each
+group can become one operator without making a cycle.
 
-Every operator gets a level. On each path to it, count the changes from operators that can be in a
-cluster to others, and back; the level is the largest count. A path that leaves a level never
-returns to it. So connected operators of the same level can become one, for all groups at once,
-without a cycle. This takes linear time.
+Every operator gets a level. Follow each path that leads to the operator, and count how often it
+changes between operators that can be in a cluster and operators that cannot. The level is the
+largest of these counts. So a path never returns to a level that it has left, and the connected
+operators of one level can become one operator. All groups can do so at once, without a cycle. The
+time is linear.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from fusionc.model.graph import Graph, Node
 
 
 def clusters_of(graph: Graph, is_clusterable: Callable[[Node], bool]) -> list[list[Node]]:
-    """The groups of a graph, each in topological order. A group may be a single operator."""
+    """The groups of a graph, each in topological order. A group may be a single operator.
+
+    `is_clusterable` tells whether an operator can be in a group.
+    """
     nodes = graph.ordered()
     members = {node: None for node in nodes if is_clusterable(node)}
     makers = {node: dependencies(node) for node in nodes}
@@ -36,7 +40,9 @@ def clusters_of(graph: Graph, is_clusterable: Callable[[Node], bool]) -> list[li
 
 
 def _least(levels: dict[Node, int], members: dict[Node, None], maker: Node, user: Node) -> int:
-    """The lowest level that a user of `maker` may have."""
+    """The lowest level that `user`, which reads a result of `maker`, may have because of
+    `maker`.
+    """
     return levels[maker] + (
         0 if maker in members and user in members else maker in members or user in members
     )
@@ -49,8 +55,8 @@ def _raise(
     makers: dict[Node, list[Node]],
     users: dict[Node, list[Node]],
 ) -> None:
-    """Raise an operator to the level of its users, unless that would separate it from operators of
-    its own level.
+    """Raise an operator to the level of its users, unless that would separate it from producers on
+    its present level.
     """
     highest = min(
         (levels[user] - (user not in members) for user in users[node]), default=levels[node]
@@ -60,7 +66,9 @@ def _raise(
     ):
         return
     same = [maker for maker in makers[node] if maker in members and levels[maker] == levels[node]]
-    if all(len(users[maker]) == 1 for maker in same):  # these producers can move up with it
+    if all(
+        len(users[maker]) == 1 for maker in same
+    ):  # these producers can move up together with it
         levels[node] = highest
 
 

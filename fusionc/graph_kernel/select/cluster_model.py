@@ -1,5 +1,5 @@
-"""A copy of a cluster as a model of its own. The stages change this copy, not the original
-model.
+"""A copy of a cluster (operators from which areas are made) as a model. Graph kernel fusion
+expands, simplifies and splits this copy, and leaves the original model unchanged.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from fusionc.protos import part_model
 from fusionc.shapes.expressions import INVENTED
 from fusionc.shapes.inference import typed_model
 
-# elements of a constant that becomes a constant of the copy; larger ones become inputs
+# A constant with at most so many elements becomes a constant of the copy. Others become inputs.
 _MOST_COPIED = 1024
 
 
 def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None:
-    """The model of these nodes; None if the type of one of its inputs or outputs is unknown."""
+    """The model of these nodes. `None` if the element type or rank of one of its inputs or outputs
+    is unknown.
+    """
     proto = part_model("cluster", map(named, nodes), {"": graph.opset, MICROSOFT: 1}, (), ())
     inside = set(nodes)
     for edge in dict.fromkeys(chain.from_iterable(map(edges_of, nodes))):
@@ -40,19 +42,21 @@ def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None
 
 
 def cluster_model(proto: onnx.ModelProto) -> Model:
-    """The model in memory. Its target is any runtime, so that simplification makes only standard
-    operators.
+    """The model as a graph in memory. The target is any runtime, so that simplification makes only
+    standard operators.
     """
     return typed_model(proto, "", "onnx")
 
 
 def is_seen_outside(value: Edge, inside: set[Node]) -> bool:
-    """Whether a value is needed outside these nodes."""
+    """Whether an output or an operator other than `inside` needs a value."""
     return value.is_output or value.is_pinned or any(user not in inside for user in value.outputs)
 
 
 def _declare(edge: Edge, graph: onnx.GraphProto) -> bool:
-    """Declare a value from outside the cluster as a constant or an input."""
+    """Declare a value from outside the cluster as a constant or an input. Return whether its type
+    is known.
+    """
     array = edge.constant() if edge.is_constant and _size(edge) <= _MOST_COPIED else None
     info = _info(edge) if array is None else None
     if array is not None:
@@ -73,8 +77,8 @@ def _size(edge: Edge) -> int:
 
 
 def _info(edge: Edge) -> onnx.ValueInfoProto | None:
-    """The declaration of a value. Symbols that shape inference invented are renamed, because it may
-    invent the same ones again, for other sizes, in the copy.
+    """The declaration of a value. Symbols of sizes that shape inference invented are renamed: in
+    the copy, it may invent the same symbols again for other sizes.
     """
     operand = area_value_of(edge)
     if operand is None:

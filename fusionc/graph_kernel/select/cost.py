@@ -1,4 +1,4 @@
-"""Cost: reject areas that cost more than they save, or that prevent better optimizations of
+"""Cost: reject areas that cost more than they save, or that would prevent better optimizations by
 onnxruntime.
 """
 
@@ -15,8 +15,8 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
-# onnxruntime keeps float32 images in a blocked layout from the first of these operators to the
-# last, as long as it knows the blocked form of the operators between them.
+# onnxruntime keeps float32 images in a blocked layout from the first to the last of these
+# operators, if every operator between them has a form for the blocked layout.
 _BLOCKED = frozenset(
     ("", op)
     for op in (
@@ -29,9 +29,9 @@ _BLOCKED = frozenset(
     )
 ) | {(MICROSOFT, "FusedConv")}
 _PASSES_LAYOUT_ON = frozenset({"Concat", "Resize", "Upsample"})
-# onnxruntime also moves a Transpose towards another one that undoes it. An operator in the blocked
-# layout acts on the values after it like a Transpose with the order _FIRST, and on the values
-# before it like one with the order _LAST.
+# onnxruntime also moves a Transpose towards another Transpose, if that undoes the first. An
+# operator in the blocked layout acts on the values after it like a Transpose with the order _FIRST,
+# and on the values before it like a Transpose with the order _LAST.
 _FIRST = (0, 3, 1, 2)
 _LAST = (0, 2, 3, 1)
 _Order = tuple[int, ...]
@@ -55,7 +55,7 @@ class Cost:
         )
 
     def why_unprofitable(self, location: AreaLocation) -> str | None:
-        """The reason against an area; None if it saves time."""
+        """The reason against an area. `None` if the area saves time."""
         kinds = [kind_of(node.op_type) for node in location.area.nodes]
         if len(kinds) - kinds.count(OperatorKind.RESHAPE) < 2:
             return _ALONE
@@ -68,15 +68,15 @@ class Cost:
         return None if self._saves(location.area) > 0 else _SLOWER
 
     def _is_in_layout(self, location: AreaLocation) -> bool:
-        """Whether onnxruntime would move a Transpose through the area's operators, or keep its
-        blocked layout in them.
+        """Whether onnxruntime would move a Transpose through the area's operators, or compute them
+        in its blocked layout.
         """
         before = {order for value in location.inputs for order in self._from_layout.get(value, ())}
         after = {order for value in location.outputs for order in self._to_layout.get(value, ())}
         return not before.isdisjoint(map(_inverse, after))
 
     def why_unprofitable_packet(self, location: AreaLocation) -> str | None:
-        """The reason against a packet; None if it saves time."""
+        """The reason against a packet (an area that computes sizes). `None` if it saves time."""
         if all(isinstance(dim, int) for value in location.inputs for dim in value.shape or ()):
             return _SHAPES
         return None if self._saves(location.area) > 0 else _SLOWER
@@ -87,10 +87,11 @@ def _is_shape(value: Edge) -> bool:
 
 
 def _breaks_float32(location: AreaLocation) -> bool:
-    """Whether an operator next to the area lacks a kernel for float16.
+    """Whether onnxruntime lacks a float16 kernel for an operator next to the area.
 
-    onnxruntime computes such operators in float32, and does not round between them. A kernel
-    between them would read and write float16, so their results would be rounded.
+    onnxruntime computes such operators in float32, and keeps float32 between them. A generated
+    kernel between them would read and write float16, so values would be rounded that are not
+    rounded now.
     """
     before = [value.producer for value in location.inputs if value.elem_type == TensorProto.FLOAT16]
     halves = [value for value in location.outputs if value.elem_type == TensorProto.FLOAT16]
@@ -110,11 +111,11 @@ _Values = Callable[[Node], Iterable[Edge | None]]
 
 
 class _Orders:
-    """The orders of axes (as in a Transpose) that onnxruntime might give to values, spread with the
-    flow of data or against it.
+    """The orders of axes (as in a Transpose) that onnxruntime might give to values.
 
-    A node takes orders from its `sources` and passes them to its `targets`. `blocked` is the order
-    of the blocked layout.
+    Orders spread from node to node: a node takes them from its `sources` and passes them to its
+    `targets`. So they spread along the flow of data, or against it. `blocked` is the order of the
+    blocked layout.
     """
 
     def __init__(self, sources: _Values, targets: _Values, blocked: _Order) -> None:
@@ -124,8 +125,8 @@ class _Orders:
         self._known: dict[Edge, set[_Order]] = {}
 
     def spread(self, nodes: Iterable[Node]) -> dict[Edge, set[_Order]]:
-        """The orders of all values that they reach. `nodes` are sorted in the direction of
-        spreading.
+        """Each value that an order reaches → its possible orders. `nodes` must be sorted in the
+        direction of spreading.
         """
         for node in nodes:
             orders = self._orders_of(node)

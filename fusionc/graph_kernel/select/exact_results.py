@@ -6,14 +6,16 @@ from fusionc.exactness.decisions_ahead import CANCELS, GRID, TINY, decider_of
 from fusionc.model.graph import Graph, Node
 from fusionc.operators.deciding_operators import APPROXIMATED, VANISHING
 
-_CONTINUOUS = frozenset({"", "Sqrt"})  # no decision, or one whose error the verification judges
+# "": no later operator decides. Sqrt: the verification takes its error into account.
+_CONTINUOUS = frozenset({"", "Sqrt"})
 
 
 def decided_by_last_bit(graph: Graph) -> set[Node]:
-    """The operators whose result goes straight into an operator that decides by its last bit.
+    """The operators whose result goes directly to an operator that decides by the last bit of it.
 
-    A kernel computes functions such as Log and Tanh to within a few units in the last place of
-    onnxruntime's results. Quantizations do not count: their steps are coarse.
+    A kernel computes functions such as Log and Tanh with a difference of a few units in the last
+    place from onnxruntime's results. Quantizations do not count as deciding, because their steps
+    are coarse.
     """
     return {
         node

@@ -1,7 +1,7 @@
-"""Expand: replace composite operators by the basic operators of their definitions in ONNX or
-onnxruntime.
+"""Expand: replace composite operators by basic operators, as their definitions in ONNX or
+onnxruntime say.
 
-An operator that a kernel can contain is not expanded, because the kernel is then better.
+An operator that a kernel can compute as it is, is not expanded: the kernel is better without.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.operators import MICROSOFT, qualified
 
-# Definitions of onnxruntime's own operators, as ONNX text. CastLike gives each constant the type of
-# the input.
+# Definitions of onnxruntime's own operators, as ONNX text. CastLike gives each constant the element
+# type of the input.
 _DEFINITIONS = {
     "QuickGelu": """QuickGelu <alpha> (X) => (Y) {
         A = Constant <value_float : float = @alpha> ()  B = CastLike (A, X)  C = Mul (B, X)
@@ -46,7 +46,7 @@ _DEFINITIONS = {
         Y = Mul (P, M) }""",
 }
 _DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # of attributes of onnxruntime's operators
-_ALWAYS = ("", "CastLike")  # the definitions use it, so it is expanded after them
+_ALWAYS = ("", "CastLike")  # always expanded, after the others, because their definitions use it
 _CAST_LIKE = 15  # the first opset that has CastLike
 
 
@@ -57,7 +57,7 @@ class Expander:
         self, flags: Flags, is_on: bool, why_unsupported: Callable[[Node], str | None]
     ) -> None:
         self._forced = frozenset((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
-        # the definitions of disabled operators must not be in an area either
+        # The parts of an operator that must not be in a cluster must not be in an area either.
         left_out = frozenset(flags.disable_cluster_ops) - self._forced
         self._names = flags.expands(EXPAND) - left_out if is_on else frozenset()
         self._why_unsupported = why_unsupported
@@ -72,14 +72,14 @@ class Expander:
         return _has_definition(node)
 
     def expand(self, proto: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
-        """The model with these operators replaced by basic ones."""
+        """The model with the operators of these names replaced by basic operators."""
         if SQUARE in names:
             names = [name for name in names if name != SQUARE]
             _expand_squares(proto.graph)
         ids = [_split(name) for name in sorted(names)]
         _complete(proto, ids)
         typed = onnx.shape_inference.infer_shapes(proto)
-        # the definitions of operators that are not expanded were needed only to infer types
+        # Only shape inference needed the definitions of operators that are not expanded.
         for function in list(typed.functions):
             if (function.domain, function.name) not in ids:
                 typed.functions.remove(function)
@@ -120,7 +120,7 @@ def _is_two(exponent: np.ndarray) -> bool:
 
 
 def _has_numbers(node: Node) -> bool:
-    """Whether all attributes are finite; else onnxruntime may differ from the definition."""
+    """Whether all attributes are finite. For others, onnxruntime may differ from the definition."""
     return all(
         math.isfinite(number)
         for attribute in node.proto.attribute
@@ -129,7 +129,9 @@ def _has_numbers(node: Node) -> bool:
 
 
 def _is_rounded(node: Node) -> bool:
-    """Whether the definition rounds attributes to float16 that onnxruntime keeps in float32."""
+    """Whether the definition rounds attributes to the type of the input, but onnxruntime keeps them
+    in float32.
+    """
     kind = None if node.inputs[0] is None else node.inputs[0].elem_type
     return (
         node.op == "Shrink" and kind != onnx.TensorProto.FLOAT and kind != onnx.TensorProto.DOUBLE
@@ -151,7 +153,7 @@ def _has_definition(node: Node) -> bool:
 
 
 def _write_defaults(node: onnx.NodeProto, opset: int) -> None:
-    """Give a node the attributes that it omits: onnx's inliner needs all of them."""
+    """Give a node the attributes that it omits, because onnx's inliner needs all of them."""
     known = operators.schema(node.op_type, node.domain, opset)
     defaults = [a.default_value for a in known.attributes.values()] if known is not None else []
     own = _DEFAULTS.get(node.op_type, {}) if node.domain == MICROSOFT else {}

@@ -1,4 +1,6 @@
-"""Operators that areas leave to onnxruntime, which computes or fuses them when it loads a model."""
+"""Operators that are kept out of areas, because onnxruntime computes or fuses them when it loads a
+model.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from fusionc.rewrite import Match, Pass
 from fusionc.rewrite.matcher import match
 from fusionc.runtime.evaluate import can_evaluate, needed_inputs
 
-# Passes and their patterns. In opsets without operators for normalizations, these passes change
-# nothing.
+# Pass → pattern. In opsets without operators for normalizations, these passes change nothing, so
+# written-out normalizations are still in the graph.
 _NORMS = (("LayerNormFusionPass", "LayerNorm"), ("RmsNormFusionPass", "RmsNorm"))
 
 
 def computed_at_load(graph: Graph) -> set[Node]:
-    """The operators that need only constants."""
+    """The operators that need only constants, so that onnxruntime computes them at load."""
     found: set[Node] = set()
     for node in graph.ordered():
         if can_evaluate(node) and all(
@@ -37,8 +39,8 @@ def normalizations(graph: Graph, registry: Mapping[str, Pass]) -> set[Node]:
 
 
 def _is_recognised(norm: Match) -> bool:
-    """Whether the normalization has the form that onnxruntime fuses: x / √(mean(x ** 2) + epsilon)
-    · scale + offset.
+    """Whether the normalization has the form that onnxruntime fuses:
+    x / √(mean(x ** 2) + epsilon) · scale + offset, with constants as scale and offset.
     """
     has_form = {"Pow", "Sqrt", "Div"} <= {node.op for node in norm.nodes}
     vectors = (norm.scale, norm.captures.get("offset"))

@@ -1,4 +1,4 @@
-"""Make an area, with names of its own, from operators, and a model-local function from an area."""
+"""Make an area, with its own names of values, from operators; make a function from an area."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import KERNELS, MICROSOFT
 from fusionc.model.tensors import to_proto
 
-_LONGEST_NAME = 64  # characters of an area's name, without those of origin and digest
+_LONGEST_NAME = 64  # characters of the operators in an area's name; origin and digest follow
 _DIGITS = 12  # of the digest
 
 
@@ -30,12 +30,12 @@ def area_of(
     wide: Collection[Edge] = (),
     direct: Collection[Edge] = (),
 ) -> Area | None:
-    """The area of operators in topological order; equal operators give equal areas.
+    """The area of operators that are in topological order. Equal operators give equal areas.
 
     `origin` becomes part of the area's name. Constants that are not in `inputs` become part of the
-    area. `wide` are the weights of convolutions and products that stay in float32. `direct` are the
-    weights of those that use no algorithm with fewer multiplications. Returns None if a type is
-    unknown, or without outputs.
+    area. `wide` are the weights of the convolutions and products that stay in float32. `direct` are
+    the weights of those that must not use an algorithm with fewer multiplications. Returns None if
+    the element type or rank of a value is unknown, or if `outputs` is empty.
     """
     if not outputs:
         return None
@@ -71,7 +71,7 @@ class _Content:
         self._symbols: dict[str, str] = {}  # symbols of the model → symbols of the area
 
     def add(self, edge: Edge) -> bool:
-        """Add a value if it is new. Returns False if its type is unknown."""
+        """Add a value if it is new. Returns False if its element type or rank is unknown."""
         name = self.names.get(edge)
         if name in self.values or name in self.constants:
             return True
@@ -122,9 +122,9 @@ def function_of(area: Area) -> onnx.FunctionProto:
 
 
 def _digest(area: Area) -> str:
-    """A digest of the area's operators, types and shapes, and of the generator of kernels.
+    """A digest of the area's operators, types and shapes, and of the code that generates kernels.
 
-    It is part of the area's name, so a model never calls a kernel that was made for another area or
+    It is part of the area's name. So a model never calls a kernel that was made for another area or
     by another version of fusionc.
     """
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))

@@ -1,5 +1,5 @@
-"""The operators of graph kernel fusion as data: those in clusters, those that are expanded, and
-their kinds.
+"""The operators of graph kernel fusion as data: those in clusters, those that are expanded, and the
+kind of each.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fusionc.operators.facts import Trait, names_with
 
 
 class OperatorKind(IntEnum):
-    """How an operator's result depends on its inputs. The kind of a fused operator is the highest
-    kind of its parts.
+    """How an operator's result depends on its inputs. An operator that is fused from several has
+    the highest of their kinds.
     """
 
     RESHAPE = 1
@@ -25,23 +25,24 @@ class OperatorKind(IntEnum):
     OPAQUE = 5
 
 
-# Kernels do not compute all of these. MindSpore takes all of them into areas, and areas without
-# kernels may have them here.
+# Kernels do not compute all of these operators. They are in the list because MindSpore takes all of
+# them into areas, and because areas without kernels may contain them.
 _ELEMENTWISE = names_with(Trait.UNARY, Trait.BROADCASTS)
-# Operators that only move elements. A kernel computes their elements' addresses, so they cost
-# nothing.
+# Operators that only move elements. A kernel computes the addresses of the elements instead, so
+# these operators cost nothing.
 MOVES_DATA = frozenset(DATA_MOVEMENT)
-# Operators that compute a row (such as a sum or a softmax) after the other.
+# Operators that compute one row after the other (such as a sum or a softmax).
 ROW_BY_ROW = frozenset(REDUCTIONS)
 CLUSTER = _ELEMENTWISE | MOVES_DATA | ROW_BY_ROW
-# The operator whose result depends only on sizes. Operators that compute with its result form a
-# packet.
+# The operator whose result depends only on sizes. The operators that compute with its result form a
+# packet with it.
 SOURCE_OF_SIZES = "Shape"
-# ONNX's operator for MindSpore's Square: with the exponent 2 it can be expanded, to x · x.
+# ONNX's operator for MindSpore's Square. If the exponent is 2, it can be expanded to x · x.
 SQUARE = "Pow"
-# Operators that may be replaced by their definitions. The definitions of Softplus and Mish
-# overflow, so they are not among them. Those of LayerNormalization and RMSNormalization compute
-# shapes, and use float32 although runtimes use the type of the input.
+# Operators that may be replaced by their definitions. Softplus and Mish are missing, because their
+# definitions overflow. LayerNormalization and RMSNormalization are missing, because their
+# definitions compute shapes, and compute in float32 where runtimes compute in the type of the
+# input.
 _EXPAND = """
 CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu
 Shrink Softsign Swish ThresholdedRelu
@@ -50,7 +51,7 @@ EXPAND = frozenset(_EXPAND.split()) | {
     f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")
 }
 
-# Operators that a kernel may compute, itself or expanded.
+# Operators that a kernel may compute, either as they are or expanded.
 COMPUTED = frozenset(ELEMENTWISE) | MOVES_DATA | ROW_BY_ROW | EXPAND | {SOURCE_OF_SIZES}
 
 _KINDS = (

@@ -1,8 +1,8 @@
 """Kernel packets: operators that only compute with sizes become one kernel.
 
-In a model with dynamic sizes, these are a Shape and the small operators after it. Calling each of
-these operators takes longer than its computation. MindSpore's packet also contains the operator
-that uses the computed sizes; here that operator is not part of the packet.
+In a model with dynamic sizes, a packet consists of a Shape and the small operators after it. The
+call of such an operator takes longer than its computation. MindSpore's packet also contains the
+operator that uses the computed sizes; the packets here do not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fusionc.graph_kernel.select.supported_operators import SupportedOperators
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import qualified
 
-_MOST_ELEMENTS = 16  # of a value in a packet; each element becomes a loop nest of the kernel
+_MOST_ELEMENTS = 16  # elements of a value in a packet; each becomes a loop nest of the kernel
 
 
 def packets_of(
@@ -45,7 +45,9 @@ def packets_of(
 
 
 def _is_of_sizes(node: Node, members: Collection[Node]) -> bool:
-    """Whether a node is a Shape, or reads only constants and results of `members`, at least one."""
+    """Whether a node is a Shape, or reads at least one result of `members` and otherwise only
+    constants.
+    """
     if node.is_op(SOURCE_OF_SIZES):
         return True
     producers = [v.producer for v in node.inputs if v is not None and not v.is_constant]
@@ -63,7 +65,7 @@ def _packet(nodes: list[Node]) -> AreaLocation | None:
 
 
 def _generalized(area: Area) -> Area:
-    """The area with a symbol of its own for each unknown size, because the operators of a packet do
+    """The area, in which each unknown size has its own symbol, because the operators of a packet do
     not need equal sizes.
     """
     values = {
@@ -86,7 +88,7 @@ def _is_small(value: Edge | None) -> bool:
 
 
 def _is_wanted(location: AreaLocation, flags: Flags) -> bool:
-    """Whether the flags allow a packet for the operators that use it."""
+    """Whether the flags allow a packet for the operators that use its results."""
     users = {user for value in location.outputs for user in value.outputs}.difference(
         location.nodes
     )

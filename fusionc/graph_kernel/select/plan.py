@@ -1,9 +1,9 @@
-"""Take one cluster through the stages: expand, simplify, split. The results are areas; the model is
-not changed.
+"""Take one cluster through the stages: expand, simplify, split. The result is a list of areas; the
+model is not changed.
 
 An area cannot be cut out of the model if an expanded operator or a simplification extends beyond
-the area, and some areas cannot have a kernel. In both cases the cluster is tried again with less
-expansion, and finally without expansion and simplification.
+the area. Some other areas cannot have a kernel. In both cases, the stages run again on the cluster
+with fewer expanded operators, and finally without expansion and simplification.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ StageObserver = Callable[[StagePass, onnx.ModelProto], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """The areas of one cluster."""
+    """The areas of one cluster, and how the cluster was split."""
 
     nodes: tuple[Node, ...]  # the operators of the cluster
     locations: tuple[AreaLocation, ...] = ()
@@ -54,15 +54,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Planner:
-    """The stages with their switches."""
+    """The stages, with the switches that the flags set."""
 
     expander: Expander
     simplifier: Simplifier
     patterns: Sequence[SplitPattern]
-    most_operators: int  # the most that an area may have
+    most_operators: int  # the largest number of operators that an area may have
     supported: SupportedOperators
     stages: Stages
-    # called with the model of a cluster before the first stage and after each stage
+    # receives the model of a cluster before the first stage and after each stage
     observer: StageObserver | None = None
 
     def plan(self, graph: Graph, nodes: Sequence[Node]) -> Plan:
@@ -102,8 +102,8 @@ class Planner:
         return Attempt(frozenset(), False, tuple(p for p in self.patterns if p is not STITCH))
 
     def _attempts(self, nodes: Sequence[Node]) -> Iterator[Attempt]:
-        """The attempts, in order. The first one whose areas are all possible is the last that is
-        made.
+        """The attempts, in the order in which they are made. No further attempt is made after one
+        whose areas are all possible.
         """
         names = frozenset(
             qualified(node.op, node.domain) for node in nodes if self.expander.takes(node)

@@ -1,4 +1,7 @@
-"""Convolutions and products of float32 next to quantizations."""
+"""Convolutions and products in float32 that read or make quantized values.
+
+A grid is the set of values that a quantized tensor can represent: the multiples of its scale.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from fusionc.operators.integer_operators import DEQUANTIZE, QUANTIZE
 
 
 def products_near_grids(graph: Graph) -> set[Node]:
-    """The convolutions and products that read dequantized values, or whose results are quantized
-    before another one reads them.
+    """The convolutions and products that read dequantized values, or whose results reach a
+    quantization before they reach another convolution or product.
 
-    An algorithm with fewer multiplications rounds more than a plain sum of products. Between grids
-    such sums are often exact, so the algorithm would move many results to other steps.
+    An algorithm with fewer multiplications rounds more than a plain sum of products does. Sums of
+    values on grids are often exact, so that the algorithm would move many results to other
+    multiples of the scale.
     """
     products = {node for node in graph.nodes if node.operator in CONVOLVING}
     reached = set[Node]()
@@ -26,7 +30,7 @@ def products_near_grids(graph: Graph) -> set[Node]:
 
 
 def _float_maker(value: Edge | None) -> Node | None:
-    """The operator that computes a value, except from integers."""
+    """The operator that computes a value. `None` if the value is dequantized from integers."""
     return None if value is None or _is_dequantized(value) else value.producer
 
 

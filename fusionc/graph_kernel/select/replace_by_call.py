@@ -1,4 +1,4 @@
-"""Replace the operators of an area by a call of a function. The function's body has these
+"""Replace the operators of an area by a call of a function. The function contains these
 operators.
 """
 
@@ -20,8 +20,8 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import apply
 
-# CANN's passes that make such areas. If several fit an area, it is counted for the most specific
-# one.
+# The passes that switch areas of each kind; the names are CANN's. If several of them fit an area,
+# the area counts for the most specific one.
 SEVERAL_OUTPUTS = "TbeMultiOutputFusionPass"
 REDUCTION = "TbeReduceElemwiseFusionPass"
 ELEMENTWISE = "TbeEltwiseFusionPass"
@@ -33,14 +33,12 @@ ALGORITHMS = {
     "StrassenMatMulPass": KernelKind.STRASSEN,
 }
 _NO_AREA = "the area that contains it was refused"
-# the pass that lets areas contain operators that only move elements
+# If this pass is on, areas may contain operators that only move elements.
 DATA_MOVEMENT = "FusionVirtualOpSetSwitch"
 
 
 def pass_of(location: AreaLocation) -> str:
-    """The name of the pass that an area is counted for. If that pass is off, the area is not
-    made.
-    """
+    """The name of the pass that an area counts for. If that pass is off, the area is not made."""
     operators = {node.op_type for node in location.area.nodes}
     if location.area.kind is not KernelKind.LOOPS:
         return PRODUCTS if any(map(is_product, operators)) else BLOCKED
@@ -52,7 +50,7 @@ def pass_of(location: AreaLocation) -> str:
 
 
 def moves_data(location: AreaLocation) -> bool:
-    """Whether operators that only move elements are in the area."""
+    """Whether the area computes elements and contains operators that only move elements."""
     return location.area.kind is KernelKind.LOOPS and any(
         node.op_type in MOVES_DATA for node in location.area.nodes
     )
@@ -61,15 +59,15 @@ def moves_data(location: AreaLocation) -> bool:
 def replace_by_calls(
     graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass, log: RewriteLog
 ) -> PatternCount:
-    """Put the areas of one pass into the graph, and count them.
+    """Replace the operators of one pass's areas by calls, and count the areas.
 
     Each area comes with the reason why it is refused, or None. Refused areas are only counted.
     """
 
     def find(_: Graph) -> Iterator[Match]:
         for location, reason in locations:
-            # an earlier area may have replaced the producer of an input, but the value's name is
-            # the same
+            # The call of an area that was replaced earlier may now produce an input, under the same
+            # name.
             inputs = [_current(value) for value in location.inputs]
             yield Match(
                 graph,
@@ -89,7 +87,7 @@ def replace_by_calls(
 def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
     """Declare the known sizes of the outputs of areas.
 
-    onnxruntime does not infer the sizes of a kernel's outputs, but it needs them: for example, it
+    onnxruntime does not infer the sizes of a kernel's outputs, but it uses them: for example, it
     keeps an image in its blocked layout only if it knows the number of channels.
     """
     declared = {info.name for info in graph.proto.value_info}

@@ -1,4 +1,5 @@
-"""Simplify: clean up after expansion, then apply rules, merge equal operators and move Transposes.
+"""Simplify: clean up after expansion, apply the rules of arithmetic, merge equal operators, and
+move Transposes.
 
 The optimization level decides which of these steps run. Each step runs passes of the registry on
 the model of one cluster.
@@ -17,8 +18,8 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 
-# Passes that clean up: definitions have many needless casts, shapes of known sizes and constant
-# expressions.
+# Passes that clean up: the definitions of expanded operators bring many needless casts,
+# computations of known shapes, and constant expressions.
 _TIDY = (
     "IdentityPass",
     "CastRemovePass",
@@ -34,8 +35,8 @@ _TURNED = ("TransOpSymmetryEliminationPass", "TransFunctionSymmetryEliminationPa
 
 @dataclass(frozen=True)
 class Simplifier:
-    """The passes of the registry that each stage pass runs, without rules that the flags switch
-    off.
+    """The passes of the registry that each stage pass runs. Rules that the flags switch off are
+    left out.
     """
 
     tidy_passes: tuple[Pass, ...]
@@ -47,7 +48,7 @@ class Simplifier:
         run(model, self.tidy_passes, RewriteLog())
 
     def simplify(self, model: Model, after: Callable[[StagePass], None]) -> None:
-        """Run the stage passes that are on, and call `after` after each that changes the model."""
+        """Run the stage passes that are on. After each one that changes the model, call `after`."""
         for stage_pass, passes in self.stage_passes.items():
             before = model.version
             with self.stages.timed(stage_pass):
@@ -58,7 +59,7 @@ class Simplifier:
 
 
 def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Simplifier:
-    """The simplifier for these flags. `registry` has the passes by name."""
+    """The simplifier for these flags. `registry` maps names to passes."""
     rules = [registry[EXACT_RULES]]
     if flags.opt_level >= HIGHEST_LEVEL and not flags.exact_precision_mode:
         rules.append(registry[INEXACT_RULES])
@@ -72,7 +73,7 @@ def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Si
 
 
 def _enabled_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:
-    """The passes without the patterns that the flags switch off."""
+    """The passes, without those of their patterns that the flags switch off."""
     for pass_ in passes:
         kept = tuple(pattern for pattern in pass_.patterns if flags.has_rule(pattern.name))
         limited: Pass = type(

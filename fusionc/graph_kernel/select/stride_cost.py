@@ -1,7 +1,8 @@
 """The additional cost of a reduction whose elements are not next to each other in memory.
 
-For example, a sum over the rows of an image reads one element of each row. A kernel gathers the
-elements of each sum. onnxruntime is faster: it adds whole rows, so it reduces all columns together.
+For example, a sum over the rows of an image reads one element of each row. A kernel gathers these
+elements for one sum after the other. onnxruntime is faster: it adds whole rows to each other, which
+computes all sums together.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.loop_nest import LoopNest
 from fusionc.graph_kernel.lower.steps import Access
 
-# The cost of each element in sixteenths of a nanosecond, as in `Step.cost`.
+# The additional costs for one element, in sixteenths of a nanosecond as in `Step.cost`.
 _GATHERED = 8
-_INSERTED = 20  # of smaller elements: processors gather only elements of 4 and of 8 bytes
-_LEAST_GATHERED = 4  # bytes of an element
+_INSERTED = 20  # for a smaller element: processors can gather only elements of 4 or 8 bytes
+_LEAST_GATHERED = 4  # bytes of the smallest element that processors can gather
 
 
 def stride_cost(text: LoopNestText, nest: LoopNest, info: AreaInfo) -> int:
-    """The additional cost of each element of a nest of loops; 0 without reductions of such
-    elements.
+    """The additional cost of a nest of loops, for one element. It is 0 unless the nest reduces
+    elements that are not next to each other.
     """
     if not any(step.reduction for step in nest.steps.made):
         return 0

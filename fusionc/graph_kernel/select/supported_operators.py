@@ -1,4 +1,4 @@
-"""Whether a kernel can contain an operator, or compute a whole area."""
+"""Decide whether a kernel can contain an operator, or compute a whole area."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ ReasonAgainst = Callable[[Area], str | None]
 
 
 def any_standard_operator(area: Area) -> str | None:
-    """The reason against an area if no kernels are made: an operator that is not a standard one.
-    None if all are.
+    """The reason against an area if no kernels are made: it contains an operator that is not a
+    standard one. `None` if all its operators are.
     """
     others = (qualified(node.op_type, node.domain) for node in area.nodes if node.domain)
     return next((f"{name} is not a standard operator" for name in others), None)
 
 
 class SupportedOperators:
-    """Tells whether operators and areas can have kernels, and remembers the answers.
+    """Decides whether operators and areas can have kernels, and remembers the answers.
 
-    `allowed` are the names of the operators that may be in clusters. `reason_against` gives the
+    `allowed` are the names of the operators that may be in clusters. `reason_against` returns the
     reason why an area cannot have a kernel, or None.
     """
 
@@ -35,13 +35,13 @@ class SupportedOperators:
         self._of_nodes: dict[Node, str | None] = {}
 
     def of_area(self, area: Area) -> str | None:
-        """The reason why an area cannot have a kernel; None if it can."""
+        """The reason why an area cannot have a kernel. `None` if it can."""
         if area.name not in self._of_areas:  # equal areas have equal names
             self._of_areas[area.name] = self._reason_against(area)
         return self._of_areas[area.name]
 
     def of_node(self, node: Node) -> str | None:
-        """The reason why an operator cannot be in an area; None if it can."""
+        """The reason why an operator cannot be in an area. `None` if it can."""
         if node not in self._of_nodes:
             self._of_nodes[node] = self._find(node)
         return self._of_nodes[node]

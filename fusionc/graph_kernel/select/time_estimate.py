@@ -29,24 +29,24 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.conversion_cost import conversion_cost
 from fusionc.graph_kernel.select.stride_cost import stride_cost
 
-# seconds that onnxruntime spends on each call, in addition to computing; a kernel's call includes
-# the computation of its sizes
+# Seconds that onnxruntime spends on each call of an operator or kernel in addition to its
+# computation. For a kernel, this includes the computation of sizes.
 _LAUNCH = 0.7e-6
 _DOUBT = 0.05  # how wrong an estimate may be, as a share of the time of the area's operators
 _UNKNOWN = 64  # the size to assume for a symbol
-_MOST_CHANGED = 8  # symbols for which sizes other than _UNKNOWN are tried
-_MOST_TRIED = 300  # sizes that are tried for each such symbol
+_MOST_CHANGED = 8  # symbols that may get a size other than _UNKNOWN
+_MOST_TRIED = 300  # changes of sizes that are tried before a symbol is changed
 _NEAR = 256 * 1024  # a result of so many bytes is still in the near caches when it is read
 
 
 class Savings:
-    """Estimates how many seconds the kernels of areas save, at least, in each run."""
+    """Estimates the seconds that the kernel of an area saves, at least, in each run."""
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
 
     def of(self, area: Area) -> float:
-        """The seconds that the kernel of an area saves at least; 0 if no possible sizes are
+        """The seconds that the kernel of an area saves at least. 0 if no possible sizes are
         found.
         """
         if area.name not in self._known:  # equal areas have equal names
@@ -67,8 +67,8 @@ class Savings:
 def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
     """Estimated seconds, on one thread, that the kernel of an area saves in each run.
 
-    `sizes` maps symbols of its inputs to sizes. Raises Unsupported if a kernel cannot compute the
-    area with these sizes, or if no possible sizes for the other symbols are found.
+    `sizes` maps symbols of the inputs' shapes to sizes. Raises Unsupported if a kernel cannot
+    compute the area with these sizes, or if no possible sizes for the other symbols are found.
     """
     one_by_one, kernel = _both_times(area, sizes)
     return one_by_one - kernel
@@ -102,11 +102,12 @@ def _alone(
 
 
 def _possible_sizes(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """Sizes for all symbols of the inputs: the given ones, and for the others `_UNKNOWN` if
-    possible.
+    """Sizes for all symbols of the inputs: those in `sizes`; for each other symbol `_UNKNOWN`, if
+    that is possible.
 
     Not every size of a symbol is possible: if a value of that size is added to 3 elements, the size
-    is 3 or 1. For one symbol after another, the numbers that occur in the area are tried.
+    is 3 or 1. If `_UNKNOWN` is not possible, the numbers that occur in the area are tried for one
+    symbol after another.
     """
     dims = [d for name in area.inputs for d in area.values[name].shape]
     chosen = {d: sizes.get(d, _UNKNOWN) for d in dims if isinstance(d, str)}
@@ -122,8 +123,9 @@ def _possible_sizes(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
 def _better_sizes(
     area: Area, fixed: Mapping[str, int], chosen: Mapping[str, int], known: int
 ) -> tuple[int, dict[str, int]] | None:
-    """Sizes that differ from `chosen` for one symbol and let more than `known` operators have
-    results of known sizes; and the number of these operators.
+    """A better choice of sizes: one symbol differs from `chosen`, and more than `known` operators
+    have results of known sizes. Returns the number of these operators, and the sizes. `None` if no
+    better choice is found.
     """
     free = [symbol for symbol in chosen if symbol not in fixed]
     changes = ({**chosen, symbol: n} for symbol in free for n in _numbers(area))
@@ -135,8 +137,8 @@ def _better_sizes(
 
 
 def _numbers(area: Area) -> list[int]:
-    """The numbers in the shapes of an area and in its tables of sizes and indices, largest
-    first.
+    """The sizes to try: the numbers in the area's shapes and in its tables of sizes and indices,
+    largest first.
     """
     sizes = {1, *(d for v in area.values.values() for d in v.shape if isinstance(d, int))}
     for array in area.constants.values():
@@ -149,8 +151,8 @@ def _numbers(area: Area) -> list[int]:
 
 
 def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
-    """The AreaInfo of an area with numbers for the sizes of its inputs. The sizes of inner values
-    follow from these.
+    """The AreaInfo of an area whose inputs have numbers as sizes. The sizes of inner values are
+    left open, because they follow from these.
     """
 
     def number(dim: int | str) -> int:
@@ -170,8 +172,8 @@ def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
 
 
 def _count_known(area: Area, sizes: Mapping[str, int]) -> int:
-    """How many operators have results of known sizes, when inference stops at the first
-    contradiction.
+    """The number of operators whose results have known sizes. The inference of sizes stops at the
+    first contradiction.
     """
     info = _info(area, sizes)
     with suppress(Unsupported):
@@ -180,7 +182,8 @@ def _count_known(area: Area, sizes: Mapping[str, int]) -> int:
 
 
 def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
-    """An area with numbers for all sizes, including those that are not in `sizes`.
+    """An area with numbers for all sizes. For symbols that are not in `sizes`, possible numbers are
+    chosen.
 
     Raises Unsupported in the same cases as `seconds_saved`.
     """
@@ -194,11 +197,11 @@ def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
 
 
 def _seconds(area: Area, is_kernel: bool = False) -> float:
-    """The seconds of an area whose sizes are numbers: the time to compute or the time to move
-    memory, whichever is longer.
+    """The seconds that an area whose sizes are numbers takes. Each nest of loops takes the time to
+    compute or the time to move memory, whichever is longer.
 
-    `is_kernel` adds the costs that only a kernel has: conversions of float16, and reductions of
-    elements that are not next to each other.
+    With `is_kernel`, costs are added that only a kernel has: conversions of float16, and reductions
+    of elements that are not next to each other.
     """
     info = AreaInfo(area)
     infer_sizes(info)
@@ -226,8 +229,8 @@ def _seconds(area: Area, is_kernel: bool = False) -> float:
 
 @cache
 def _seconds_per_byte() -> float:
-    """The seconds to move a byte that is not in the near caches. They are measured once and
-    kept.
+    """The seconds to move a byte that is not in the near caches. They are measured once, and kept
+    in the cache folder for later processes.
     """
     kept = cache_folder() / "seconds_per_byte.json"
     try:

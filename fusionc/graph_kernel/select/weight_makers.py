@@ -13,8 +13,8 @@ _LONGEST = 5  # operators in a chain: Cast, Reshape, Sub, Mul, Reshape
 
 
 def weight_makers(weights: Edge) -> list[Node]:
-    """The chain of operators that computes weights from constants of their graph, in order. Empty
-    if the weights are constants themselves, or are computed in another way.
+    """The chain of operators that computes weights from constants of the operators' graph, in
+    order. Empty if the weights are constants themselves, or are computed in another way.
     """
     makers = list[Node]()
     value = weights
@@ -32,13 +32,15 @@ def weight_makers(weights: Edge) -> list[Node]:
 
 
 def _is_maker(node: Node) -> bool:
-    """Whether a node can be in such a chain, and its constants are in its own graph."""
+    """Whether a node can be in such a chain: its operator is known, and all its inputs belong to
+    the node's own graph.
+    """
     is_known = not node.domain and node.op in _MAKERS
     return is_known and all(v is None or v.graph is node.graph for v in node.inputs)
 
 
 def constants_of_makers(makers: Iterable[Node]) -> Iterator[Edge]:
-    """The constants of these operators that a kernel reads: all except the shapes of Reshapes."""
+    """The constants of these operators that a kernel reads. The shapes of Reshapes are not read."""
     for node in makers:
         operands = node.inputs[:1] if node.op == "Reshape" else node.inputs
         yield from (v for v in operands if v is not None and v.is_constant)

@@ -56,7 +56,7 @@ WRONG = [  # text, what it changes nevertheless, what the warning says
     (
         "--opt_level=-1",
         {},
-        'the value "-1" of the flag "--opt_level" is invalid, its default is used',
+        'the value "-1" of the flag "--opt_level" is invalid; its default is used',
     ),
     ("--opt_level=2.5", {}, 'the value "2.5" of the flag "--opt_level"'),
     ("--opt_level=2x", {}, 'the value "2x" of the flag "--opt_level"'),
@@ -116,7 +116,7 @@ def test_a_misspelt_flag_gets_its_nearest_name() -> None:
 def test_flags_that_cannot_be_read_switch_nothing_on() -> None:
     found = read("opt_level=3", is_enabled=None)
     assert not found.flags.is_on and found.notices == (
-        "graph kernel fusion stays off: no flag could be read",
+        "graph kernel fusion stays off, because no flag could be read",
     )
 
 
@@ -180,7 +180,7 @@ def test_switching_passes_does_not_switch_graph_kernels_on(
 def test_who_says_no_means_it_unless_a_level_is_given() -> None:
     found = read("--dump_as_text", is_enabled=False)
     assert not found.flags.is_on
-    assert found.notices == ("graph kernel fusion is switched off: its flags have no effect",)
+    assert found.notices == ("graph kernel fusion is switched off, so its flags have no effect",)
     assert read("--opt_level=1", is_enabled=False).flags.opt_level == 1
 
 
@@ -333,7 +333,7 @@ def test_rules_are_named_exactly() -> None:
 def test_a_part_of_no_pattern_is_a_warning(which: str) -> None:
     (warning,) = unknown_patterns(read(f"--{which}=reduce,stitch,Reduce").flags)
     assert warning.startswith(
-        f'the flag "--{which}": no split pattern has "Reduce" in its name; they are reshape, '
+        f'the flag "--{which}": no split pattern has "Reduce" in its name; the patterns are reshape, '
     )
 
 
@@ -343,7 +343,7 @@ def test_a_rule_that_there_is_not_is_a_warning(which: str) -> None:
     inexact = registry["ArithmeticInexactPass"].patterns[0].name
     (warning,) = unknown_rules(registry, read(f"--{which}=1.3,{inexact},1.99").flags)
     assert warning.startswith(
-        f'the flag "--{which}": there is no rule "1.99" here; "fusionc passes Arithmetic'
+        f'the flag "--{which}": there is no rule "1.99"; the rules are the patterns that "fusionc passes Arithmetic'
     )
 
 

@@ -1,18 +1,20 @@
 """The registry of the kinds of steps, in the order of the files' names.
 
-A new kind is a file in this folder, a header of the same name, and a test. The file defines a
-subclass of StepKind whose name ends in Step, with fields, traits, C functions and a time estimate.
-It may also define READINGS: functions that turn operators into such steps. A reading notes the
-image that the step makes (`images.note(out, image)`).
+To add a kind, write a file in this folder, a header with the same name, and a test. The file
+defines a subclass of StepKind whose name ends in Step, with fields, traits (such as
+`keeps_pixels`), C functions and a time estimate. It may also define READINGS: functions that turn
+operators into such steps. A reading must note the image that the step makes (`images.note(out,
+image)`).
 
-In the header, functions for one width of vectors are between #ifdef GB_V and #else; functions that
-are compiled only once are after #else. A task computes one block of channels of one image, with
-whole vectors (GB(vec), GB(load), GB(all)), because loops over single floats are slow. A task must
-end with GB(activate); otherwise an activation that was fused into the step is lost. In the lanes
-after the last channel, a task may write anything. `by_element.h` is the shortest example.
+In the header, functions that are compiled for each width of vectors are between #ifdef GB_V and
+#else. Functions that are compiled only once are after #else. A task computes one block of channels
+of one image. It must use whole vectors (GB(vec), GB(load), GB(all)), because loops over single
+floats are slow. It must end with GB(activate); otherwise an activation that was fused into the step
+is lost. In the lanes after the last channel, a task may write anything. `by_element.h` is the
+shortest example.
 
-The test is tests/graph_kernel/blocked/test_NAME.py. For each step (by its name in C), its table
-COMPUTED computes with numpy what the step computes; see COMPUTED in interpreter.py of that folder.
+The test is tests/graph_kernel/blocked/test_NAME.py. Its table COMPUTED says, for each step (by its
+name in C), how numpy computes the same; see COMPUTED in interpreter.py of that folder.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepKind
 
 @cache
 def kind_files() -> tuple[str, ...]:
-    """The names of the files, without their endings."""
+    """The names of the files in this folder, without their suffixes."""
     return tuple(sorted(info.name for info in iter_modules(__path__)))
 
 
@@ -53,7 +55,7 @@ def step_kinds() -> tuple[type[StepKind], ...]:
 
 
 def operator_readings() -> Mapping[tuple[str, str], OperatorReading]:
-    """How operators become steps, for operators whose reading is in the file of a kind."""
+    """Operator → how it becomes a step, for operators that are read in the file of a kind."""
     return {
         operator: reading
         for module in _modules()

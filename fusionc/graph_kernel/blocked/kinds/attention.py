@@ -1,6 +1,6 @@
-"""Attention. Queries, keys and values are rows; a row has the channels of all heads, one head after
-the other. Keys and values may have an axis of heads, and fewer heads than queries (grouped-query
-attention).
+"""Attention. Queries, keys and values are rows. A row contains the channels of all heads, one head
+after the other. Keys and values may have an axis of heads, and fewer heads than the queries
+(grouped-query attention).
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from fusionc.model.operators import MICROSOFT
 
 _SCORES_BIAS = 5  # the input of a MultiHeadAttention that is added to scores
 _BIAS_RANK = 4  # the number of axes of that input
-# Measured with AVX-512, as the sum of the times of two threads, here and in onnxruntime: 12 heads
-# of 64 channels: 0.44 and 0.96 ms for 2 × 64 rows, 1.8 and 2.2 to 3 ms for 197 rows; 6 heads: 2.6
-# and 3.5 ms for 400 rows. The estimate: products at a constant speed, plus a time for each number
-# of queries, keys, values and results.
+# Measured with AVX-512, as the sum of the times of two threads in milliseconds:
+#     12 heads of 64 channels, 2 × 64 rows:   0.44 here, 0.96 in onnxruntime
+#     12 heads of 64 channels, 197 rows:      1.8 here, 2.2 to 3 in onnxruntime
+#      6 heads of 64 channels, 400 rows:      2.6 here, 3.5 in onnxruntime
+# The estimate adds two times: one for the multiplications, and one for reading and writing each
+# element of queries, keys, values and results.
 _PRODUCTS = 50e9  # multiplications in a second
-_NUMBER = 0.6e-9  # seconds for each number here
-_NUMBER_THERE = 1.6e-9  # seconds for each number in onnxruntime
+_NUMBER = 0.6e-9  # seconds to read or write an element here
+_NUMBER_THERE = 1.6e-9  # seconds to read or write an element in onnxruntime
 
 
 @dataclass(frozen=True)
 class AttentionStep(StepKind):
-    """The image has the queries, `second` the keys, `third` the values. `tensor` is added to the
-    scores. Keys and values may have fewer heads than queries; then several heads of queries share
-    each of them.
+    """The image contains the queries, `second` the keys and `third` the values. `tensor` is added
+    to the scores. If keys and values have fewer heads than the queries, several heads of the
+    queries share one head of keys and one head of values.
     """
 
     heads: int  # of the queries
@@ -70,7 +72,9 @@ class AttentionStep(StepKind):
 
 
 def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
-    """The operator MultiHeadAttention, without past keys and values. Raises UnfitOperator."""
+    """The operator MultiHeadAttention, without past keys and values. Raises UnfitOperator for
+    others. Returns None in a fragment if keys or values have an axis of heads.
+    """
     query, key, value, scores_bias = _operands(node)
     heads = int(attribute(node, "num_heads"))
     if isinstance(images.parts.get(query), Heads):
@@ -93,33 +97,35 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
 
 
 def _operands(node: onnx.NodeProto) -> tuple[str, str, str, str]:
-    """The names of queries, keys and values, and of the tensor that is added to scores (or "").
-    Raises UnfitOperator.
+    """The names of the queries, the keys, the values, and the tensor that is added to the scores
+    ("" if there is none). Raises UnfitOperator if the attention has other operands or results.
     """
     inputs = [*node.input, *[""] * _SCORES_BIAS][: max(len(node.input), _SCORES_BIAS + 1)]
     query, key, value = inputs[:3]
     if not key or not value:
-        raise UnfitOperator("its queries, keys and values are one tensor")
+        raise UnfitOperator("its queries, keys and values are not three separate tensors")
     others = [name for place, name in enumerate(inputs[3:], 3) if place != _SCORES_BIAS]
     if any(others) or any(node.output[1:]):
         raise UnfitOperator(
-            "its attention has a past, a bias of its own, a mask by keys or further outputs"
+            "its attention has past keys, a bias of its own, a mask of keys, or further outputs"
         )
     if attribute(node, "unidirectional", 0):
-        raise UnfitOperator("its attention is causal: a query sees only the keys before it")
+        raise UnfitOperator("its attention is causal: a query sees only its own and earlier keys")
     return query, key, value, inputs[_SCORES_BIAS]
 
 
 def _require_same_heads(
     images: ImageArea, names: tuple[str, str, str], heads: int, times: tuple[int, int]
 ) -> None:
-    """Raises UnfitOperator if queries, keys and values do not fit each other. `times` says how
-    often each head of keys and of values is repeated.
+    """Raises UnfitOperator if queries, keys and values do not fit each other. `times` contains two
+    numbers: how often each head of the keys, and each head of the values, is repeated.
     """
     query, key, value = names
     q, k, v = (images.image(name) for name in names)
     if times[0] != times[1] or q.channels != k.channels * times[0]:
-        raise UnfitOperator("its keys and queries have different channels")
+        raise UnfitOperator(
+            "its keys have other channels than its queries, or other heads than its values"
+        )
     if any(channels % (heads * BLOCK) for channels in (q.channels, v.channels * times[0])):
         raise UnfitOperator("its heads are not whole blocks of channels")
     same = (
@@ -128,7 +134,10 @@ def _require_same_heads(
         images.are_same(key, value, 3),
     )
     if not all(same):
-        raise UnfitOperator("its batches may differ, or the numbers of its keys and values")
+        raise UnfitOperator(
+            "its queries, keys and values may have different batch sizes, or keys and values "
+            "different numbers of rows"
+        )
 
 
 READINGS = {(MICROSOFT, "MultiHeadAttention"): OperatorReading(attention, of_rows=True)}

@@ -30,8 +30,8 @@ class MulStep(_ElementwiseKind):
 
 @dataclass(frozen=True)
 class ScaleStep(_ElementwiseKind):
-    """The product of an image with a pixel: each channel is multiplied by the same channel of the
-    pixel.
+    """The product of an image and a pixel: each channel of the image is multiplied by the same
+    channel of the pixel.
     """
 
     second_is_pixel = True

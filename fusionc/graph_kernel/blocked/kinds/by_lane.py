@@ -1,4 +1,4 @@
-"""Convolutions in which each lane of a vector reads its own channels."""
+"""Convolutions in which each lane of a vector (each of its floats) reads its own channels."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions
 
-# The numbers of kernel columns for which there are special functions. With another number, a
-# convolution takes _OTHER_COLUMNS times as long as in onnxruntime.
+# The numbers of columns of the window for which the C code has special functions. With any other
+# number, a convolution takes _OTHER_COLUMNS times as long as in onnxruntime.
 _COLUMNS = (3, 5, 7)
 _OTHER_COLUMNS = 1.12
 

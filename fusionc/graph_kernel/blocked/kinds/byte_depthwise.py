@@ -11,7 +11,7 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions
 
 @dataclass(frozen=True)
 class ByteDepthwiseStep(ByteConvolutionKind):
-    """Weights are [channels, 1, rows, columns]."""
+    """The weights are [channels, 1, rows, columns]."""
 
     functions = StepFunctions(
         task="byte_depthwise",

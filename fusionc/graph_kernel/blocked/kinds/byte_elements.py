@@ -21,12 +21,14 @@ class _ByteKind(StepKind):
 
 @dataclass(frozen=True)
 class ByteAddStep(_ByteKind):
-    """The sum of two images. The factors are their quantization steps, in steps of the result."""
+    """The sum of two images. The factors are the images' scales, divided by the scale of the
+    sum.
+    """
 
     factor: float = 0.0
     factor2: float = 0.0
     addend: float = 0.0
-    least: int = 0  # results are limited to `least` and `most`
+    least: int = 0  # the lower bound of results; `most` is the upper bound
     most: int = 255
     functions = StepFunctions(task="byte_add")
     keeps_pixels = True
@@ -34,7 +36,7 @@ class ByteAddStep(_ByteKind):
 
 @dataclass(frozen=True)
 class ByteClipStep(_ByteKind):
-    """An image whose bytes are limited to two bounds."""
+    """An image whose bytes are limited to the range from `least` to `most`."""
 
     least: int = 0
     most: int = 255
@@ -52,7 +54,9 @@ class ByteMaxPoolStep(_ByteKind):
 
 @dataclass(frozen=True)
 class ByteAverageStep(_ByteKind):
-    """The mean of each image. `factor` is the scale of the image, `factor2` that of the result."""
+    """The mean of each image. `factor` is the scale of the image; `factor2` is the scale of the
+    result.
+    """
 
     zero_in: int = 0
     factor: float = 0.0

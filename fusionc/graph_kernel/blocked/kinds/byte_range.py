@@ -1,4 +1,6 @@
-"""The grid of a quantization at run time: its scale and zero point, from the range of an image."""
+"""Compute the scale and zero point (the grid) of a quantization at run time from the range of an
+image.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, 
 
 @dataclass(frozen=True)
 class ByteRangeStep(StepKind):
-    """The least and the largest number of each row, for each channel, as two pixels. Both ranges
-    include 0.
+    """The range of each row, for each channel: the smallest number as the first pixel, and the
+    largest number as the second one. Both numbers are limited so that the range includes 0.
     """
 
     functions = StepFunctions(task="byte_range", size="ranged", nanoseconds="range_ns")
@@ -24,8 +26,8 @@ class ByteRangeStep(StepKind):
 
 @dataclass(frozen=True)
 class ByteGridStep(StepKind):
-    """The scale and the zero point for a range, as the two channels of one pixel. Steps read it as
-    `third`; only the pixel of the first image is written.
+    """The scale and the zero point for a range, as the two channels of one pixel. Steps read this
+    pixel as `third`. Only the pixel of the first image is written.
     """
 
     functions = StepFunctions(

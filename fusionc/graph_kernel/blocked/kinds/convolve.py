@@ -20,12 +20,12 @@ from fusionc.graph_kernel.blocked.step_kind import (
     products_of_sums,
 )
 
-_DIRECT = 0.94  # the time of a direct convolution divided by onnxruntime's
+_DIRECT = 0.94  # the time of a convolution without Winograd or Strassen, divided by onnxruntime's
 
 
 @dataclass(frozen=True)
 class ConvolutionKind(StepKind):
-    """What all convolutions have in common."""
+    """The base of all convolutions in float32."""
 
     is_convolution = True
     products = staticmethod(products_of_sums)
@@ -33,8 +33,8 @@ class ConvolutionKind(StepKind):
     @classmethod
     def macros(cls) -> dict[str, str]:
         return {
-            "GB_PRODUCTS": f"{PRODUCTS_OF_LANE / 1e9}",  # in a nanosecond, for each float
-            "GB_READ": f"{STREAMED / 4e9}",  # floats of weights in a nanosecond
+            "GB_PRODUCTS": f"{PRODUCTS_OF_LANE / 1e9}",  # products in a nanosecond, for a float
+            "GB_READ": f"{STREAMED / 4e9}",  # floats of weights that are read in a nanosecond
         }
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
@@ -47,17 +47,17 @@ class ConvolutionKind(StepKind):
         return seconds
 
     def share(self, of: StepEstimate) -> float:
-        """The time of the step divided by onnxruntime's."""
+        """The time of the step, divided by onnxruntime's."""
         return _DIRECT
 
 
 @dataclass(frozen=True)
 class MatrixKind(ConvolutionKind):
-    """A step that may be a product of pixels with a matrix, by Strassen's algorithm if there are
-    many pixels.
+    """A step that may be computed as a product of pixels and a matrix. If there are many pixels,
+    this product may use Strassen's algorithm.
     """
 
-    strassen_from: int = 0  # the least number of pixels for Strassen's algorithm; 0: never
+    strassen_from: int = 0  # the number of pixels from which Strassen's algorithm is used; 0: never
     is_matrix = True
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
@@ -92,7 +92,7 @@ def _functions(pack: str, size: str = "") -> StepFunctions:
 
 @dataclass(frozen=True)
 class ConvStep(MatrixKind):
-    """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
+    """The weights are [out, in / group, rows, columns]. Groups are whole blocks of channels."""
 
     functions = _functions("pack", size="windowed")
     reads_all_channels = True
@@ -102,7 +102,7 @@ class ConvStep(MatrixKind):
 
 @dataclass(frozen=True)
 class ProductStep(MatrixKind):
-    """Weights are [in, out]."""
+    """The weights are [in, out]."""
 
     functions = _functions("pack_transposed")
     keeps_pixels = True
@@ -110,7 +110,7 @@ class ProductStep(MatrixKind):
 
 @dataclass(frozen=True)
 class FirstStep(ConvolutionKind):
-    """A convolution of few channels, which it reads directly from the tensor."""
+    """A convolution of an image with few channels, which is read directly from the tensor."""
 
     functions = StepFunctions(
         task="convolve",

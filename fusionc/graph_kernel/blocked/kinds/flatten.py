@@ -1,4 +1,4 @@
-"""Images of one pixel become rows, or rows become such images."""
+"""Convert images of one pixel to rows, or rows to such images."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from fusionc.graph_kernel.blocked.convolution_time import COPIED
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
 _BEGIN = 1e-6  # seconds that even the smallest copy takes
-# floats of a vector: rows of whole vectors are not copied, unless they are whole pages apart
+# The floats of a vector. Rows of whole vectors are read in place, without a copy, unless they are
+# whole pages (of _PAGE floats) apart.
 _VECTOR = 16
 _PAGE = 1024
 
@@ -27,8 +28,8 @@ class LoadStep(_TensorCopy):
     """Copies an input of the area into the blocked layout."""
 
     zero: int = 0  # the zero point of bytes
-    flip: int = 0  # the bits whose flipping makes the bytes of the tensor unsigned
-    scale: float = 0.0  # if the step quantizes a float32 tensor to bytes: their scale
+    flip: int = 0  # the bits to flip in the bytes of the tensor to make them unsigned
+    scale: float = 0.0  # the scale to which a float32 tensor is quantized; 0 for other tensors
     functions = StepFunctions(task="load_rows")
 
 
@@ -41,7 +42,9 @@ class StoreStep(_TensorCopy):
 
 
 def copy_seconds(of: StepEstimate) -> float:
-    """Seconds to copy rows into the layout, or out of it. onnxruntime makes no such copies."""
+    """Seconds to copy rows into the blocked layout, or out of it. onnxruntime makes no such
+    copies.
+    """
     if not of.out.is_rows:
         return 0.0
     channels = of.out.channels

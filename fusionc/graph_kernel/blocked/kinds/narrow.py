@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fusionc.graph_kernel.blocked.convolution_time import COPIED
 from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 
-_BYTES = 6  # read and written for each number
+_BYTES = 6  # bytes that are read and written for each number
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Convolutions and products of bfloat16 with float32 sums."""
+"""Convolutions and products of bfloat16 numbers. Their sums are float32."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fusionc.graph_kernel.blocked.step_kind import (
 
 NARROW_BLOCK = 32  # channels in a block of bfloat16
 # Measured on one thread with matrix tiles (Sapphire Rapids): products in a second, bytes of weights
-# that are read in a second, and seconds for each number of a result. With vectors but no tiles,
-# products take about four times as long, which is still half the time of float32.
+# that are read in a second, and seconds for each number of a result. On processors that have only
+# vectors of bfloat16, products take about four times as long: still half the time of float32.
 _PRODUCTS = 600e9
 _BYTES = 2
 _STREAMED = 9e9
@@ -36,7 +36,7 @@ def _functions(size: str = "") -> StepFunctions:
 
 @dataclass(frozen=True)
 class NarrowConvolution(StepKind):
-    """The image is bfloat16; `second` and the result are bfloat16 or float32."""
+    """The image is bfloat16. `second` and the result may be bfloat16 or float32."""
 
     family = "narrow"
     is_of_widest_vectors = True
@@ -62,16 +62,16 @@ class NarrowConvolution(StepKind):
 
 @dataclass(frozen=True)
 class NarrowConvStep(NarrowConvolution):
-    """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
+    """The weights are [out, in / group, rows, columns]. Groups are whole blocks of channels."""
 
-    # If the image was joined from two: the channels of the first one (the second one begins a new
-    # block). Otherwise 0.
+    # If the image was joined from two images: the number of channels of the first one. The second
+    # one begins a new block. Otherwise 0.
     joined: int = 0
     functions = _functions(size="windowed")
 
 
 @dataclass(frozen=True)
 class NarrowProductStep(NarrowConvolution):
-    """Weights are [in, out]."""
+    """The weights are [in, out]."""
 
     functions = _functions()

@@ -1,4 +1,6 @@
-"""Convolutions in bfloat16 of images with few channels, which are read directly from the tensor."""
+"""Convolutions in bfloat16 of images with few channels. The images are read directly from the
+tensor.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions
 
 @dataclass(frozen=True)
 class NarrowFirstStep(NarrowConvolution):
-    """The image is planar and float32. Its windows become the rows of a bfloat16 matrix."""
+    """The image is float32 and planar (stored channel by channel, as in its tensor). Its windows
+    become the rows of a bfloat16 matrix.
+    """
 
     functions = StepFunctions(
         task="convolve_first",

@@ -11,8 +11,8 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions
 
 @dataclass(frozen=True)
 class NarrowTransposedStep(NarrowConvolution):
-    """A transposed convolution with weights [in, out, rows, columns]. Each element of the kernel
-    makes one pixel of each window of the result.
+    """A transposed convolution with weights [in, out, rows, columns]. Each element of the window
+    makes one pixel in each window of the result.
     """
 
     functions = StepFunctions(

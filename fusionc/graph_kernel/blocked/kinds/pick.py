@@ -1,4 +1,4 @@
-"""Gathers channels of an image that are not adjacent."""
+"""Pick channels of an image that are not adjacent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, 
 
 @dataclass(frozen=True)
 class PickStep(StepKind):
-    """Picks channels of an image: the first channel of each group, then the second ones, and so
-    on.
+    """Picks channels of an image: the first channel of each group, then the second channel of each
+    group, and so on.
     """
 
-    kept: int = 0  # the first channels of the result, which are not changed
-    skipped: int = 0  # channels of the image before those that are picked
+    kept: int = 0  # the number of first channels of the result that are already there, and stay
+    skipped: int = 0  # the number of channels of the image before the first one that is picked
     groups: int = 1
     functions = StepFunctions(task="pick")
     is_copy = True

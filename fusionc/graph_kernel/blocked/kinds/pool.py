@@ -17,7 +17,9 @@ _FUNCTIONS = StepFunctions(task="pool", size="windowed", nanoseconds="pool_ns")
 
 @dataclass(frozen=True)
 class MaxPoolStep(StepKind):
-    """The largest element of each window. If windows have one element, it only picks pixels."""
+    """The largest element of each window. If a window has one element, the step only picks
+    pixels.
+    """
 
     functions = _FUNCTIONS
     keeps_channels = True
@@ -43,7 +45,7 @@ def pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
             raise UnfitOperator("runtimes count windows beyond the end in different ways")
         window = reaching_ends(window, image)
     if window.dilation != (1, 1) or len(node.output) > 1:
-        raise UnfitOperator("no step pools like that")
+        raise UnfitOperator("no step pools in this way")
     top, left, bottom, right = window.pads
     if max(top, bottom) >= kernel[0] or max(left, right) >= kernel[1]:
         raise UnfitOperator("a window lies outside the image")

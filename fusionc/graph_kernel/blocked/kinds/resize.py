@@ -12,8 +12,8 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _COORDINATES = "coordinate_transformation_mode"  # an attribute of Resize since opset 11
-# Ways to compute and round coordinates that, for a factor s, map pixel i to pixel ⌊i / s⌋ of the
-# smaller image; and the largest s for which they do.
+# How coordinates are computed, and how they are rounded → the largest factor s for which pixel i of
+# the result is pixel ⌊i / s⌋ of the image.
 _ANY = 2**31
 _FITTING = {
     ("asymmetric", "floor"): _ANY,
@@ -31,13 +31,13 @@ _FITTING = {
 class ResizeStep(StepKind):
     """An image with each row and column repeated."""
 
-    factors: tuple[int, int]  # of rows and columns
+    factors: tuple[int, int]  # how often rows, and columns, are repeated
     functions = StepFunctions(task="resize", size="resized")
 
 
 def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Resize or Upsample. Raises UnfitOperator if the operator mixes pixels, or does not repeat all
-    pixels equally often.
+    """Resize or Upsample. Raises UnfitOperator if the operator mixes pixels, or if it repeats some
+    pixels more often than others.
     """
     image = images.image(node.input[0])
     if attribute(node, "mode", "nearest") != "nearest" or attribute(node, "axes") is not None:
@@ -55,7 +55,7 @@ def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 
 def _most(images: ImageArea, node: onnx.NodeProto) -> int:
-    """The largest factor up to which an operator only repeats pixels."""
+    """The largest factor with which an operator only repeats pixels."""
     if node.op_type == "Upsample" or images.area.opset < 11:
         return _ANY
     modes = (

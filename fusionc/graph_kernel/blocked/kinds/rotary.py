@@ -1,4 +1,6 @@
-"""Rotary position embedding of rows."""
+"""Rotary position embedding of rows: pairs of channels are rotated by angles that depend on the
+row.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,17 @@ from fusionc.model.operators import MICROSOFT
 
 _TABLE_RANK = 2  # the axes of the tables of cosines and sines: positions and pairs
 _UNKNOWN = ("interleaved", "rotary_embedding_dim", "is_packed_batching")  # unsupported attributes
-# Seconds for each element of the rows, here (measured with AVX2: 0.26 to 0.33 ns) and in
-# onnxruntime (0.24 to 0.28 ns). The step itself saves no time, but with it the attention that
-# follows can be in the area.
+# Seconds for each element of the rows: here (measured with AVX2: 0.26 to 0.33 ns), then in
+# onnxruntime (0.24 to 0.28 ns). The step itself saves no time, but without it the attention that
+# follows could not be in the area.
 _NUMBER = 0.3e-9
 _NUMBER_THERE = 0.25e-9
 
 
 @dataclass(frozen=True)
 class RotaryStep(StepKind):
-    """Rotates pairs of channels that are half a head apart. `second` has the cosines of the angles
-    and `third` the sines, with a row for each row of a batch.
+    """Rotates pairs of channels that are half a head apart. `second` contains the cosines of the
+    angles, and `third` contains the sines. Both have a row for each row of a batch.
     """
 
     heads: int
@@ -39,12 +41,12 @@ class RotaryStep(StepKind):
 
 
 def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
-    """RotaryEmbedding of rows, or of rows that are split into heads, with positions from 0 on.
-    Raises UnfitOperator.
+    """RotaryEmbedding of rows, or of rows that are split into heads. Positions must begin with 0.
+    Raises UnfitOperator. Returns None for an input of a fragment that is split into heads.
     """
     name, positions, cosines, sines = node.input
     if any(attribute(node, what, 0) for what in _UNKNOWN) or attribute(node, "scale", 1.0) != 1:
-        raise UnfitOperator("no step embeds positions like that")
+        raise UnfitOperator("no step embeds positions in this way")
     if images.number(positions) != 0:
         raise UnfitOperator("its positions are not known to begin with 0")
     half = _half_of_head(images, (cosines, sines))
@@ -65,8 +67,8 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
 def _kind(
     images: ImageArea, node: onnx.NodeProto, rows: str, half: int, known: int | None
 ) -> RotaryStep:
-    """The step for rows whose heads have twice `half` channels. Raises UnfitOperator if the number
-    of heads differs from the `known` one, or from the operator's attribute.
+    """The step for rows whose heads have 2 · `half` channels. Raises UnfitOperator if the number of
+    heads is not `known` (if that is not None), or not that of the operator's attribute.
     """
     channels = images.image(rows).channels
     heads = channels // (2 * half)
@@ -77,7 +79,9 @@ def _kind(
 
 
 def _half_of_head(images: ImageArea, tables: tuple[str, str]) -> int:
-    """The number of columns of the cosines and sines. Raises UnfitOperator."""
+    """The number of columns of the cosines and sines: half of the channels of a head. Raises
+    UnfitOperator.
+    """
     if any(len(float_shape(images, table)) != _TABLE_RANK for table in tables):
         raise UnfitOperator("its cosines and sines are not a table")
     columns = {images.image(table).channels for table in tables}

@@ -22,14 +22,14 @@ from fusionc.graph_kernel.blocked.step_kind import (
 from fusionc.graph_kernel.blocked.windows import WIDEST_HALO, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 
-# if kernels overlap, onnxruntime adds their results in memory, and takes this many times as long
+# If windows overlap, onnxruntime adds their results in memory, and takes this many times as long.
 _OVERLAPPING = 1.3
 
 
 @dataclass(frozen=True)
 class TransposedStep(ConvolutionKind):
-    """A transposed convolution with weights [in, out / group, rows, columns]. Each element of the
-    kernel contributes to one row and one column in each stride of the result.
+    """A transposed convolution with weights [in, out / group, rows, columns]. With strides (a, b),
+    each element of the window contributes to every a-th row and every b-th column of the result.
     """
 
     functions = StepFunctions(
@@ -63,7 +63,7 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
     window = _window(node, (kernel[0], kernel[1]), image)
     out = of_group * window.group
     if window.dilation != (1, 1):
-        raise UnfitOperator("its kernel has gaps")
+        raise UnfitOperator("its window has gaps (dilations)")
     if window.group > 1 and not are_vectors(channels_in // window.group, of_group, BLOCK):
         raise UnfitOperator("its groups are not whole blocks of channels")
     if channels_in != image.channels or (bias and images.weights(bias) != (out,)):
@@ -76,7 +76,9 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
 
 
 def _window(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
-    """The window, with the output padding subtracted from the border. Raises UnfitOperator."""
+    """The window. The output padding is subtracted from its lower and right pads. Raises
+    UnfitOperator.
+    """
     if attribute(node, "output_shape") is not None:
         raise UnfitOperator("the attribute output_shape gives the size of its result")
     if attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
@@ -88,7 +90,7 @@ def _window(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Kern
 
 
 def _enlarged(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes. Raises UnfitOperator if the image has no elements."""
+    """The image that a transposed convolution makes. Raises UnfitOperator if it has no elements."""
     top, left, bottom, right = window.pads
     down, across = window.stride
     height = image.height.times(down).plus(window.kernel[0] - down - top - bottom)

@@ -9,35 +9,39 @@ from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepEstimate, StepFunctions
 
-# bytes of weights that are read from memory in a second; caches are too small for the weights of
-# all convolutions
+# Bytes of weights that are read from memory in a second. They come from memory, because caches are
+# too small for the weights of all convolutions.
 _STREAMED = 24e9
 _TRANSFORMED = 2e9  # elements of images that are transformed in a second
 _BEGIN = 2e-6  # seconds that the transforms of even a few tiles take
-_WORTH = 0.9  # the algorithm is used if it takes less than this share of the direct time
+_WORTH = 0.9  # the algorithm is used if its time is below this share of a direct convolution's
 
 
 @dataclass(frozen=True)
 class WinogradTile:
-    """A tile: the pixels that are transformed together."""
+    """The pixels of the result that are transformed together. A transform makes points from
+    pixels.
+    """
 
-    points: int  # the number of its points in each direction
-    pixels: int  # the pixels of the result in each direction
-    of_kernel: int  # the points of its weights in each direction
-    loss: float  # the time of a product, relative to direct ones: sums over few tiles are slower
+    points: int  # the number of points in each direction
+    pixels: int  # the number of pixels of the result in each direction
+    of_kernel: int  # the number of points of the weights in each direction
+    # the time of a product relative to a direct one; above 1, because sums over few tiles are
+    # slower
+    loss: float
 
 
 WINOGRAD_TILES = {
     1: (WinogradTile(6, 4, 6, 1.2), WinogradTile(4, 2, 4, 1.2)),
     2: (WinogradTile(5, 2, 4, 1.05),),
-}  # for each stride
+}  # stride → tiles
 _TILES = [(tile, stride) for stride, tiles in WINOGRAD_TILES.items() for tile in tiles]
 
 
 @dataclass(frozen=True)
 class WinogradStep(ConvolutionKind):
-    """Transforms tiles of pixels to points, multiplies point by point, and transforms back. If a
-    result of a tile is not finite, the tile is computed again, directly.
+    """Transforms tiles of pixels to points, multiplies point by point, and transforms the products
+    back. If a result of a tile is not finite, the tile is computed again without the algorithm.
     """
 
     tile_points: int  # points of a tile in each direction
@@ -69,7 +73,7 @@ class WinogradStep(ConvolutionKind):
 
 
 def _by_points(numbers: Mapping[int, int]) -> str:
-    """A C expression for a number that depends on P, the points of a tile."""
+    """A C expression for a number that depends on P, the number of points of a tile."""
     *others, last = numbers.items()
     return f"({''.join(f'(P) == {points} ? {n} : ' for points, n in others)}{last[1]})"
 
@@ -77,8 +81,8 @@ def _by_points(numbers: Mapping[int, int]) -> str:
 def tile_points(
     window: KernelWindow, height: int, width: int, channels_in: int, channels_out: int
 ) -> int:
-    """The points in each direction of the tiles that are fastest for a result of this height and
-    width. 0 if a direct convolution takes less time, or if no tile fits the window.
+    """The number of points, in each direction, of the tiles that are fastest for a result of this
+    height and width. 0 if a direct convolution takes less time, or if no tile fits the window.
     """
     stride, other = window.stride
     is_plain = (window.kernel, window.dilation, window.group) == ((3, 3), (1, 1), 1)
@@ -92,8 +96,8 @@ def tile_points(
 def winograd_seconds(
     height: int, width: int, channels_in: int, channels_out: int, stride: int
 ) -> tuple[float, int]:
-    """The seconds to compute an image of these sizes with the fastest tiles, and the points of
-    these tiles in each direction.
+    """The seconds to compute an image of these sizes with the fastest tiles, and the number of
+    points of these tiles in each direction.
     """
     return min(
         (_by_tiles(height, width, channels_in, channels_out, stride, tile), tile.points)

@@ -1,3 +1,3 @@
-"""Split a cluster into regions. Operators that one loop can compute are joined, pattern by
-pattern.
+"""Split a cluster into regions. Operators that one loop can compute are joined, one pattern after
+the other.
 """

@@ -1,4 +1,4 @@
-"""Regions: groups of operators of one cluster, and the edges between the groups. At first each
+"""Regions: groups of operators of one cluster, and the edges between the groups. At first, each
 operator is a region.
 """
 
@@ -19,11 +19,12 @@ from fusionc.shapes.equality import same_shape
 class Region:
     """Operators that become one kernel. `dominant` is the operator of the highest kind.
 
-    `inputs` maps each region that this one reads to whether every element is read once (True), and
-    not several times (a broadcast). `rows` are the rows of the region's reductions. `reason` says
-    why a kernel cannot contain the operator, or is None; a region with a reason is never fused.
-    `is_composite` says whether the region gets its own kernel by MindSpore's rules. `place` gives a
-    topological order: it is higher than that of every region that this one reads.
+    `inputs` maps each region that this one reads to True if every element is read once, and to
+    False if elements are read several times (a broadcast). `rows` are the rows of the region's
+    reductions. `reason` says why a kernel cannot contain the operator, or is None; a region with a
+    reason is never fused. `is_composite` says whether the region gets its own kernel by MindSpore's
+    rules. `place` is a position in a topological order: it is higher than the place of every region
+    that this one reads.
     """
 
     nodes: list[Node]
@@ -44,7 +45,9 @@ class Region:
 
 
 class Regions:
-    """All regions of a cluster. When two are fused, one of the two objects becomes the result."""
+    """All regions of a cluster. When two regions are fused, one of the two objects becomes the
+    result, and the other is removed.
+    """
 
     def __init__(self, graph: Graph, why_unsupported: Callable[[Node], str | None]) -> None:
         self._regions: dict[Region, None] = {}
@@ -73,8 +76,8 @@ class Regions:
         return region in self._regions
 
     def fuse(self, a: Region, b: Region) -> Region:
-        """Join two regions and return the result. One must read the other, without a detour between
-        them (see `has_detour`).
+        """Join two regions and return the result. One must read the other, and there must not be a
+        detour between them (see `has_detour`).
         """
         maker, user = (a, b) if b in a.users else (b, a)
         place = _make_room(maker, user)
@@ -97,8 +100,8 @@ class Regions:
         return kept
 
     def has_detour(self, maker: Region, user: Region) -> bool:
-        """Whether a path leads from one region to the other through a third one. If so, fusing them
-        would make a cycle.
+        """Whether a path leads from one region to the other through a third region. If so, fusing
+        the two would make a cycle.
         """
         if len(maker.users) > len(user.inputs):  # fewer paths to follow backwards
             return maker in _leading_to(user, maker)
@@ -106,15 +109,15 @@ class Regions:
 
 
 def _following(maker: Region, user: Region) -> set[Region]:
-    """The regions with places up to that of `user` that need `maker`, not counting paths through
-    `user`.
+    """The regions that need `maker` and have places up to that of `user`. Paths through `user` do
+    not count.
     """
     return _between(maker, user, lambda region: region.users)
 
 
 def _leading_to(user: Region, maker: Region) -> set[Region]:
-    """The regions with places down to that of `maker` that `user` needs, not counting paths through
-    `maker`.
+    """The regions that `user` needs and that have places down to that of `maker`. Paths through
+    `maker` do not count.
     """
     return _between(user, maker, lambda region: region.inputs)
 
@@ -122,8 +125,8 @@ def _leading_to(user: Region, maker: Region) -> set[Region]:
 def _between(
     start: Region, end: Region, following: Callable[[Region], Iterable[Region]]
 ) -> set[Region]:
-    """The regions with places between those of `start` and `end` that can be reached from `start`
-    without passing `end`.
+    """The regions that can be reached from `start` without passing `end`, and whose places are
+    between those of `start` and `end`.
     """
     low, high = sorted((start.place, end.place))
     found: set[Region] = set()
@@ -137,8 +140,8 @@ def _between(
 
 
 def _make_room(maker: Region, user: Region) -> int:
-    """A place for both regions together. Regions that `user` needs are moved before it, and regions
-    that need `maker` after it.
+    """The place for the region that the two become. Regions that `user` needs get places before it,
+    and regions that need `maker` get places after it.
     """
     before = sorted(_leading_to(user, maker), key=_place)
     after = sorted(_following(maker, user), key=_place)
@@ -155,8 +158,8 @@ def _place(region: Region) -> int:
 
 
 def _connect(region: Region, node: Node, makers: list[Region | None]) -> None:
-    """Add the edges from `makers` to the region of one operator, and correct its kind if an edge
-    broadcasts.
+    """Add the edges from `makers` to the region, which has one operator. If an edge broadcasts, set
+    the region's kind accordingly.
     """
     output = node.outputs[0]
     is_scalar_apart = (
@@ -182,7 +185,7 @@ def _add_edge(maker: Region, user: Region, is_injective: bool) -> None:
 
 
 def _aligned(shape: Shape | None) -> Shape | None:
-    """A shape without leading 1s, which do not matter for broadcasting."""
+    """A shape without leading 1s, because these do not matter for broadcasting."""
     if shape is None:
         return None
     start = next((i for i, dim in enumerate(shape) if dim != 1), len(shape))
@@ -199,7 +202,9 @@ def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
 
 
 def same_size(a: Region, b: Region) -> bool:
-    """Whether the results of the dominant operators are known to have equally many elements."""
+    """Whether the results of the two dominant operators are known to have the same number of
+    elements.
+    """
     first = _result_shape(a)
     second = _result_shape(b)
     if first is None or second is None:

@@ -1,4 +1,7 @@
-"""Rows: a reduction or normalization visits all elements of one row before it begins the next."""
+"""Rows: the elements that a reduction or normalization visits before it begins the next result.
+
+Only rows along the last axes are considered.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from fusionc.operators.facts import Trait, names_with
 Row = tuple[int | str, ...]  # the sizes of the last axes
 _ROW_NORMS = names_with(Trait.ROW_NORM)
 _SOFTMAX = names_with(Trait.SOFTMAX)
-_ROWS_OF_SOFTMAX = 13  # before this opset, Softmax reduces its axis and all axes after it
+_ROWS_OF_SOFTMAX = 13  # before this opset, Softmax normalizes over its axis and all later axes
 
 
 def row_of(node: Node) -> Row | None:
-    """The row of an operator; None if it has no row, or if the axes of its row are not the last
-    axes.
+    """The row of an operator. `None` if it has no row, if the axes of its row are not the last
+    axes, or if they are unknown.
     """
     x = node.inputs[0] if node.inputs else None
     if x is None or x.shape is None or node.domain != "":
@@ -27,7 +30,7 @@ def row_of(node: Node) -> Row | None:
 
 
 def _axes(node: Node, rank: int) -> list[int]:
-    """The axes of the row, in order; none if they are unknown."""
+    """The axes of the row, in order. Empty if the operator has no row or its axes are unknown."""
     if not rank:
         return []
     if node.op in _ROW_NORMS:

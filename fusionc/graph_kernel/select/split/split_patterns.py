@@ -1,8 +1,9 @@
-"""The split patterns, with MindSpore's limits for a CPU. Each finds neighbours that a region may
-take, that is, be fused with.
+"""The split patterns, with MindSpore's limits for a CPU. Each pattern says which neighbours a
+region takes, that is, with which ones it is fused.
 
-A forward pattern takes regions that the region reads; a backward pattern takes regions that read
-the region. A depth pattern takes a single neighbour, a width pattern any number of neighbours.
+A forward pattern takes regions that the region reads. A backward pattern takes regions that read
+the region. A depth pattern takes a single neighbour; a width pattern takes any number of
+neighbours.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.operator_kinds import OperatorKind
 from fusionc.graph_kernel.select.split.regions import Region, Regions, same_size
 
-_MOST_OF_REDUCE = 20  # operators that a reduction takes
-_MOST_OF_BACKWARD = 20  # operators that are moved into their users
+_MOST_OF_REDUCE = 20  # operators of a region that a reduction takes
+_MOST_OF_BACKWARD = 20  # operators of a region that takes its users
 _MOST_OUTPUTS_OF_MATMUL = 5
 
 Find = Callable[[Region, Regions], list[Region]]
@@ -23,7 +24,7 @@ Find = Callable[[Region, Regions], list[Region]]
 
 @dataclass(frozen=True)
 class SplitPattern:
-    """`find` gives the neighbours that a region takes. They are none if the pattern does not
+    """`find` returns the neighbours that a region takes. The list is empty if the pattern does not
     match.
     """
 
@@ -36,13 +37,15 @@ def _is_plain(region: Region) -> bool:
 
 
 def _only(regions: Iterable[Region]) -> Region | None:
-    """The region, if there is exactly one; else None."""
+    """The only region. `None` if there are several regions, or none."""
     found = list(regions)
     return found[0] if len(found) == 1 else None
 
 
 def _reshape(region: Region, regions: Regions) -> list[Region]:
-    """The neighbour of the lowest kind. If several have the same kind, a user is preferred."""
+    """The neighbour of the lowest kind, as a list. Among neighbours of the same kind, users come
+    first.
+    """
     if region.kind != OperatorKind.RESHAPE:
         return []
     users = [
@@ -134,7 +137,7 @@ def _elemwise_bwd_width(region: Region, regions: Regions) -> list[Region]:
 
 
 def _pulled_behind(region: Region, regions: Regions) -> list[Region]:
-    """All users, or none."""
+    """Either all users of the region, or none."""
     if not _is_plain(region) or region.is_output or len(region.nodes) > _MOST_OF_BACKWARD:
         return []
     for user in region.users:
@@ -159,7 +162,9 @@ def _slice(region: Region, regions: Regions) -> list[Region]:
 
 
 def _elemany_addn(region: Region, regions: Regions) -> list[Region]:
-    """A ReduceMax of IsInf or IsNaN: whether any element is not finite."""
+    """The region before a ReduceMax if it is an IsInf or IsNaN: whether any element is not
+    finite.
+    """
     maker = _only(region.inputs)
     if region.dominant.op != "ReduceMax" or maker is None:
         return []

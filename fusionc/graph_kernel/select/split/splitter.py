@@ -1,4 +1,6 @@
-"""Split a cluster: each split pattern runs once over all regions, in topological order."""
+"""Split a cluster into regions (groups of operators that become one kernel). Each split pattern
+runs once over all regions, in topological order.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def split(
 ) -> tuple[list[Region], list[PatternCount]]:
     """The regions of a cluster, and one count for each pattern.
 
-    `most` is the number of operators that a region may have.
+    `why_unsupported` gives the reason why a kernel cannot contain an operator, or None. `most` is
+    the largest number of operators that a region may have.
     """
     regions = Regions(graph, why_unsupported)
     counts = [PatternCount(graph_id, "GraphKernel", SPLITTER, pattern.name) for pattern in patterns]
@@ -50,8 +53,8 @@ def split(
 
 
 def _fitting(region: Region, found: Sequence[Region], most: int) -> list[Region]:
-    """The regions that `region` can take without exceeding `most` operators. If it cannot take all,
-    it takes the smallest ones.
+    """The regions of `found` that `region` can take without having more than `most` operators. If
+    it cannot take all of them, it takes the smallest ones.
     """
     room = most - len(region.nodes)
     if sum(len(neighbour.nodes) for neighbour in found) <= room:

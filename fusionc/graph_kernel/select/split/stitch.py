@@ -1,9 +1,9 @@
-"""A split pattern that MindSpore has only for special chips: a reduction and the users of its
-result become one kernel, which computes row by row.
+"""The split pattern "stitch": a reduction and the users of its result become one kernel, which
+computes row by row. MindSpore has it only for special chips.
 
-The kernels here visit a row as often as necessary while it is in the cache, and read moved elements
-where they are. So regions are joined if their reductions have the same row and nothing has to be
-computed more than once.
+A kernel here visits a row as often as necessary while the row is in the cache, and reads moved
+elements where they originally are. So regions are joined if their reductions have the same row, and
+if no element has to be computed more than once.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def _may_join(maker: Region, user: Region) -> bool:
 
 
 def _is_stitched(node: Node, length: int) -> bool:
-    """Whether a kernel with rows of this many axes can contain an operator."""
+    """Whether a kernel whose rows have `length` axes can contain an operator."""
     if node.op in ROW_BY_ROW:
         return row_of(node) is not None
     if node.op not in MOVES_DATA:
         return kind_of(node.op) == OperatorKind.ELEMWISE
     before, after = (_shape(values[0]) for values in (node.inputs, node.outputs))
-    # onnxruntime is faster, because it transposes in blocks, where a kernel would read elements
-    # apart
+    # A Transpose that moves the row's axes is left to onnxruntime. It transposes in blocks and is
+    # faster: a kernel would read elements that are far apart.
     if node.op == "Transpose":
         kept = max(length, 1)
         perm = node.attr("perm")
@@ -54,7 +54,9 @@ def _is_stitched(node: Node, length: int) -> bool:
 
 
 def _is_read_once(value: Edge, node: Node, length: int) -> bool:
-    """Whether an operator reads each element of a value once, except along the row."""
+    """Whether an operator reads each element of a value at most once; along the row it may read an
+    element several times.
+    """
     is_one_to_one = node.op in ROW_BY_ROW or (node.op in MOVES_DATA and node.op not in _REPEATING)
     return is_one_to_one or _fits(value, node.outputs[0], length)
 
@@ -69,7 +71,9 @@ def _fits(value: Edge, result: Edge | None, length: int) -> bool:
 
 
 def _shape(value: Edge | None) -> Shape:
-    """The shape of a value. Its rank is known, because kernels contain no other operators."""
+    """The shape of a value. Its rank is known, because an operator with a value of unknown rank
+    cannot be in a kernel.
+    """
     return (value.shape if value is not None else None) or ()
 
 
