@@ -34,6 +34,7 @@ from fusionc.operators.deciding_operators import (
     KEEPS_TINY,
     KEEPS_ZEROS,
     LIMITED,
+    NO_NEGATIVE,
     PRODUCTS,
     QUANTIZERS,
     REDUCTIONS,
@@ -54,6 +55,7 @@ GRID = "grid"  # like JUMP, but only moves, factors, limits and constant addends
 STEP = "step"  # like GRID, but the decision is a step of a quantization
 CANCELS = "cancels"  # the value is a summand; the sign of the sum decides if the sum is near 0
 ZERO = "zero"  # the sign of the value decides if the value is near 0
+NEGATIVE = "negative"  # the result is NaN if the value is negative, which rounding decides near 0
 SIGN = "sign"  # the sign of a zero decides if the value is 0
 TINY = "tiny"  # the digits of the value decide if it is near 0: a 0 gives another result
 STEEP = "steep"  # the value is the argument of a function that is curved or has limits
@@ -65,6 +67,7 @@ _PATH_OPERATORS = {
     STEP: STRAIGHT,
     CANCELS: STRAIGHT | REDUCTIONS,
     ZERO: STRAIGHT | KEEPS_TINY,
+    NEGATIVE: STRAIGHT | KEEPS_ZEROS,
     SIGN: KEEPS_ZEROS,
     TINY: KEEPS_TINY | PRODUCTS | {op for _, op in VANISHING},
     STEEP: STRAIGHT,
@@ -79,6 +82,7 @@ _DECIDING: dict[str, Mapping[Operator, Places]] = {
     CANCELS: SUBTRACTS,
     ZERO: SIGN_DECIDES | {_HARD_SIGMOID: (0,)},
     TINY: SIGN_DECIDES,
+    NEGATIVE: NO_NEGATIVE,
     SIGN: ZERO_DECIDES,
     STEEP: CURVED,
     TURN: TURNS,
@@ -187,14 +191,16 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
 
 
 def _is_harmless_power(node: Node, kind: str) -> bool:
-    """Whether a Pow does not make a decision: for SIGN it must not divide, for ZERO and TINY it
-    must be smooth at 0, with the exponents 1, 2, 3, …
+    """Whether a Pow does not make a decision: for SIGN it must not divide, for NEGATIVE it must not
+    take roots, for ZERO and TINY it must be smooth at 0, with the exponents 1, 2, 3, …
     """
     exponent = _exponent(node) if node.op == "Pow" else None
     if exponent is None:
         return False
     if kind == SIGN:
         return bool((exponent >= 0).all())
+    if kind == NEGATIVE:
+        return not (exponent % 1).any()
     return kind in (ZERO, TINY) and bool((exponent >= 1).all() and not (exponent % 1).any())
 
 
@@ -237,7 +243,7 @@ def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
     if node.domain != "" and node.op not in PRODUCTS:
         is_continuous = node.operator in CONTINUOUS_ELSEWHERE and kind in (JUMP, TURN)
         return (kind,) if is_continuous else ()
-    if _cuts_off(node) or not _continues(node, kind) or _is_away_from_zero(node, kind):
+    if _cuts_off(node) or not _continues(node, kind) or _is_away_from_limit(node, kind):
         return ()
     return _continued(node, kind)
 
@@ -282,10 +288,13 @@ def _terms(node: Node) -> int | None:
     return None if node.op in SUMS else 1
 
 
-def _is_away_from_zero(node: Node, kind: str) -> bool:
+def _is_away_from_limit(node: Node, kind: str) -> bool:
     """Whether a result cannot be near 0 if it decides by this kind, because of a constant such as
-    the epsilon of a normalization. For TINY, the other terms of the sum are near 0.
+    the epsilon of a normalization. For TINY, the other terms of the sum are near 0. For NEGATIVE,
+    whether it cannot be negative.
     """
+    if kind == NEGATIVE:
+        return is_at_least_zero(node.outputs[0])
     if kind not in (ZERO, TINY):
         return False
     if node.op in LIMITED:

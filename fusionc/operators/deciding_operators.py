@@ -16,6 +16,7 @@ from fusionc.operators.facts import Trait, names_with, operators_with, places_of
 JUMPS = places_of(Trait.JUMPS)
 SIGN_DECIDES = places_of(Trait.SIGN_DECIDES)
 ZERO_DECIDES = places_of(Trait.ZERO_DECIDES)
+NO_NEGATIVE = places_of(Trait.NO_NEGATIVE)
 TURNS = places_of(Trait.TURNS)
 SUBTRACTS = places_of(Trait.SUBTRACTS)
 APPROXIMATED = operators_with(Trait.APPROXIMATED)
