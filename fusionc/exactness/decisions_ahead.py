@@ -18,11 +18,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from onnx import TensorProto
 
 from fusionc.exactness.borders import values_across_border
 from fusionc.exactness.constant_factors import multiplies_much, picks_and_adds
-from fusionc.exactness.signs import is_at_least_zero, is_positive
+from fusionc.exactness.signs import is_at_least_zero, is_positive, sums_squares
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.tensors import Array
 from fusionc.operators.deciding_operators import (
@@ -35,6 +36,7 @@ from fusionc.operators.deciding_operators import (
     KEEPS_ZEROS,
     LIMITED,
     NO_NEGATIVE,
+    NORMALIZATIONS,
     PRODUCTS,
     QUANTIZERS,
     REDUCTIONS,
@@ -81,13 +83,17 @@ _DECIDING: dict[str, Mapping[Operator, Places]] = {
     STEP: {op: places for op, places in JUMPS.items() if op in QUANTIZERS},
     CANCELS: SUBTRACTS,
     ZERO: SIGN_DECIDES | {_HARD_SIGMOID: (0,)},
-    TINY: SIGN_DECIDES,
+    TINY: SIGN_DECIDES | dict.fromkeys(NORMALIZATIONS, (0,)),
     NEGATIVE: NO_NEGATIVE,
     SIGN: ZERO_DECIDES,
     STEEP: CURVED,
     TURN: TURNS,
 }
 _CASTS = frozenset({("", "Cast"), ("", "CastLike")})
+# An approximated function, such as onnxruntime's Sigmoid, is off by up to 1e-7 near 0. Added
+# constants above these limits hide that; the second limit is for sums of squares.
+_HIDES_DIGITS = 9e-4
+_HIDES_DIGITS_OF_SQUARES = 9e-7
 _OF_PRODUCTS = frozenset(
     {JUMP, GRID, STEP, CANCELS, ZERO, STEEP}
 )  # kinds that may pass `picks_and_adds`
@@ -183,7 +189,7 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
     places = _DECIDING[kind].get(node.operator, ())
     if node.operator in _CASTS:
         places = (0,) if _is_decided_by_cast(node, kind) else ()
-    elif _is_harmless_power(node, kind) or _is_flat(node, kind):
+    elif _is_harmless_power(node, kind) or _is_flat(node, kind) or _has_large_epsilon(node):
         places = ()
     return any(
         read is value and (places is None or at in places) for at, read in enumerate(node.inputs)
@@ -207,6 +213,12 @@ def _is_harmless_power(node: Node, kind: str) -> bool:
 def _is_flat(node: Node, kind: str) -> bool:
     """Whether a node is a HardSigmoid that rises slowly, so that it does not decide for ZERO."""
     return kind == ZERO and node.operator == _HARD_SIGMOID and not multiplies_much(node)
+
+
+def _has_large_epsilon(node: Node) -> bool:
+    """Whether a node is a normalization that does not amplify the rounding of tiny numbers."""
+    is_norm = node.operator in NORMALIZATIONS
+    return is_norm and node.attr("epsilon", 0.0) > _HIDES_DIGITS_OF_SQUARES
 
 
 def _exponent(power: Node) -> Array | None:
@@ -297,15 +309,21 @@ def _is_away_from_limit(node: Node, kind: str) -> bool:
         return is_at_least_zero(node.outputs[0])
     if kind not in (ZERO, TINY):
         return False
+    if kind == ZERO:
+        return node.op in SUMS | LIMITED and is_positive(node.outputs[0])
+    is_square = any(map(sums_squares, node.inputs))
+    limit = _HIDES_DIGITS_OF_SQUARES if is_square else _HIDES_DIGITS
     if node.op in LIMITED:
-        return is_positive(node.outputs[0])
-    if kind == TINY:
-        terms = node.inputs if node.op in SUMS else node.inputs[2:] if node.op in PRODUCTS else []
-        return any(map(_is_without_zeros, terms))
-    return node.op in SUMS and is_positive(node.outputs[0])
+        return is_positive(node.outputs[0], limit)
+    terms = node.inputs if node.op in SUMS else node.inputs[2:] if node.op in PRODUCTS else []
+    return any(_hides_digits(value, limit) for value in terms)
 
 
-def _is_without_zeros(value: Edge | None) -> bool:
-    """Whether a value is a constant without zeros."""
+def _hides_digits(value: Edge | None, limit: float) -> bool:
+    """Whether a value is a number above the limit, such as an epsilon, or a constant of several
+    elements without zeros, such as a bias.
+    """
     array = None if value is None else value.constant()
-    return array is not None and array.dtype.kind == "f" and bool(array.all())
+    if array is None or array.dtype.kind != "f":
+        return False
+    return bool(array.all() if array.size > 1 else (np.abs(array) > limit).all())

@@ -31,6 +31,8 @@ REDUCTIONS = names_with(Trait.REDUCES, Trait.GLOBAL_POOL, Trait.ADDS_ELEMENTS)
 PRODUCTS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 VANISHING = frozenset({("", "Sigmoid")})  # onnxruntime's small results are 0 or have few digits
 LIMITED = frozenset({"Clip", "Max"})  # a constant may be a lower limit of the result
+# they divide by the deviation or the root mean square of computed numbers
+NORMALIZATIONS = operators_with(Trait.NORM) - {("", "BatchNormalization")}
 # Sets of operators that map numbers on a limit to numbers on a limit, smallest set first.
 MOVES = names_with(Trait.MOVES)
 # BatchNormalization is a factor and an addend for each channel.

@@ -176,6 +176,20 @@ def test_the_sign_near_zero_decides(body: str, kinds: set[str]) -> None:
         ),
         ("e = Constant <value_float = 3.0> () a = Pow (x, e) y = Log (a)", "Log"),
         ("e = Constant <value_float = 0.1> () a = Max (x, e) y = Log (a)", ""),
+        ("e = Constant <value_float = 1e-5> () a = Max (x, e) y = Log (a)", "Log"),
+        ("e = Constant <value_float = 1e-8> () a = Add (x, e) y = Log (a)", "Log"),
+        (
+            "e = Constant <value_float = 1e-6> () q = Mul (x, x) v = ReduceMean (q) a = Add (v, e) "
+            "r = Sqrt (a) y = Div (z, r)",
+            "",
+        ),
+        (
+            "e = Constant <value_float = 1e-8> () q = Mul (x, x) v = ReduceMean (q) a = Add (v, e) "
+            "r = Sqrt (a) y = Div (z, r)",
+            "Sqrt",
+        ),
+        ("y = LayerNormalization (x, z)", ""),
+        ("y = LayerNormalization <epsilon = 1e-12> (x, z)", "LayerNormalization"),
     ],
 )
 def test_the_digits_of_tiny_numbers_decide(body: str, decider: str) -> None:
