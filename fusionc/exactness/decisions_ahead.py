@@ -21,11 +21,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from onnx import TensorProto
 
 from fusionc.exactness.borders import values_across_border
 from fusionc.exactness.constant_factors import multiplies_much, picks_and_adds
-from fusionc.exactness.signs import is_at_least_zero, is_positive
+from fusionc.exactness.signs import is_at_least_zero, is_positive, sums_squares
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.tensors import Array
 from fusionc.operators.deciding_operators import (
@@ -37,6 +38,8 @@ from fusionc.operators.deciding_operators import (
     KEEPS_TINY,
     KEEPS_ZEROS,
     LIMITED,
+    NO_NEGATIVE,
+    NORMALIZATIONS,
     PRODUCTS,
     QUANTIZERS,
     REDUCTIONS,
@@ -57,6 +60,7 @@ GRID = "grid"  # like JUMP, but the path has only moves, factors, limits and con
 STEP = "step"  # like GRID, but the deciding operator is a quantization, which rounds to a step
 CANCELS = "cancels"  # its last bit, if it is a term of a sum that is near 0 and decides
 ZERO = "zero"  # its sign, if the value is near 0
+NEGATIVE = "negative"  # its sign, if the value is near 0: a negative number would lead to NaN
 SIGN = "sign"  # the sign of a zero, if the value is 0
 TINY = "tiny"  # its digits, if the value is near 0: a 0 would lead to another result
 STEEP = "steep"  # a large rounding error of it: a function that is curved or has limits follows
@@ -68,6 +72,7 @@ _PATH_OPERATORS = {
     STEP: STRAIGHT,
     CANCELS: STRAIGHT | REDUCTIONS,
     ZERO: STRAIGHT | KEEPS_TINY,
+    NEGATIVE: STRAIGHT | KEEPS_ZEROS,
     SIGN: KEEPS_ZEROS,
     TINY: KEEPS_TINY | PRODUCTS | {op for _, op in VANISHING},
     STEEP: STRAIGHT,
@@ -81,12 +86,17 @@ _DECIDING: dict[str, Mapping[Operator, Places]] = {
     STEP: {op: places for op, places in JUMPS.items() if op in QUANTIZERS},
     CANCELS: SUBTRACTS,
     ZERO: SIGN_DECIDES | {_HARD_SIGMOID: (0,)},
-    TINY: SIGN_DECIDES,
+    TINY: SIGN_DECIDES | dict.fromkeys(NORMALIZATIONS, (0,)),
+    NEGATIVE: NO_NEGATIVE,
     SIGN: ZERO_DECIDES,
     STEEP: CURVED,
     TURN: TURNS,
 }
 _CASTS = frozenset({("", "Cast"), ("", "CastLike")})
+# An approximated function, such as onnxruntime's Sigmoid, is off by up to 1e-7 near 0. Added
+# constants above these limits hide that error; the second limit is for sums of squares.
+_HIDES_DIGITS = 9e-4
+_HIDES_DIGITS_OF_SQUARES = 9e-7
 # the kinds whose paths may contain a product that only picks and adds elements
 _OF_PRODUCTS = frozenset({JUMP, GRID, STEP, CANCELS, ZERO, STEEP})
 
@@ -183,7 +193,7 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
     places = _DECIDING[kind].get(node.operator, ())
     if node.operator in _CASTS:
         places = (0,) if _is_decided_by_cast(node, kind) else ()
-    elif _is_harmless_power(node, kind) or _is_flat(node, kind):
+    elif _is_harmless_power(node, kind) or _is_flat(node, kind) or _has_large_epsilon(node):
         places = ()
     return any(
         read is value and (places is None or at in places) for at, read in enumerate(node.inputs)
@@ -192,20 +202,28 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
 
 def _is_harmless_power(node: Node, kind: str) -> bool:
     """Whether a node is a Pow whose constant exponents exclude this kind of decision: for SIGN,
-    exponents that are not negative; for ZERO and TINY, the exponents 1, 2, 3, …, with which Pow is
-    smooth at 0.
+    exponents that are not negative; for NEGATIVE, exponents that are whole numbers; for ZERO and
+    TINY, the exponents 1, 2, 3, …, with which Pow is smooth at 0.
     """
     exponent = _exponent(node) if node.op == "Pow" else None
     if exponent is None:
         return False
     if kind == SIGN:
         return bool((exponent >= 0).all())
+    if kind == NEGATIVE:
+        return not (exponent % 1).any()
     return kind in (ZERO, TINY) and bool((exponent >= 1).all() and not (exponent % 1).any())
 
 
 def _is_flat(node: Node, kind: str) -> bool:
     """Whether the kind is ZERO and a node is a HardSigmoid, which rises too slowly to decide."""
     return kind == ZERO and node.operator == _HARD_SIGMOID and not multiplies_much(node)
+
+
+def _has_large_epsilon(node: Node) -> bool:
+    """Whether a node is a normalization that does not amplify the rounding of tiny numbers."""
+    is_norm = node.operator in NORMALIZATIONS
+    return is_norm and node.attr("epsilon", 0.0) > _HIDES_DIGITS_OF_SQUARES
 
 
 def _exponent(power: Node) -> Array | None:
@@ -244,7 +262,7 @@ def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
     if node.domain != "" and node.op not in PRODUCTS:
         is_continuous = node.operator in CONTINUOUS_ELSEWHERE and kind in (JUMP, TURN)
         return (kind,) if is_continuous else ()
-    if _cuts_off(node) or not _continues(node, kind) or _is_away_from_zero(node, kind):
+    if _cuts_off(node) or not _continues(node, kind) or _is_away_from_limit(node, kind):
         return ()
     return _continued(node, kind)
 
@@ -289,23 +307,32 @@ def _terms(node: Node) -> int | None:
     return None if node.op in SUMS else 1
 
 
-def _is_away_from_zero(node: Node, kind: str) -> bool:
+def _is_away_from_limit(node: Node, kind: str) -> bool:
     """Whether a constant, such as the epsilon of a normalization, keeps the result of a node away
-    from 0, so that no decision of the kinds ZERO and TINY follows.
+    from 0, so that no decision of the kinds ZERO and TINY follows; for NEGATIVE, whether the result
+    cannot be negative.
 
     For TINY, one term without zeros is enough, because all other terms of the sum are near 0.
     """
+    if kind == NEGATIVE:
+        return is_at_least_zero(node.outputs[0])
     if kind not in (ZERO, TINY):
         return False
+    if kind == ZERO:
+        return node.op in SUMS | LIMITED and is_positive(node.outputs[0])
+    is_square = any(map(sums_squares, node.inputs))
+    limit = _HIDES_DIGITS_OF_SQUARES if is_square else _HIDES_DIGITS
     if node.op in LIMITED:
-        return is_positive(node.outputs[0])
-    if kind == TINY:
-        terms = node.inputs if node.op in SUMS else node.inputs[2:] if node.op in PRODUCTS else []
-        return any(map(_is_without_zeros, terms))
-    return node.op in SUMS and is_positive(node.outputs[0])
+        return is_positive(node.outputs[0], limit)
+    terms = node.inputs if node.op in SUMS else node.inputs[2:] if node.op in PRODUCTS else []
+    return any(_hides_digits(value, limit) for value in terms)
 
 
-def _is_without_zeros(value: Edge | None) -> bool:
-    """Whether a value is a constant without zeros."""
+def _hides_digits(value: Edge | None, limit: float) -> bool:
+    """Whether a value is a number above the limit, such as an epsilon, or a constant of several
+    elements without zeros, such as a bias.
+    """
     array = None if value is None else value.constant()
-    return array is not None and array.dtype.kind == "f" and bool(array.all())
+    if array is None or array.dtype.kind != "f":
+        return False
+    return bool(array.all() if array.size > 1 else (np.abs(array) > limit).all())

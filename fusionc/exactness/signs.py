@@ -10,6 +10,7 @@ from fusionc.operators.clip_bounds import clip_bounds
 from fusionc.operators.facts import Trait, names_with, places_of
 
 _NEVER_NEGATIVE = names_with(Trait.NEVER_NEGATIVE)
+_ADDS_ELEMENTS = names_with(Trait.ADDS_ELEMENTS)
 _AT_LEAST_ZERO = names_with(Trait.AT_LEAST_ZERO)
 # Div is added here because its row in the table of traits has no room for another trait
 _KEEPS_SIGN = places_of(Trait.KEEPS_SIGN) | {("", "Div"): (0, 1)}
@@ -26,23 +27,33 @@ def is_at_least_zero(value: Edge | None) -> bool:
     return _has_no_sign(value, _MAX_DEPTH, is_zero_signed=True)
 
 
-def is_positive(value: Edge | None) -> bool:
-    """Whether each element is NaN or at least as large as some positive constant."""
+def is_positive(value: Edge | None, limit: float = 0.0) -> bool:
+    """Whether each element is NaN or at least as large as some constant above `limit`."""
     if value is None or value.is_constant:
-        return value is not None and _are_above_zero(value.constant())
+        return value is not None and _are_above(value.constant(), limit)
     node = value.producer
-    return node is not None and node.domain == "" and _has_lower_limit(node)
+    return node is not None and node.domain == "" and _has_lower_limit(node, limit)
 
 
-def _has_lower_limit(node: Node) -> bool:
-    """Whether a constant limits the results of a node to positive numbers."""
+def sums_squares(value: Edge | None) -> bool:
+    """Whether a value is a square, or a sum or mean of squares."""
+    node = None if value is None else value.producer
+    if node is None or node.domain != "":
+        return False
+    if node.op in _ADDS_ELEMENTS:
+        return sums_squares(node.inputs[0])
+    return node.op == "ReduceSumSquare" or _is_even_power(node)
+
+
+def _has_lower_limit(node: Node, limit: float) -> bool:
+    """Whether a constant limits the results of a node to numbers above `limit`."""
     if node.op == "Clip":
-        return all(bound is not None and bound > 0 for bound in clip_bounds(node, np.inf))
+        return all(bound is not None and bound > limit for bound in clip_bounds(node, np.inf))
     if node.op not in ("Add", "Sum", "Max"):
         return False
     constants = [value for value in node.inputs if value is not None and value.is_constant]
     is_limited = node.op == "Max" or all(map(is_at_least_zero, node.inputs))
-    return is_limited and any(map(is_positive, constants))
+    return is_limited and any(is_positive(value, limit) for value in constants)
 
 
 def _has_no_sign(value: Edge | None, depth: int, is_zero_signed: bool) -> bool:
@@ -69,8 +80,8 @@ def _are_positive(array: Array | None) -> bool:
     return array is not None and array.dtype.kind == "f" and not np.signbit(array).any()
 
 
-def _are_above_zero(array: Array | None) -> bool:
-    return array is not None and array.dtype.kind == "f" and bool((array > 0).all())
+def _are_above(array: Array | None, limit: float) -> bool:
+    return array is not None and array.dtype.kind == "f" and bool((array > limit).all())
 
 
 def _is_clipped(node: Node) -> bool:

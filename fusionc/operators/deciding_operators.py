@@ -16,6 +16,7 @@ from fusionc.operators.facts import Trait, names_with, operators_with, places_of
 JUMPS = places_of(Trait.JUMPS)
 SIGN_DECIDES = places_of(Trait.SIGN_DECIDES)
 ZERO_DECIDES = places_of(Trait.ZERO_DECIDES)
+NO_NEGATIVE = places_of(Trait.NO_NEGATIVE)
 TURNS = places_of(Trait.TURNS)
 SUBTRACTS = places_of(Trait.SUBTRACTS)
 APPROXIMATED = operators_with(Trait.APPROXIMATED)
@@ -30,6 +31,8 @@ REDUCTIONS = names_with(Trait.REDUCES, Trait.GLOBAL_POOL, Trait.ADDS_ELEMENTS)
 PRODUCTS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 VANISHING = frozenset({("", "Sigmoid")})  # small results of the kernels are 0 or have few digits
 LIMITED = frozenset({"Clip", "Max"})  # a constant may be a lower limit of the result
+# These operators divide by the deviation or the root mean square of computed numbers.
+NORMALIZATIONS = operators_with(Trait.NORM) - {("", "BatchNormalization")}
 # The next four sets map numbers on a limit to numbers on a limit. Each contains the one before it.
 MOVES = names_with(Trait.MOVES)
 # BatchNormalization multiplies each channel by a factor and adds a number to it.

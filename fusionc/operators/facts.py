@@ -71,6 +71,9 @@ class Trait(StrEnum):
     # the sign of a zero in these inputs determines the result, as between ∞ and −∞; for Pow,
     # only with negative exponents
     ZERO_DECIDES = "zero-decides"
+    # the result is NaN if a number in these inputs is negative; for Pow, only with fractional
+    # exponents
+    NO_NEGATIVE = "no-negative"
     # computes an angle, such as that of a quotient. If the numerator is near 0, its last bit may
     # decide between π and −π.
     TURNS = "turns"
@@ -198,7 +201,7 @@ LayerNormalization: norm row-norm
 LeakyRelu: unary activation scales keeps-zero uniform in-integers@0 joins-conv joins-gemm
 Less: broadcasts legacy-axis compares jumps uniform
 LessOrEqual: broadcasts compares jumps uniform
-Log: unary sign-decides@0 continuous approximated positive@0
+Log: unary sign-decides@0 no-negative@0 continuous approximated positive@0
 LogSoftmax: softmax approximated
 Loop: control counts@0
 LpNormalization: sign-decides@0 continuous
@@ -226,7 +229,7 @@ OptionalGetElement: moves@0
 Or: broadcasts commutative legacy-axis uniform
 PRelu: broadcasts scales keeps-zero uniform
 Pad: moves@0,2 offsets@1,3
-Pow: broadcasts legacy-axis sign-decides@0,1 zero-decides@0 arithmetic approximated
+Pow: broadcasts legacy-axis sign-decides@0,1 zero-decides@0 no-negative@0 arithmetic approximated
 QLinearConv: convolution on-integers unsigned@3,5
 QLinearMatMul: matrix-product on-integers unsigned@3,5
 QuantizeLinear: quantizes jumps@0,1 uniform grid unsigned@2 positive@1
@@ -240,7 +243,7 @@ Range: jumps counts@1,2
 Reciprocal: unary sign-decides@0 zero-decides@0 arithmetic
 ReduceL1: reduces keeps-whole continuous never-negative offsets@1
 ReduceL2: reduces continuous never-negative offsets@1
-ReduceLogSum: reduces sign-decides@0 continuous offsets@1
+ReduceLogSum: reduces sign-decides@0 no-negative@0 continuous offsets@1
 ReduceLogSumExp: reduces continuous offsets@1
 ReduceMax: reduces keeps-one keeps-whole scales keeps-zero offsets@1 passes-value@0
 ReduceMean: reduces keeps-one continuous keeps-zero keeps-sign@0 offsets@1 adds-elements
@@ -280,7 +283,7 @@ Softsign: unary activation continuous keeps-zero joins-gemm
 SpaceToDepth: moves@0 selects
 Split: moves@0 selects counts@1
 SplitToSequence: moves@0
-Sqrt: unary sign-decides@0 arithmetic keeps-zero uniform keeps-sign@0 positive@0
+Sqrt: unary sign-decides@0 no-negative@0 arithmetic keeps-zero uniform keeps-sign@0 positive@0
 Squeeze: moves@0 selects reshapes keeps-sign@0 passes-integers offsets@1
 Sub: broadcasts legacy-axis sums uniform passes-value@0
 Sum: broadcasts commutative sums uniform keeps-sign

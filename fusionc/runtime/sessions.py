@@ -41,6 +41,9 @@ _PROVIDERS = ["CPUExecutionProvider"]
 # machines, because another number of threads would split sums in another way and round differently.
 _MOST_THREADS = 2
 _SMALL = 64 * 1024  # bytes; a smaller model gets one thread
+# An operator whose results depend on the number of threads by more than rounding: each thread
+# quantizes its part of a batch with a scale of its own.
+_DIVIDED = b"DynamicQuantizeLSTM"
 _LIMIT_AGE = 0.1  # seconds after which the memory limit of several runs is set again
 _WORTH_MAPPING = 1024  # bytes; a smaller weight is not worth mapping from a file
 
@@ -332,8 +335,9 @@ def _session(
 
 
 def _is_small(model: str | bytes) -> bool:
-    """Whether creating a second thread would take longer than running the model. This is assumed of
-    a model whose file is small and that has no tensor in another file.
+    """Whether creating a second thread would take longer than running the model, and would change
+    nothing except rounding. This is assumed of a model whose file is small, that has no tensor in
+    another file, and that does not quantize in each thread separately.
     """
     if isinstance(model, str):
         try:
@@ -341,7 +345,8 @@ def _is_small(model: str | bytes) -> bool:
                 model = file.read(_SMALL)
         except OSError:  # onnxruntime says what is wrong
             return False
-    return len(model) < _SMALL and b"location" not in model  # the key that names another file
+    # "location" is the key that names another file
+    return len(model) < _SMALL and b"location" not in model and _DIVIDED not in model
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from fusionc.exactness.decisions_ahead import (
     CANCELS,
     GRID,
     JUMP,
+    NEGATIVE,
     SIGN,
     STEEP,
     STEP,
@@ -175,6 +176,20 @@ def test_the_sign_near_zero_decides(body: str, kinds: set[str]) -> None:
         ),
         ("e = Constant <value_float = 3.0> () a = Pow (x, e) y = Log (a)", "Log"),
         ("e = Constant <value_float = 0.1> () a = Max (x, e) y = Log (a)", ""),
+        ("e = Constant <value_float = 1e-5> () a = Max (x, e) y = Log (a)", "Log"),
+        ("e = Constant <value_float = 1e-8> () a = Add (x, e) y = Log (a)", "Log"),
+        (
+            "e = Constant <value_float = 1e-6> () q = Mul (x, x) v = ReduceMean (q) a = Add (v, e) "
+            "r = Sqrt (a) y = Div (z, r)",
+            "",
+        ),
+        (
+            "e = Constant <value_float = 1e-8> () q = Mul (x, x) v = ReduceMean (q) a = Add (v, e) "
+            "r = Sqrt (a) y = Div (z, r)",
+            "Sqrt",
+        ),
+        ("y = LayerNormalization (x, z)", ""),
+        ("y = LayerNormalization <epsilon = 1e-12> (x, z)", "LayerNormalization"),
     ],
 )
 def test_the_digits_of_tiny_numbers_decide(body: str, decider: str) -> None:
@@ -207,6 +222,31 @@ def test_the_sign_of_a_zero_decides_where_it_divides(body: str, decider: str) ->
     text = f"agraph (float[4,4] x, float[4,4] z) => (float y) {{ {body} }}"
     graph = typed_model(parse(text, 21), "", "onnxruntime-cpu").main
     assert decider_of(graph.values["x"], SIGN) == decider
+
+
+@pytest.mark.parametrize(
+    ("body", "decider"),
+    [
+        ("y = Sqrt (x)", "Sqrt"),
+        ("a = Transpose (x) b = Neg (a) y = Log (b)", "Log"),
+        ("e = Constant <value_float = 0.5> () y = Pow (x, e)", "Pow"),
+        ("e = Constant <value_float = -1.0> () y = Pow (x, e)", ""),
+        ("y = ReduceLogSum (x)", "ReduceLogSum"),
+        ("a = Tanh (x) y = Sqrt (a)", "Sqrt"),
+        ("a = Mul (x, x) b = Mul (z, z) s = Add (a, b) y = Sqrt (s)", ""),
+        ("a = Abs (x) y = Log (a)", ""),
+        ("a = Relu (x) y = Sqrt (a)", ""),
+        ("a = ReduceL2 (x) y = Log (a)", ""),
+        ("y = Reciprocal (x)", ""),
+        ("a = MatMul (x, z) y = Sqrt (a)", ""),  # near 0 only by chance
+    ],
+)
+def test_whether_a_number_is_negative_decides_where_roots_are_taken(
+    body: str, decider: str
+) -> None:
+    text = f"agraph (float[4,4] x, float[4,4] z) => (float y) {{ {body} }}"
+    graph = typed_model(parse(text, 17), "", "onnxruntime-cpu").main
+    assert decider_of(graph.values["x"], NEGATIVE) == decider
 
 
 _C = "c = Constant <value_float = 0.1> ()"

@@ -98,6 +98,17 @@ def test_a_small_model_has_one_thread(groups: Path) -> None:
     assert threads_of(elsewhere.SerializeToString()) == 2
 
 
+def test_a_small_model_that_quantizes_in_each_thread_has_as_many_threads_as_with_kernels(
+    groups: Path,
+) -> None:
+    """A thread quantizes its part of a batch on its own, so two threads compute other numbers."""
+    (groups / "own").write_text("0::/")
+    text = """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        agraph (float[3,2,4] x, uint8[1,4,8] w, uint8[1,2,8] r) => (float y) <float[1] s = {0.01}, uint8[1] z = {3}>
+        { y = com.microsoft.DynamicQuantizeLSTM <hidden_size = 2> (x, w, r, , , , , , s, z, s, z) }"""
+    assert threads_of(onnx.parser.parse_model(text).SerializeToString()) == 2
+
+
 def threads_of(model: str | bytes) -> int:
     session = sessions._session(model, None, (), "disabled", {}, True)
     return int(session.get_session_options().intra_op_num_threads)

@@ -36,11 +36,12 @@ class SwishFusionPass(Pass):
              Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
     refuses  for Sigmoid: a written-out form whose result goes into a logarithm, quotient or root,
-             also through sums, products and other functions that map 0 to 0, because
-             onnxruntime's Sigmoid is 0 for x below −18, or into a rounding operator, because
-             onnxruntime's Sigmoid reaches 1 at another x. For Swish: opset below 24; a target
-             without a Swish kernel (onnxruntime replaces Swish by Sigmoid and Mul); an alpha that
-             may enlarge x; for doubles, an alpha that float32 cannot hold
+             also through sums, products and other functions that map 0 to 0, or into a
+             normalization, because onnxruntime's Sigmoid is 0 for x below −18 (an added constant
+             of at least 0.001, or 1e-6 for squares, hides that), or into a rounding operator,
+             because onnxruntime's Sigmoid reaches 1 at another x. For Swish: opset below 24; a
+             target without a Swish kernel (onnxruntime replaces Swish by Sigmoid and Mul); an alpha
+             that may enlarge x; for doubles, an alpha that float32 cannot hold
     algebra  the definitions of Sigmoid and Swish; if Exp overflows, the written-out form and the
              operator both return 0
     source   CANN's SwishFusionPass

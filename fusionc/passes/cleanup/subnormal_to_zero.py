@@ -33,16 +33,18 @@ _CONSTANT_INPUTS = {
 }
 # Operators that keep or shrink a difference in their first input, or enlarge it only a little.
 _TAME = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) - {"Sigmoid"}) | {
-    "Abs", "AveragePool", "Dropout", "Erf", "GlobalAveragePool", "GlobalMaxPool", "Neg", "PRelu",
-    "Pad", "QuickGelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize",
+    "Abs", "AveragePool", "Dropout", "Erf", "GlobalAveragePool", "GlobalMaxPool", "Neg", "Pad",
+    "QuickGelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize",
 }  # fmt: skip
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
 # Operators that end the search, as sums do: they add larger numbers, which absorb the difference.
 _ABSORBING = ("Sigmoid", "Softmax", "LogSoftmax", "Exp", "LSTM", "GRU", "RNN")
-# Operators whose result may have only the elements that differ, without larger numbers next to them.
+# Operators whose result may have only elements that differ, without larger numbers next to them.
 _LEAVES_OUT = (
     "Compress", "Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin", "Slice", "Split",
 )  # fmt: skip
+# Operators that may replace the larger numbers by 0, so that a sum after them has only small terms.
+_CUTS_OFF = ("Clip", "HardSigmoid", "HardSwish", "Max", "Min", "Relu")
 _NORMS = (
     "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
 )  # fmt: skip
@@ -67,6 +69,15 @@ def _factors(node: Node, value: Edge) -> float:
     return max(
         (float(np.abs(array).max(initial=1)) for array in others if array is not None), default=1.0
     )
+
+
+def _slope(node: Node, value: Edge) -> float:
+    """The steepest slope of an activation: of its attributes, or of the constant of a PRelu."""
+    if node.has_references:
+        return math.inf
+    largest = _factors(node, value) if node.op == "PRelu" else 1.0
+    attributes = (float(node.attr(name, 1.0)) for name in ("alpha", "gamma"))
+    return _first_input(node, value) * largest * math.prod(max(1.0, abs(a)) for a in attributes)
 
 
 def _divisor(node: Node, value: Edge) -> float:
@@ -97,6 +108,7 @@ def _cast(node: Node, value: Edge) -> float:
 
 _FACTOR_RULES: dict[str, Callable[[Node, Edge], float]] = {
     **dict.fromkeys(_TAME, _first_input),
+    **dict.fromkeys((*(names_with(Trait.ACTIVATION) & _TAME), "PRelu"), _slope),
     **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "Max", "Min", "Concat"), _any_input),
     **dict.fromkeys(("Mul", *_SUMS), _factors),
     **dict.fromkeys(_ABSORBING, _first_input),
@@ -166,20 +178,22 @@ class _Reached:
     have grown.
 
     The values are visited in graph order, so that most of them are visited only once. In a value of
-    `alone`, all elements may differ.
+    `alone`, all elements may differ; in a value of `cut`, all elements except zeros.
     """
 
     def __init__(self) -> None:
         self.factors: dict[Edge, float] = {}
         self.alone: set[Edge] = set()
+        self.cut: set[Edge] = set()
+        self.sums: list[tuple[Node, float]] = []  # the sums of values in `cut`, with their factors
         self._pending: list[tuple[float, int, float, Edge]] = []
 
-    def add(self, outputs: Sequence[Edge | None], factor: float, *, is_alone: bool) -> None:
+    def add(self, outputs: Sequence[Edge | None], factor: float, *marks: set[Edge]) -> None:
         for value in filter(None, outputs):
             known = self.factors.get(value, 0.0)
-            is_new = is_alone and value not in self.alone
-            if is_new:
-                self.alone.add(value)
+            is_new = any(value not in mark for mark in marks)
+            for mark in marks:
+                mark.add(value)
             if is_new or known < factor:
                 self.factors[value] = factor = max(known, factor)
                 position = 0.0 if value.producer is None else value.producer.position
@@ -206,7 +220,16 @@ def _require_small_effect(constant: Edge) -> None:
             refuse("the constant has other uses, too")
     reached = _Reached()
     for user in constant.outputs:
-        reached.add(user.outputs, 1.0, is_alone=user.op == "Gather" and _has_small_row(user))
+        is_alone = user.op == "Gather" and _has_small_row(user)
+        reached.add(user.outputs, 1.0, *[reached.alone] * is_alone)
+    _follow_each(reached)
+    after_sums = _Reached()
+    for node, factor in reached.sums:
+        after_sums.add(node.outputs, factor)
+    _follow_each(after_sums)
+
+
+def _follow_each(reached: _Reached) -> None:
     for value, factor in reached.pop():
         if len(reached.factors) > _MAX_VALUES:
             refuse("too many operators follow the constant")
@@ -227,9 +250,18 @@ def _follow(value: Edge, factor: float, reached: _Reached) -> None:
         larger = math.inf if enlarges is None else factor * enlarges(user, value)
         if not larger <= _MAX_FACTOR:
             refuse(f"{user.op} may enlarge the difference")
-        is_alone = _may_be_alone(user, value, reached)
-        if is_alone or user.op not in _END_OF_SEARCH:
-            reached.add(user.outputs, larger, is_alone=is_alone)
+        _reach(user, value, larger, reached)
+
+
+def _reach(user: Node, value: Edge, factor: float, reached: _Reached) -> None:
+    """Add what a difference in `value` reaches through one user, which may be a sum."""
+    is_alone = _may_be_alone(user, value, reached)
+    is_cut = value in reached.cut or user.op in _CUTS_OFF
+    if is_alone or user.op not in _END_OF_SEARCH:
+        marks = [reached.alone] * is_alone + [reached.cut] * is_cut
+        reached.add(user.outputs, factor, *marks)
+    elif is_cut and user.op in _SUMS and all(map(_is_small, user.inputs[_BIAS:])):
+        reached.sums.append((user, factor))
 
 
 def _may_be_alone(user: Node, value: Edge, reached: _Reached) -> bool:
@@ -276,11 +308,12 @@ class SubnormalToZeroPass(Pass):
     before   Conv(x, W), if W has elements below the smallest normal number, as dead filters of
              trained models have
     after    the same with zeros in their place
-    refuses  constants whose largest elements are so small that a subnormal element matters;
-             constants whose users may enlarge the difference, for example by a division, a
-             logarithm or a comparison, before other channels are added; constants with small rows
-             that a Gather reads, or with small channels that a Split cuts off, if an output may
-             consist of only these
+     refuses  constants whose largest elements are so small that a subnormal element matters;
+              constants whose users may enlarge the difference, for example by a division, a
+              logarithm or a comparison, before other channels are added; constants with small rows
+              that a Gather reads, or with small channels that a Split cuts off, if an output may
+              consist of only these; the same constants after one sum, if a Relu, Clip, Max or Min
+              may leave no larger number to add
     never    float16, whose subnormal numbers are useful and cost no time
     algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126.
              |d| is also smaller than the rounding of W, ε·max|W|.

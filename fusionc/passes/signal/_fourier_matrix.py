@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fusionc.exactness.decisions_ahead import JUMP, SIGN, TURN, decider_of
+from fusionc.exactness.decisions_ahead import JUMP, NEGATIVE, SIGN, TURN, decider_of
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
 from fusionc.rewrite import refuse
@@ -47,12 +47,12 @@ def parts_of(size: object) -> int:
 
 
 def require_continuous(spectrum: Edge) -> None:
-    """Refuse if a later operator depends on the signs of the spectrum's numbers, or divides by
-    them.
+    """Refuse if a later operator depends on the signs of the spectrum's numbers, divides by them,
+    or takes their roots or logarithms.
 
     If a part of the spectrum should be 0, the transform returns rounding noise, but the matrix may
     return 0. Such an operator would turn this small difference into a large one.
     """
-    deciders = (decider_of(spectrum, kind) for kind in (JUMP, TURN, SIGN))
+    deciders = (decider_of(spectrum, kind) for kind in (JUMP, TURN, SIGN, NEGATIVE))
     if decider := next(filter(None, deciders), ""):
         refuse(f"the result of the later {decider} depends on the rounding of numbers near 0")

@@ -12,9 +12,9 @@ class DftToMatMulPass(Pass):
     after    Reshape(MatMul(Reshape(signal), matrix))
     refuses  another axis; a transform whose length is not that of the signal; a one-sided transform
              that is inverse, or of a complex signal; lengths for which the transform is faster:
-             powers of two above about 256; a matrix of more than 4 MiB; a later Atan, Sign,
-             comparison, quantization, or division by the result, because these may depend on the
-             last bit of a number near 0
+             powers of two above about 256; a matrix of more than 4 MiB; a later Atan, Sign, Sqrt,
+             Log, comparison, quantization, or division by the result, because these may depend on
+             the last bit of a number near 0
     algebra  X[k] = Σₙ x[n]·e^(−2πikn/N). If the length is not a power of two, the errors of
              onnxruntime's DFT are larger: 3e-5 of the largest element for length 400 and 1e-4 for
              length 1000. Those of the matrix product are 5e-7

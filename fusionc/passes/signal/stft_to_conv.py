@@ -17,8 +17,8 @@ class StftToConvPass(Pass):
              them
     refuses  a complex signal; a window whose length is not that of the frame; lengths for which the
              transform is faster: powers of two above about 256; a matrix of more than 4 MiB; a
-             later Atan, Sign, comparison, quantization, or division by the result, because these
-             may depend on the last bit of a number near 0
+             later Atan, Sign, Sqrt, Log, comparison, quantization, or division by the result,
+             because these may depend on the last bit of a number near 0
     algebra  X[t, k] = Σₙ x[t·step + n]·w[n]·e^(−2πikn/N), which is a correlation for each real and
              each imaginary part. If the length is not a power of two, the errors of onnxruntime's
              STFT are 3e-5 of the largest element, those of the convolution 4e-7

@@ -11,7 +11,7 @@ from fusionc.shapes.inference import typed_model
 
 HEAD = (
     "agraph (float[N,4] x, float[N,4] z) => (y)"
-    " <float c = {0.7}, float one = {1}, float q = {0.1}, float e = {1e-6}>"
+    " <float c = {0.7}, float one = {1}, float q = {0.1}, float e = {1e-6}, float f = {1e-3}>"
 )
 
 STAYS = {
@@ -24,12 +24,13 @@ STAYS = {
         "a = Tanh (x) b = Mul (a, a) d = Sub (one, b) y = Log (d)",
         {"Tanh"},
     ),
+    "a small epsilon": ("a = Sigmoid (x) b = Add (a, e) y = Log (b)", {"Sigmoid"}),
     "vanishing": ("a = Sigmoid (x) b = Add (a, a) y = Log (b)", {"Sigmoid"}),
 }
 FIRES = {
     "no decision": "a = Sigmoid (x) b = Add (a, z) y = Relu (b)",
     "quantized": "a = Sigmoid (x) b = Mul (a, x) y = QuantizeLinear (b, q)",
-    "an epsilon": "a = Sigmoid (x) b = Add (a, e) y = Log (b)",
+    "an epsilon": "a = Sigmoid (x) b = Add (a, f) y = Log (b)",
     "Softmax, written out": "a = Exp (x) b = ReduceSum (a) y = Div (a, b)",
     "a root": "a = Tanh (x) b = Sub (a, z) d = Abs (b) y = Sqrt (d)",
     "a sum far from the grid": "a = Tanh (x) b = Add (a, z) y = Round (b)",

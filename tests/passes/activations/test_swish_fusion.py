@@ -62,6 +62,23 @@ STAYS = [
         }.items()
     ],
     Stays(
+        "a logarithm of it and of a small epsilon",
+        graph(
+            f"{POWER} s = Div (one, a) b = Add (s, e0) y = Log (b)",
+            "float one = {1}, float e0 = {1e-8}",
+        ),
+        "the later Log needs the digits of small numbers",
+    ),
+    Stays(
+        "normalized with a small epsilon",
+        graph(
+            f"{POWER} s = Div (one, a) y = LayerNormalization <epsilon = 1e-12> (s, w)",
+            "float one = {1}, float[4] w",
+        ),
+        "the later LayerNormalization needs the digits of small numbers",
+        opset=17,
+    ),
+    Stays(
         "rounded",
         graph(f"{POWER} s = Div (one, a) m = Mul (s, alpha) y = Floor (m)"),
         "the result of the later Floor depends on the last bit",
@@ -70,6 +87,14 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "normalized with an epsilon",
+        graph(
+            f"{POWER} s = Div (one, a) y = LayerNormalization (s, w)", "float one = {1}, float[4] w"
+        ),
+        ["Sigmoid", "LayerNormalization"],
+        opset=17,
+    ),
     Fires("Sigmoid written out", graph(f"{POWER} y = Div (one, a)"), ["Sigmoid"]),
     Fires(
         "Sigmoid by Reciprocal",

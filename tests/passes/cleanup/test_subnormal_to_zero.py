@@ -88,6 +88,24 @@ STAYS = [
         conv("a = Conv (x, W, B) b = Relu (a) c = Add (b, x) y = Log (c)"),
         grows("Log"),
     ),
+    *[
+        Stays(
+            f"a sum after {cut}, which may leave only what is small",
+            conv(f"a = Conv (x, W) b = {cut} z = Conv (b, V) y = Log (z)").replace(
+                "float[2] B = {1, 2}", "float[2,2,1,1] V = {1,2,3,4}, float c = {0}"
+            ),
+            grows("Log"),
+        )
+        for cut in ("Relu (a)", "Clip (a, c)", "Max (a, c)")
+    ],
+    *[
+        Stays(f"steep: {body}", (ADD % body).replace("{2,3}", "{2,1e30}"), grows(body.split()[2]))
+        for body in (
+            "y = LeakyRelu <alpha = 1e30> (a)",
+            "y = HardSigmoid <alpha = 1e30> (a)",
+            "y = PRelu (a, d)",
+        )
+    ],
     Stays("a comparison", ADD % "b = Greater (a, d) y = Cast <to = 1> (b)", grows("Greater")),
     Stays("whether it is zero", ADD % "b = Cast <to = 9> (a) y = Cast <to = 1> (b)", grows("Cast")),
     Stays(
@@ -160,10 +178,24 @@ FIRES = [
     fires("both", conv("y = Conv (x, W, B)", LIVE, "{1, 1e-45}"), ["Conv"], 2),
     fires(
         "behind it another Conv",
-        conv("a = Conv (x, W) b = Relu (a) z = Conv (b, V) y = Sqrt (z)").replace(
+        conv("a = Conv (x, W) b = Tanh (a) z = Conv (b, V) y = Sqrt (z)").replace(
             "float[2] B = {1, 2}", "float[2,2,1,1] V = {1,2,3,4}"
         ),
-        ["Conv", "Relu", "Conv", "Sqrt"],
+        ["Conv", "Tanh", "Conv", "Sqrt"],
+    ),
+    fires(
+        "a sum with a bias after a Relu",
+        conv("a = Conv (x, W) b = Relu (a) z = Conv (b, V, B) c = Clip (z) y = Sqrt (c)").replace(
+            "float[2] B", "float[2,2,1,1] V = {1,2,3,4}, float[2] B"
+        ),
+        ["Conv", "Relu", "Conv", "Clip", "Sqrt"],
+    ),
+    fires(
+        "two sums after a Relu",
+        conv("a = Conv (x, W) b = Relu (a) z = Conv (b, V) c = Conv (z, V) y = Sqrt (c)").replace(
+            "float[2] B = {1, 2}", "float[2,2,1,1] V = {1,2,3,4}"
+        ),
+        ["Conv", "Relu", "Conv", "Conv", "Sqrt"],
     ),
     fires(
         "a product",

@@ -108,6 +108,8 @@ STAYS = [
             "Sign": "s = Sign (im) y = Squeeze (s)",
             "Div": "q = Div (re, im) y = Squeeze (q)",
             "Reciprocal": "n = Neg (im) q = Reciprocal (n) y = Squeeze (q)",
+            "Sqrt": "n = Add (im, im) q = Sqrt (n) y = Squeeze (q)",
+            "Log": "q = Log (im) y = Squeeze (q)",
             "Greater": "g = Greater (im, zero) a = Where (g, re, im) y = Squeeze (a)",
         }.items()
     ],
