@@ -43,7 +43,7 @@ static OrtStatus *gb_take(const gk_kernel *kernel, OrtApi *api, const OrtKernelI
   return NULL;
 }
 
-static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
+OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
                             void **made) {
   const gk_kernel *kernel = gb_chosen(gk_kernel_of(op));
   const gb_program *p = kernel->program;
@@ -65,9 +65,9 @@ static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelI
   return *made ? NULL : GK_ORT_CreateStatus(api)(GK_FAIL, "no memory for the weights of a kernel");
 }
 
-static void gb_destroy(void *state) { gb_free(state); }
+void gb_destroy(void *state) { gb_free(state); }
 
-static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
+OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
   gb_state *state = self;
   const gk_kernel *kernel = state->kernel;
   const gb_program *p = kernel->program;

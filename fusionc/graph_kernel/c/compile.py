@@ -31,6 +31,7 @@ class Contents(Enum):
 
     LOOPS = "loops"  # bodies of loops, and tables
     STEPS = "steps"  # functions of steps of blocked programs
+    RUNTIME = "runtime"  # functions that run blocked programs
     ANYTHING = "anything"
 
 
@@ -49,6 +50,7 @@ FLAGS = (
 # next operator would be slower.
 _LESS = {
     Contents.ANYTHING: (),
+    Contents.RUNTIME: (),
     Contents.STEPS: (
         "-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre",
     ),

@@ -4,26 +4,21 @@
 __attribute__((visibility("default"))) extern const char fusionc_made_this[];
 const char fusionc_made_this[] = "kernels of areas, made by fusionc";
 
-typedef struct {
-  OrtCustomOp operator;
-  const gk_kernel *kernel;
-} gk_operator;
-
 static const gk_kernel *gk_kernel_of(const OrtCustomOp *op) {
   return ((const gk_operator *)op)->kernel;
 }
-static const char *gk_name(const OrtCustomOp *op) { return gk_kernel_of(op)->name; }
-static const char *gk_provider(const OrtCustomOp *op) { return (void)op, (const char *)NULL; }
-static size_t gk_inputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->inputs; }
-static size_t gk_outputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->outputs; }
-static int gk_input_type(const OrtCustomOp *op, size_t i) { return gk_kernel_of(op)->types[i]; }
-static int gk_output_type(const OrtCustomOp *op, size_t i) {
+const char *gk_name(const OrtCustomOp *op) { return gk_kernel_of(op)->name; }
+const char *gk_provider(const OrtCustomOp *op) { return (void)op, (const char *)NULL; }
+size_t gk_inputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->inputs; }
+size_t gk_outputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->outputs; }
+int gk_input_type(const OrtCustomOp *op, size_t i) { return gk_kernel_of(op)->types[i]; }
+int gk_output_type(const OrtCustomOp *op, size_t i) {
   return gk_kernel_of(op)->types[(size_t)gk_kernel_of(op)->inputs + i];
 }
-static int gk_nothing_of(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, 0; }
-static int gk_version(const OrtCustomOp *op) { return (void)op, 1; }
-static void gk_destroy(void *kernel) { (void)kernel; }
-static OrtStatus *gk_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
+int gk_nothing_of(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, 0; }
+int gk_version(const OrtCustomOp *op) { return (void)op, 1; }
+void gk_destroy(void *kernel) { (void)kernel; }
+OrtStatus *gk_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
                             void **kernel) {
   (void)api, (void)info;
   *kernel = (void *)(uintptr_t)gk_kernel_of(op);
@@ -65,7 +60,7 @@ static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int6
   return status;
 }
 
-static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
+OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
   const gk_kernel *kernel = self;
   const size_t inputs = (size_t)kernel->inputs, outputs = (size_t)kernel->outputs;
   int64_t sizes[GK_TENSORS][GK_RANK];

@@ -1,33 +1,4 @@
-/* The custom operators of the library: one for each kernel. */
-#ifndef GK_PROGRAMS
-#define GK_PROGRAMS(each)
-#endif
-
-/* The operators are constant, because one session may register the library while another one runs.
- * */
-#define GK_OPERATOR_WITH(kernel, create, compute, destroy) \
-  {{                                                       \
-       .version = GK_OPERATOR,                             \
-       .GetName = gk_name,                                 \
-       .GetExecutionProviderType = gk_provider,            \
-       .GetInputType = gk_input_type,                      \
-       .GetInputTypeCount = gk_inputs,                     \
-       .GetOutputType = gk_output_type,                    \
-       .GetOutputTypeCount = gk_outputs,                   \
-       .KernelDestroy = destroy,                           \
-       .GetInputCharacteristic = gk_nothing_of,            \
-       .GetOutputCharacteristic = gk_nothing_of,           \
-       .GetInputMemoryType = gk_nothing_of,                \
-       .CreateKernelV2 = create,                           \
-       .KernelComputeV2 = compute,                         \
-       .GetStartVersion = gk_version,                      \
-       .GetEndVersion = gk_version,                        \
-   },                                                      \
-   &kernel},
-#define GK_OPERATOR_OF(kernel) GK_OPERATOR_WITH(kernel, gk_create, gk_compute, gk_destroy)
-#define GB_OPERATOR_OF(kernel) GK_OPERATOR_WITH(kernel, gb_create, gb_compute, gb_destroy)
-static const gk_operator gk_operators[] = {GK_KERNELS(GK_OPERATOR_OF) GK_PROGRAMS(GB_OPERATOR_OF)};
-
+/* The registration of the custom operators. */
 static _Atomic(OrtDomain *)
     gk_domain; /* one for all sessions, never released: session options keep pointers to it */
 
@@ -46,7 +17,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
   gk_api = api; /* the same for every session */
   if (!domain) {
     OrtStatus *status = GK_ORT_CreateDomain(api)("fusionc.gk", &domain);
-    for (size_t i = 0; i < sizeof gk_operators / sizeof *gk_operators && !status; ++i)
+    for (size_t i = 0; i < gk_operators_count && !status; ++i)
       status = GK_ORT_AddOperator(api)(domain, &gk_operators[i].operator);
     if (status) return status;
     gk_domain = domain;

@@ -219,18 +219,27 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     """Texts of at most `most` characters each; a single loop may be longer. None means one text."""
     kernels = _kernels(areas)
     bodies = dict(item for kernel in kernels for item in kernel.bodies.items())
-    head = _head(list(kernels), bodies)
+    head = _head(list(kernels))
+    names = _names(kernels, bodies)
     loops = _packed(_items(kernels, bodies.values()), most)
     families = frozenset(chain(*(kernel.families or () for kernel in kernels)))
-    widths = width_texts(families) if any(kernel.is_program for kernel in kernels) else []
-    ends = _runtime_texts(kernels, families)
+    has_programs = any(kernel.is_program for kernel in kernels)
+    widths = width_texts(families) if has_programs else []
+    interface = [header("onnxruntime_api.h"), header("operator_types.h")]
+    runtime = [*interface, *_runtime_texts(families if has_programs else None)]
+    table = _table_texts(kernels)
     if most is None:
-        ends = [*loops.pop(), *ends, *widths]
-        widths = []
-    ends.append(_list("GK_KERNELS", [kernel for kernel in kernels if not kernel.is_program]))
-    end = Unit("\n".join([head, *ends, header("operators.h")]))
+        return [Unit("\n".join([head, *names, *loops.pop(), *runtime, *widths, *table]))]
+    if has_programs:  # then this text is long, and the same for libraries with other kernels
+        ends = [
+            Unit("\n".join([head, *runtime]), Contents.RUNTIME),
+            Unit("\n".join([head, *names, *interface, *table])),
+        ]
+    else:
+        ends = [Unit("\n".join([head, *names, *runtime, *table]))]
     steps = [Unit(text, Contents.STEPS) for text in widths]
-    return [*steps, *(Unit("\n".join([head, *its]), Contents.LOOPS) for its in loops), end]
+    nests = [Unit("\n".join([head, *names, *its]), Contents.LOOPS) for its in loops]
+    return [*steps, *nests, *ends]
 
 
 def _kernels(areas: Sequence[Area]) -> dict[Kernel, Area]:
@@ -255,25 +264,29 @@ def _items(kernels: Mapping[Kernel, Area], bodies: Iterable[str]) -> list[tuple[
     return [*((body, len(body)) for body in bodies), *texts]
 
 
-def _runtime_texts(kernels: Iterable[Kernel], families: frozenset[str]) -> list[str]:
-    """The texts that run kernels in onnxruntime."""
-    names = ("onnxruntime_api", "runtime", "otherwise", "loop_operators")
-    texts = [header(f"{name}.h") for name in names]
-    programs = [kernel for kernel in kernels if kernel.is_program]
-    if programs:
+def _runtime_texts(families: frozenset[str] | None) -> list[str]:
+    """The texts that run kernels in onnxruntime. `families` are those of the steps of programs;
+    None if no kernel is a program.
+    """
+    texts = [header(f"{name}.h") for name in ("runtime", "otherwise", "loop_operators")]
+    if families is not None:
         texts += [running_text(families), header("blocked_operators.h")]
-        texts.append(_list("GK_PROGRAMS", programs))
-    return texts
+    return [*texts, header("operators.h")]
+
+
+def _table_texts(kernels: Iterable[Kernel]) -> list[str]:
+    """The texts that list the kernels for onnxruntime."""
+    loops = _list("GK_KERNELS", [kernel for kernel in kernels if not kernel.is_program])
+    programs = _list("GK_PROGRAMS", [kernel for kernel in kernels if kernel.is_program])
+    return [loops, programs, header("operator_table.h")]
 
 
 def _list(name: str, kernels: Iterable[Kernel]) -> str:
     return f"#define {name}(each) {' '.join(f'each(op_{kernel.name})' for kernel in kernels)}\n"
 
 
-def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
-    """The beginning of each text: the sizes of arrays, and declarations of things that other texts
-    define.
-    """
+def _head(kernels: Sequence[Kernel]) -> str:
+    """The beginning of each text: the sizes of arrays, and types."""
     bounds = {
         "GK_VARIABLES": max(k.variables for k in kernels),
         "GK_ACCESSES": max(k.accesses for k in kernels),
@@ -290,10 +303,16 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
             header("mathematics.h"),
             header("kernel.h"),
             *([program_types()] if any(kernel.is_program for kernel in kernels) else ()),
-            *(f"extern gk_body *const {name}_bodies[];" for name in bodies),
-            *(f"extern const gk_kernel op_{kernel.name};" for kernel in kernels),
         ]
     )
+
+
+def _names(kernels: Iterable[Kernel], bodies: Iterable[str]) -> list[str]:
+    """Declarations of the loops and kernels that other texts define."""
+    return [
+        *(f"extern gk_body *const {name}_bodies[];" for name in bodies),
+        *(f"extern const gk_kernel op_{kernel.name};" for kernel in kernels),
+    ]
 
 
 def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str]]:

@@ -26,6 +26,9 @@ from fusionc.graph_kernel.c.compile import (
 from fusionc.graph_kernel.c.source import reason_against, units
 from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, intact, put
 
+# Other libraries have the same texts, so their objects are kept.
+_SHARED = (Contents.STEPS, Contents.RUNTIME)
+
 
 @dataclass(frozen=True)
 class Built:
@@ -104,7 +107,7 @@ def _made(
     """Compile the objects that the cache lacks, link them, and move them and the library into the
     cache. Return the library.
     """
-    keys = {unit: _key([unit], command) for unit in units if unit.contents is Contents.STEPS}
+    keys = {unit: _key([unit], command) for unit in units if unit.contents in _SHARED}
     cached = intact(keys.values(), ".o")
     parts = {unit: cached.get(part, folder / f"{part}.o") for unit, part in keys.items()}
     library = folder / f"{key}.so"
