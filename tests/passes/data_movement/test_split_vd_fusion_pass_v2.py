@@ -62,6 +62,11 @@ STAYS = [
         ),
         None,
     ),
+    Stays(
+        "two axes that are cut",
+        "agraph (float[N,6,3] x) => (float[N,2,2] p, float[N,4,3] q) <int64[2] z = {0, 0}, int64[2] c = {2, 2}, int64[2] s = {2, 0}, int64[2] e = {6, 3}, int64[2] axes = {1, 2}> { p = Slice (x, z, c, axes) q = Slice (x, s, e, axes) }",
+        None,
+    ),
     Stays("one Slice of everything", graph("p = Slice (x, z, e, ax)", out="float[N,6,3] p"), None),
 ]
 
@@ -70,6 +75,11 @@ FIRES = [
     Fires(
         "in another order, from the end",
         graph("r = Slice (x, b, e, ax) p = Slice (x, z, a, ax) q = Slice (x, a, b, ax)", ax="{-2}"),
+        ["Split"],
+    ),
+    Fires(
+        "every axis written, as tf2onnx does",
+        "agraph (float[N,6,3] x) => (float[N,2,3] p, float[N,4,3] q) <int64[3] z = {0, 0, 0}, int64[3] c = {2147483647, 2, 3}, int64[3] s = {0, 2, 0}, int64[3] e = {2147483647, 2147483647, 3}, int64[3] axes = {0, 1, 2}> { p = Slice (x, z, c, axes) q = Slice (x, s, e, axes) }",
         ["Split"],
     ),
     Fires("opset 11", graph(), ["Split"], opset=11),
