@@ -105,6 +105,8 @@ _ORDER = (
     "data_movement.upstream_gather",
     "data_movement.trans_op_symmetry_elimination",
     "data_movement.trans_function_symmetry_elimination",
+    # before Transposes of axes of one element become Reshapes
+    "data_movement.trans_mat_mul_symmetry_elimination",
     "data_movement.dim1_transpose_to_squeeze",
     "data_movement.shape_reshape",
     "data_movement.expand_elimination",

@@ -39,10 +39,16 @@ class Cut:
             return self.end == self.start + 1
         return self.start == -1 and self.end > FAR
 
+    def is_whole(self, length: int | None) -> bool:
+        """Whether the Slice keeps the whole axis, which has this length; None is an unknown one."""
+        if length is None:
+            return (self.start, self.step) == (0, 1) and self.end > FAR
+        return self.step == 1 and slice(self.start, self.end).indices(length) == (0, length, 1)
+
 
 def cuts_of(node: Node) -> list[Cut] | None:
-    """The cuts of a Slice, one for each axis that it cuts; None if they are unknown before the
-    model runs.
+    """The cuts of a Slice, one for each axis that it shortens or reverses; None if they are unknown
+    before the model runs. tf2onnx writes the cuts of all axes, also of those that stay whole.
     """
     starts, ends, axes, steps = (
         _sliced_by_attributes(node) if node.graph.opset < 10 else _sliced_by_inputs(node)
@@ -55,7 +61,15 @@ def cuts_of(node: Node) -> list[Cut] | None:
     # runs.
     if not len(axes) == len(starts) == len(ends) == len(steps):
         return None
-    return [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
+    cuts = [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
+    return [cut for cut in cuts if not cut.is_whole(_length(node.inputs[0], cut.axis))]
+
+
+def _length(value: Edge | None, axis: int) -> int | None:
+    """The length of an axis; None if it is unknown, or if the axis does not exist."""
+    shape = () if value is None or value.shape is None else value.shape
+    length = shape[axis] if -len(shape) <= axis < len(shape) else None
+    return length if isinstance(length, int) else None
 
 
 def _sliced_by_attributes(node: Node) -> list[list[int] | None]:

@@ -43,7 +43,7 @@ def _slice_squeeze(m: Match, new: Tape) -> Result:
     axes = axes_of(m.squeeze)
     cuts = cuts_of(m.slice)
     if axes is None or cuts is None or len(axes) != 1 or len(cuts) != 1 or cuts[0].step != 1:
-        refuse("the Slice or the Squeeze works on more than one axis")
+        refuse("the Slice or the Squeeze does not work on exactly one axis")
     start = cuts[0].start
     if not cuts[0].is_single or not _same_axis(cuts[0].axis, axes[0], m.x.rank):
         refuse("the Slice does not take one element of the squeezed axis")

@@ -104,4 +104,4 @@ class StridedSliceMergePass(Pass):
             else:
                 refuse("an axis is cut twice, with steps or bounds that count from the end")
         cuts = [Cut(axis, cut.start, cut.end, cut.step) for axis, cut in sorted(merged.items())]
-        return new_slice(new, m.x, cuts)
+        return new_slice(new, m.x, cuts) if cuts else m.x

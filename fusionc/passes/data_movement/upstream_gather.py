@@ -215,7 +215,7 @@ def _gather_selection(node: Node, shape: Shape) -> _Selection:
 def _slice_selection(node: Node, shape: Shape) -> _Selection:
     cuts = require_known(cuts_of(node), "the slice")
     if len(cuts) != 1:
-        refuse("several axes are sliced")
+        refuse("the Slice does not cut exactly one axis")
     cut = cuts[0]
     if cut.step < 1:
         refuse("the step is negative")

@@ -26,7 +26,7 @@ STAYS = [
             "int64[2] s = {2, 1}, int64[2] e = {3, 2}, int64[2] a = {1, 2}, int64[1] one = {1}",
             y="float[A,B] y",
         ),
-        "the Slice or the Squeeze works on more than one axis",
+        "the Slice or the Squeeze does not work on exactly one axis",
     ),
     Stays(
         "an element of another axis than the joined one",
@@ -155,6 +155,15 @@ FIRES = [
     Fires(
         "cut and squeezed",
         graph("c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, y="float[A,B] y"),
+        ["Gather"],
+    ),
+    Fires(
+        "cut and squeezed, with every axis written, as tf2onnx does",
+        graph(
+            "c = Slice (x, s, e, axes) y = Squeeze (c, a)",
+            "int64[3] s = {0, 2, 0}, int64[3] e = {2147483647, 3, 3}, int64[3] axes = {0, 1, 2}, int64[1] a = {1}",
+            y="float[A,B] y",
+        ),
         ["Gather"],
     ),
     Fires(

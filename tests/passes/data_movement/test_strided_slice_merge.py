@@ -76,6 +76,14 @@ FIRES = [
         graph("a = Slice (x, n1, n5, n1, n2) y = Slice (a, n0, n9, n2, n2)"),
         ["Slice"],
     ),
+    Fires(
+        "axes that stay whole, which the result need not write",
+        graph(
+            "a = Slice (x, s, e, axes) b = Slice (a, s, e, axes) y = Neg (b)",
+            constants="int64[3] s = {0, 0, 0}, int64[3] e = {2147483647, 9, 2147483647}, int64[3] axes = {0, 1, 2}",
+        ),
+        ["Neg"],
+    ),
     Fires("one axis", graph("a = Slice (x, n1, n5, n1) y = Slice (a, n2, n3, n1)"), ["Slice"]),
     Fires(
         "one axis, beyond the end",

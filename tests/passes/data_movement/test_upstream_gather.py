@@ -146,6 +146,17 @@ FIRES = [
         ["Gather", "LayerNormalization", "Squeeze"],
     ),
     Fires(
+        "the last token, with every axis written, as tf2onnx does",
+        graph(
+            NORM,
+            "y = Slice (v, s, e, axes)",
+            constants=GB
+            + ", int64[3] s = {0, -1, 0}, int64[3] e = {2147483647, 2147483647, 2147483647}, int64[3] axes = {0, 1, 2}",
+            y=THREE,
+        ),
+        ["Slice", "LayerNormalization"],
+    ),
+    Fires(
         "some tokens",
         graph(NORM, "y = Gather <axis = 1> (v, few)", constants=GB, y=THREE),
         ["Gather", "LayerNormalization"],
