@@ -23,7 +23,9 @@ from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import library_for
 from fusionc.model.operators import opsets_of
 from fusionc.protos import copied
+from fusionc.requested.aipp.aipp_inputs import compared_with_numpy
 from fusionc.requested.free_dim import Freed
+from fusionc.requested.image_inputs import ImageInputs
 from fusionc.requested.output_type import cast_outputs
 from fusionc.requested.target_opset import LostKernel
 from fusionc.runtime.runner import fault_of_loading
@@ -54,6 +56,7 @@ class AskedModel:
     def __init__(self, plan: ConversionPlan) -> None:
         self.plan = plan
         self.freed: Freed | None = None  # the sizes that became symbolic
+        self.images = ImageInputs()  # the inputs whose layout changed
         self.types: Mapping[str, int] = {}  # the requested types of outputs, by output name
         self.lost: Sequence[LostKernel] = ()  # kernels that onnxruntime lacks at the target opset
         self.notices: list[str] = []  # for the user
@@ -81,9 +84,10 @@ class AskedModel:
         return load(options.source, maps=options.dump_graph is None)
 
     def change(self, proto: ModelProto) -> ModelProto:
-        """Change sizes and outputs of the proto as requested, and return the proto."""
+        """Change inputs and outputs of the proto as requested, and return the proto."""
         requests = self.plan.requests
         self.freed = requests.apply(proto, self._folder, self.freed)
+        self.images = requests.change_images(proto)
         self.types = requests.types(proto)
         return proto
 
@@ -114,7 +118,8 @@ class AskedModel:
             yield ReferenceModel(options.source, options.verify_shape)
             return
         chosen = options.verify_shape or {}
-        sizes = {**requests.sizes_to_run(changed, chosen), **chosen}
+        sizes = {**requests.sizes_to_run(changed, chosen, self.images), **chosen}
+        self.notices += compared_with_numpy(self.images.preprocessing, opsets_of(changed)[""])
         copy = copied(changed)
         if is_raised:
             copy = self.raise_opset(copy)
@@ -128,7 +133,7 @@ class AskedModel:
             if fault is not None and fault_of(options.source) is None:
                 raise requests.unfit_error(fault)
             if self.freed is not None:
-                requests.require_runs(saved.model, options.source, self.freed)
+                requests.require_runs(saved.model, options.source, self.freed, self.images)
             yield ReferenceModel(saved.model, sizes)
 
     def _is_too_old(self, proto: ModelProto) -> bool:

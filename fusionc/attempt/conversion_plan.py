@@ -17,6 +17,7 @@ from fusionc.options import Options
 from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.passes import PASSES
 from fusionc.report import Plog
+from fusionc.requested.aipp.aipp_file import aipp_blocks
 from fusionc.requested.kept_types import KeptTypes
 from fusionc.requested.requests import Requests
 from fusionc.requested.types_of_a_run import TypesOfARun
@@ -161,5 +162,7 @@ def _requests(options: Options) -> Requests:
         output_type=options.output_type,
         free_dim=options.free_dim,
         target_opset=options.target_opset,
+        aipp=() if options.insert_op_conf is None else aipp_blocks(options.insert_op_conf),
+        input_format=options.input_format,
         ran=TypesOfARun(options.inputs, options.verify_shape),
     )

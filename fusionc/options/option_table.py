@@ -113,6 +113,24 @@ class Options:
         metavar='"conv1:0;relu2:1"',
         give='"conv1:0;logits", or a list of names',
     )
+    insert_op_conf: Path | None = option(
+        kinds.FILE,
+        OptionGroup.REQUEST,
+        "AIPP, the preprocessing of images, as a configuration file of ATC in static mode. It "
+        "becomes operators before the inputs that the file names. These inputs then take images of "
+        "uint8 in the layout (N, H, W, C), or (N, H·3/2, W, 1) for YUV420SP_U8. --input_shape "
+        "still gives the sizes of the inputs that the model has; --inputs and --verify_shape are "
+        "for the images.",
+        reads="the configuration of AIPP",
+    )
+    input_format: str | None = option(
+        kinds.CHOICE,
+        OptionGroup.REQUEST,
+        "NHWC: inputs with images take them in the layout (N, H, W, C) instead of (N, C, H, W). "
+        "--input_shape still gives sizes in the layout of the model; --inputs and --verify_shape "
+        "are for the new layout. NCHW, NCDHW and ND change nothing, for ATC's sake.",
+        choices=("NCHW", "NHWC", "NCDHW", "ND"),
+    )
     target: str = option(
         kinds.CHOICE,
         OptionGroup.REQUEST,
