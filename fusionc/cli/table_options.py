@@ -78,9 +78,7 @@ _DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
 _DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
     "external_weight": {"type": str, "callback": _external_weight},
     "export_compile_stat": {"callback": _number},
-    "input_format": {
-        "type": click.Choice(OPTIONS["input_format"].choices, case_sensitive=False)
-    },
+    "input_format": {"type": click.Choice(OPTIONS["input_format"].choices, case_sensitive=False)},
     "log": {"callback": show_tracebacks},
 }
 

@@ -24,6 +24,7 @@ CODE = "E10052"
 _BLOCK = "aipp_op"
 _HINT = "give a text file with a block aipp_op { … } for each input with images"
 _COMMENT = re.compile(r"#[^\n]*")
+_NAME = re.compile(r"(\w+)\s*(?=[:{])")
 _TYPES = {
     bool: FieldDescriptorProto.TYPE_BOOL,
     int: FieldDescriptorProto.TYPE_INT32,
@@ -126,22 +127,20 @@ def _syntax_error(path: Path, text: str, error: text_format.ParseError) -> Usage
     number = error.GetLine() or 1
     column = error.GetColumn() or 1
     line = _COMMENT.sub("", text.split("\n")[number - 1])
-    before = [match for match in re.finditer(r"(\w+)\s*(?=[:{])", line) if match.start() < column]
-    name = before[-1][1] if before else ""
-    value = line[column - 1 :].split("}")[0].split()[:1]
-    what = f"{name} cannot be {' '.join(value) or 'empty'}"
+    names = [match[1] for match in _NAME.finditer(line) if match.start() < column]
+    name = names[-1] if names else line.strip()
+    what = f"the file of {OPTION} is not in protobuf's text form: {error}"
     hint = _HINT
     if "no field named" in str(error):
-        others = [_BLOCK, *KEYS]
-        what = f"{name or line.strip()} is not a key of AIPP"
-        hint = advice(name, others, f"the keys are: {', '.join(KEYS)}")
+        what = f"{name} is not a key of AIPP"
+        hint = advice(name, [_BLOCK, *KEYS], f"the keys are: {', '.join(KEYS)}")
     elif name in KEYS and "multiple" in str(error):
         what = f"{name} is given twice"
         hint = "give each key once in a block"
     elif name in KEYS and 'Expected "}"' not in str(error):
+        words = line[column - 1 :].split("}")[0].split() or ["empty"]
+        what = f"{name} cannot be {words[0]}"
         hint = KEYS[name].advice
-    else:
-        what = f"the file of {OPTION} is not in protobuf's text form: {error}"
     return UsageError(what, where=f"{path}:{number}", hint=hint, code=CODE)
 
 

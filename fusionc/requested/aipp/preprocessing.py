@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto, ValueInfoProto
 
+from fusionc.errors import UsageError
 from fusionc.model.tensors import type_name
 from fusionc.requested.aipp.aipp_file import AippBlock
 from fusionc.requested.aipp.aipp_keys import RGB888, XRGB8888, YUV400, YUV420SP
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
-_SIDES = ("top", "left", "bottom", "right")
+_SIDES = (("top", "bottom"), ("left", "right"))
 # CANN's defaults: the matrix from YUV to BGR, and the one from BGR to YUV
 _FROM_YUV = ((298, 516, 0), (298, -100, -208), (298, 0, 409))
 _TO_YUV = ((66, 129, 25), (-38, -74, 112), (112, -94, -18))
@@ -123,6 +124,19 @@ def _order(block: AippBlock, channels: int) -> tuple[int, ...]:
     """The channels of the image that are read, in order. With a color matrix these are its
     operands.
     """
+    is_xrgb = block["input_format"] == XRGB8888
+    order = _exchanged(block)
+    if block["csc_switch"]:
+        return tuple(channel for channel in order if not is_xrgb or channel != _UNUSED)
+    if is_xrgb and channels == len(order) - 1 and order[-1] == _UNUSED:
+        return tuple(order[:-1])
+    if channels != len(order):
+        raise _channels_error(block, channels)
+    return tuple(order)
+
+
+def _exchanged(block: AippBlock) -> list[int]:
+    """All channels of the image in the order that the switches ask for."""
     name = block["input_format"]
     image = FORMATS[name]
     order = list(range(image.channels))
@@ -137,19 +151,19 @@ def _order(block: AippBlock, channels: int) -> tuple[int, ...]:
             what = f"ax_swap_switch moves the channel X, which {name} lacks"
             raise block.error("ax_swap_switch", what, f"give false, or input_format {XRGB8888}")
         order = [*order[1:], order[0]]
-    if block["csc_switch"]:
-        return tuple(c for c in order if name != XRGB8888 or c != _UNUSED)
-    if name == XRGB8888 and channels == 3 and block["ax_swap_switch"]:
-        return tuple(order[:3])
-    if channels != len(order):
-        what = f"{name} has {len(order)} channels, and the model takes {channels}"
-        hint = f"give another input_format ({', '.join(FORMATS)})"
-        if name == XRGB8888 and channels == 3:
-            hint = "give ax_swap_switch: true, which moves X to the end, where it is left out"
-        elif channels == 1:
-            hint = "give csc_switch: true, with the matrix from the colors to one channel"
-        raise block.error("input_format", what, hint)
-    return tuple(order)
+    return order
+
+
+def _channels_error(block: AippBlock, channels: int) -> UsageError:
+    """The error for a model that takes another number of channels than the image has."""
+    name = block["input_format"]
+    what = f"{name} has {FORMATS[name].channels} channels, and the model takes {channels}"
+    hint = f"give another input_format ({', '.join(FORMATS)})"
+    if name == XRGB8888 and channels == 3:
+        hint = "give ax_swap_switch: true, which moves X to the end, where it is left out"
+    elif channels == 1:
+        hint = "give csc_switch: true, with the matrix from the colors to one channel"
+    return block.error("input_format", what, hint)
 
 
 def _colors(block: AippBlock, channels: int) -> ColorMatrix | None:
@@ -191,47 +205,59 @@ def _geometry(
     """The height and width of the image, the part to crop, and the padding. `model` are the height
     and width of the model's input.
     """
-    pads = [block[f"{side}_padding_size"] if block["padding"] else 0 for side in _SIDES]
-    source = list[int | None]()
-    starts = list[int]()
-    sizes = list[int | None]()
-    for axis, letter in enumerate("hw"):
-        padding = pads[axis] + pads[axis + 2]
-        wanted = model[axis]
-        inner = None if wanted is None else wanted - padding
-        given = block[f"src_image_size_{letter}"] or None
-        if block["crop"]:
-            sizes.append(_cropped(block, letter, inner))
-            starts.append(block[f"load_start_pos_{letter}"])
-        else:
-            given = given or inner
-            sizes.append(given)
-        source.append(given)
-        if inner is not None and sizes[-1] != inner:
-            key = f"crop_size_{letter}" if block["crop"] else f"src_image_size_{letter}"
-            what = f"the image is {sizes[-1]} and the padding {padding}, but {name} takes {wanted}"
-            hint = f"give sizes whose sum is {wanted}"
-            raise block.error(key, f"{key} does not fit: {what}", hint)
-    crop = (starts[0], starts[1], sizes[0] or 0, sizes[1] or 0) if block["crop"] else None
-    return (source[0], source[1]), crop, (pads[0], pads[1], pads[2], pads[3])
+    high, wide = (
+        _extent(block, name, letter, model[axis], _SIDES[axis]) for axis, letter in enumerate("hw")
+    )
+    crop = (high.start, wide.start, high.size or 0, wide.size or 0) if block["crop"] else None
+    pads = (high.pads[0], wide.pads[0], high.pads[1], wide.pads[1])
+    return (high.source, wide.source), crop, pads
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """The image in one direction."""
+
+    source: int | None  # its size; None if it is open, as the next size
+    start: int  # of the part that is cropped
+    size: int | None  # of this part, or of the whole image
+    pads: tuple[int, int]  # at its begin and at its end
+
+
+def _extent(
+    block: AippBlock, name: str, letter: str, wanted: int | None, sides: tuple[str, str]
+) -> _Extent:
+    """The image in the direction of a letter: h or w. `wanted` is the size that the model takes, or
+    None if it takes any.
+    """
+    padding = [block[f"{side}_padding_size"] if block["padding"] else 0 for side in sides]
+    inner = None if wanted is None else wanted - sum(padding)
+    source = block[f"src_image_size_{letter}"] or None
+    start = 0
+    key = f"src_image_size_{letter}"
+    if block["crop"]:
+        key = f"crop_size_{letter}"
+        start = block[f"load_start_pos_{letter}"]
+        size: int | None = _cropped(block, letter, inner)
+    else:
+        size = source or inner
+    if inner is not None and size != inner:
+        what = f"the image is {size} and the padding {sum(padding)}, but {name} takes {wanted}"
+        hint = f"give sizes whose sum is {wanted}"
+        raise block.error(key, f"{key} does not fit: {what}", hint)
+    return _Extent(source or size, start, size, (padding[0], padding[1]))
 
 
 def _cropped(block: AippBlock, letter: str, inner: int | None) -> int:
-    """The height or the width that is cropped. `inner` is what the model needs before the padding;
-    None if it takes any size.
-    """
+    """The size that is cropped. `inner` is the size that the model needs before the padding."""
     source = block[f"src_image_size_{letter}"]
     size: int = block[f"crop_size_{letter}"] or inner or 0
-    if not source:
-        key = f"src_image_size_{letter}"
-        raise block.error(key, f"crop needs {key}", "give the size of the image")
-    if size <= 0:
-        key = f"crop_size_{letter}"
-        raise block.error(key, f"crop needs {key}", "give the size of the part to crop")
-    start = block[f"load_start_pos_{letter}"]
-    if start + size > source:
-        key = f"load_start_pos_{letter}"
-        what = f"the part to crop ends at {start + size}, and the image at {source}"
+    for key, number in ((f"src_image_size_{letter}", source), (f"crop_size_{letter}", size)):
+        if number <= 0:
+            raise block.error(key, f"crop needs {key}", "give a number of pixels above 0")
+    key = f"load_start_pos_{letter}"
+    end = block[key] + size
+    if end > source:
+        what = f"the part to crop ends at {end}, and the image at {source}"
         hint = f"{key} + crop_size_{letter} is at most src_image_size_{letter}"
         raise block.error(key, what, hint)
     return size
@@ -245,18 +271,10 @@ def _require_even(block: AippBlock, source: _Sizes, crop: _Rectangle | None) -> 
         if size is None:
             key = f"src_image_size_{letter}"
             raise block.error(key, f"{YUV420SP} needs {key}", "give the size of the image")
-    named = {
-        "src_image_size_h": source[0],
-        "src_image_size_w": source[1],
-        **dict(
-            zip(
-                ("load_start_pos_h", "load_start_pos_w", "crop_size_h", "crop_size_w"),
-                crop or (),
-                strict=False,
-            )
-        ),
-    }
-    for key, number in named.items():
+    starts = ("load_start_pos_h", "load_start_pos_w", "crop_size_h", "crop_size_w")
+    named = [*zip(("src_image_size_h", "src_image_size_w"), source, strict=True)]
+    named += zip(starts, crop or (), strict=False)
+    for key, number in named:
         if number is not None and number % 2:
             what = f"{key} is {number}, but in {YUV420SP} two rows and two columns share a color"
             raise block.error(key, what, "give an even number")
