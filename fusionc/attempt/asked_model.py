@@ -42,6 +42,8 @@ class ReferenceModel:
 
     file: Path
     sizes: Mapping[str, tuple[int, ...]] | None  # the input sizes for a run, by input name
+    # shapes of inputs at which the result is verified in addition, by input name
+    profiles: Sequence[Mapping[str, tuple[int, ...]]] = ()
     ahead: ReferenceAhead | None = None  # computes the reference outputs while the passes run
 
 
@@ -118,7 +120,9 @@ class AskedModel:
             yield ReferenceModel(options.source, options.verify_shape)
             return
         chosen = options.verify_shape or {}
-        sizes = {**requests.sizes_to_run(changed, chosen, self.images), **chosen}
+        profiles = requests.profile_shapes(changed, self.images)
+        first = {} if chosen else next(iter(profiles), {})
+        sizes = {**requests.sizes_to_run(changed, chosen, self.images), **first, **chosen}
         self.notices += compared_with_numpy(self.images.preprocessing, opsets_of(changed)[""])
         copy = copied(changed)
         if is_raised:
@@ -134,7 +138,7 @@ class AskedModel:
                 raise requests.unfit_error(fault)
             if self.freed is not None:
                 requests.require_runs(saved.model, options.source, self.freed, self.images)
-            yield ReferenceModel(saved.model, sizes)
+            yield ReferenceModel(saved.model, sizes, profiles[1 if first else 0 :])
 
     def _is_too_old(self, proto: ModelProto) -> bool:
         """Whether onnxruntime cannot run the model before its opset is raised."""

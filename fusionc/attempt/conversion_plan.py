@@ -20,6 +20,7 @@ from fusionc.report import Plog
 from fusionc.requested.aipp.aipp_file import aipp_blocks
 from fusionc.requested.kept_types import KeptTypes
 from fusionc.requested.requests import Requests
+from fusionc.requested.size_profiles import size_profiles
 from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.rewrite import Pass
 from fusionc.runtime.custom_operators import require_loadable
@@ -162,6 +163,12 @@ def _requests(options: Options) -> Requests:
         output_type=options.output_type,
         free_dim=options.free_dim,
         target_opset=options.target_opset,
+        profiles=size_profiles(
+            options.dynamic_batch_size,
+            options.dynamic_image_size,
+            options.dynamic_dims,
+            options.input_shape,
+        ),
         aipp=() if options.insert_op_conf is None else aipp_blocks(options.insert_op_conf),
         input_format=options.input_format,
         ran=TypesOfARun(options.inputs, options.verify_shape),

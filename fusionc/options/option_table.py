@@ -123,6 +123,28 @@ class Options:
         "for the images.",
         reads="the configuration of AIPP",
     )
+    dynamic_batch_size: Sequence[int] | None = option(
+        kinds.INTEGERS,
+        OptionGroup.REQUEST,
+        "2 to 100 batch sizes for the inputs whose first dimension is -1 in --input_shape. This "
+        "dimension is open in the result, and the result is verified at each of the sizes. Give "
+        "at most one of this option and the next two options.",
+        give="a list of sizes: [1, 2, 4]",
+    )
+    dynamic_image_size: Sequence[Sequence[int]] | None = option(
+        kinds.PROFILES,
+        OptionGroup.REQUEST,
+        "The same for height and width: 2 to 100 pairs, separated by semicolons.",
+        give="a list of pairs: [[224, 224], [448, 448]]",
+    )
+    dynamic_dims: Sequence[Sequence[int]] | None = option(
+        kinds.PROFILES,
+        OptionGroup.REQUEST,
+        "The same for all dimensions that are -1, in their order: 2 to 100 lists of sizes, "
+        "separated by semicolons.",
+        metavar='"1,128;2,256"',
+        give="a list of lists of sizes: [[1, 128], [2, 256]]",
+    )
     input_format: str | None = option(
         kinds.CHOICE,
         OptionGroup.REQUEST,

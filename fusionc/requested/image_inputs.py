@@ -33,6 +33,11 @@ class ImageInputs:
         """The entries for the shape that an input had, in the order of its new layout."""
         return as_nhwc(shape) if name in self.names and len(shape) == 4 else shape
 
+    def has_sizes_of_model(self, name: str) -> bool:
+        """Whether the images in an input have the height and the width that the model takes."""
+        steps = self.preprocessing.get(name)
+        return steps is None or (steps.height is None and not any(steps.pads))
+
     def axis(self, name: str, axis: int) -> int:
         """The place of an axis in the new layout of an input."""
         return nhwc_axis(axis) if name in self.names else axis

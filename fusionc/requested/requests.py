@@ -4,7 +4,7 @@ outputs after the passes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,14 +25,16 @@ from fusionc.requested.input_shape import (
 )
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
+from fusionc.requested.size_profiles import SizeProfiles
 from fusionc.requested.target_opset import LostKernel, raise_opset
 from fusionc.requested.types_of_a_run import TypesOfARun
 
 
 @dataclass(frozen=True)
 class Requests:
-    """The values of options: ATC's --input_shape, --out_nodes, --output_type, --insert_op_conf and
-    --input_format, and --free_dim and --target_opset. None means that the option was not given.
+    """The values of options: ATC's --input_shape, its options for several sizes, --out_nodes,
+    --output_type, --insert_op_conf and --input_format, and --free_dim and --target_opset. None
+    means that the option was not given.
     """
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
@@ -40,6 +42,7 @@ class Requests:
     output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
     target_opset: int | None = None
+    profiles: SizeProfiles | None = None
     aipp: Sequence[AippBlock] = ()
     input_format: str | None = None
     # runs the model to find the types of values that become outputs
@@ -66,15 +69,56 @@ class Requests:
         fit the model.
         """
         others = changed_sizes(model, self.input_shape or {})
+        free_dim = self._freed_axes(model)
         if freed is not None:
             freed.again(model)
-        elif self.free_dim is not None or others:
-            freed = free_sizes(model, self.free_dim or {}, others)
+        elif self.free_dim is not None or free_dim or others:
+            freed = free_sizes(model, free_dim, others, self._freeing_option(others))
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder, self.ran)
         return freed
+
+    def _freed_axes(self, model: ModelProto) -> FreeDims:
+        """The axes of --free_dim, and those that are open in the profiles but not in the model."""
+        profiles = {} if self.profiles is None else self.profiles.fixed_axes(model)
+        free_dim = self.free_dim or {}
+        return {
+            name: {**profiles.get(name, {}), **free_dim.get(name, {})}
+            for name in {**free_dim, **profiles}
+        }
+
+    def _freeing_option(self, others: Collection[str]) -> str:
+        """The option to name in an error about sizes that cannot become open."""
+        if self.profiles is not None and self.free_dim is None:
+            return self.profiles.option
+        return "--input_shape" if others else "--free_dim"
+
+    def profile_shapes(
+        self, changed: ModelProto, images: ImageInputs
+    ) -> list[dict[str, tuple[int, ...]]]:
+        """For each profile, the shapes of inputs of the changed model. Raises UsageError if AIPP
+        fixes a size that the profiles change.
+        """
+        if self.profiles is None:
+            return []
+        for name, axes in self.profiles.axes.items():
+            if max(axes) > 1 and not images.has_sizes_of_model(name):
+                what = f"{self.profiles.option} changes the sizes of {name}, and AIPP crops or pads"
+                hint = "switch crop and padding off, and leave out src_image_size_w and _h"
+                raise UsageError(what, where=self.profiles.option, hint=hint, code="E10001")
+        dims = {value.name: value.type.tensor_type.shape.dim for value in changed.graph.input}
+        return [
+            {
+                name: tuple(
+                    dim.dim_value if dim.dim_value > 0 else size
+                    for dim, size in zip(dims[name], images.shape(name, shape), strict=True)
+                )
+                for name, shape in shapes.items()
+            }
+            for shapes in self.profiles.shapes
+        ]
 
     def change_images(self, model: ModelProto) -> ImageInputs:
         """Change the type and the layout of inputs with images, after `apply`. Return these inputs.
@@ -119,13 +163,15 @@ class Requests:
         """A notice about dimensions that keep their fixed size although --input_shape allows other
         sizes. `model` is the unchanged model.
         """
-        fixed = fixed_sizes(model, self.input_shape or {}, self.free_dim or {})
+        fixed = fixed_sizes(model, self.input_shape or {}, self._freed_axes(model))
         return [f"--input_shape does not make sizes dynamic: {'; '.join(fixed)}"] if fixed else []
 
     def require_runs(self, file: Path, source: Path, freed: Freed, images: ImageInputs) -> None:
         """Raise UsageError if the changed model in `file` does not run with other sizes, although
-        the model in `source` runs.
+        the model in `source` runs. With profiles, the verification finds that.
         """
+        if self.profiles is not None:
+            return
         freed_only = {
             name: {
                 images.axis(name, axis): size
