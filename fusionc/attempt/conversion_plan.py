@@ -18,6 +18,7 @@ from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.passes import PASSES
 from fusionc.report import Plog
 from fusionc.requested.aipp.aipp_file import aipp_blocks
+from fusionc.requested.kept_nodes import KeptNodes
 from fusionc.requested.kept_types import KeptTypes
 from fusionc.requested.requests import Requests
 from fusionc.requested.size_profiles import size_profiles
@@ -43,6 +44,7 @@ class ConversionPlan:
     fusion: GraphKernelFusion | None  # makes areas; None without graph kernel fusion
     kernels: KernelLibrary  # the library for the kernels of areas
     kept: KeptTypes  # the nodes that keep their type
+    kept_nodes: KeptNodes  # the nodes that no pass changes
     notices: tuple[str, ...]  # for the user
 
     def omit(self, names: Collection[str]) -> ConversionPlan:
@@ -107,6 +109,7 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
         fusion=fusion,
         kernels=kernels,
         kept=kept,
+        kept_nodes=KeptNodes.read(options.keep_nodes),
         notices=tuple(notices),
     )
 

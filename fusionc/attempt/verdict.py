@@ -97,14 +97,25 @@ def verdict_on(
             kernel_check = partial(check, kernels=kernels, inner_grids=_twins(plan))
             verification = _check_kernels(kernel_check, candidate, without)
             checks.append(kernel_check)
-    if verification.status == "equal" and reference.profiles:
-        option = plan.requests.profiles.option if plan.requests.profiles is not None else ""
-        verification = at_each_profile(verification, checks, reference.profiles, option)
+    verification = _at_profiles(verification, checks, reference, plan)
     summary = _summary(verification, finite, with_kernels=with_kernels)
     # the folder of the candidate is a temporary one
     summary = summary.replace(f"cannot load {candidate}", "cannot load the result")
     verdict = _verdict(verification, summary)
     return verdict if losses is None else _with_losses(verdict, losses)
+
+
+def _at_profiles(
+    verification: Verification,
+    checks: Sequence[partial[Verification]],
+    reference: ReferenceModel,
+    plan: ConversionPlan,
+) -> Verification:
+    """The verification, continued at the sizes of --dynamic_batch_size and similar options."""
+    profiles = plan.requests.profiles
+    if profiles is None or verification.status != "equal":
+        return verification
+    return at_each_profile(verification, checks, reference.profiles, profiles.option)
 
 
 def _verdict(verification: Verification, summary: str) -> Verdict:

@@ -87,6 +87,15 @@ class Options:
         give='a list of files: ["my_passes.py"]',
         default=(),
     )
+    keep_nodes: str | Sequence[str] | None = option(
+        kinds.NAMES,
+        OptionGroup.PASSES,
+        "Nodes that no pass changes or removes, and that no area takes: names separated by "
+        "semicolons, or a file with a name in each line. * in a name means any characters, and "
+        "encoder/ means all nodes of this scope.",
+        metavar='"conv1;encoder/"|FILE',
+        give='a list of names, "conv1;encoder/", or the path of a file with a name in each line',
+    )
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = option(
         kinds.SIZES,
         OptionGroup.REQUEST,

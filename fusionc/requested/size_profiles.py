@@ -53,20 +53,27 @@ def size_profiles(
     """The profiles of the option that is given; None if none is. Raises UsageError if several are
     given, and if the profiles do not fit --input_shape.
     """
-    columns = None if batch is None else [(size,) for size in batch]
-    given = {BATCH: columns, IMAGE: image, DIMS: dims}
-    options = {option: sizes for option, sizes in given.items() if sizes is not None}
-    if not options:
-        return None
+    given = {
+        BATCH: None if batch is None else [(size,) for size in batch],
+        IMAGE: image,
+        DIMS: dims,
+    }
+    options = [option for option, sizes in given.items() if sizes is not None]
     if len(options) > 1:
         raise _error(" and ".join(options), "the options exclude each other", "give one of them")
-    ((option, profiles),) = options.items()
-    shapes = input_shape or {}
+    for option in options:
+        return _profiles(option, given[option] or (), input_shape or {})
+    return None
+
+
+def _profiles(
+    option: str, profiles: Sequence[Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]
+) -> SizeProfiles:
     axes = {
         name: [axis for axis, size in enumerate(shape) if size == OPEN]
         for name, shape in shapes.items()
+        if OPEN in shape
     }
-    axes = {name: places for name, places in axes.items() if places}
     _require_sizes(option, profiles)
     _require_open(option, axes, shapes)
     filled = [_filled(option, axes, shapes, sizes) for sizes in profiles]
