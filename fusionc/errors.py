@@ -34,6 +34,10 @@ CODES = {
         "The model has no input, node or value of this name.",
         "The message lists the names that the model has, or the nearest one.",
     ),
+    "E10052": (
+        "The configuration file of AIPP has mistakes, or it does not fit the model.",
+        "The message names the line, the key and the values that are possible.",
+    ),
     "E10410": (
         "A file or folder does not exist, or it is of the wrong kind.",
         "Check the path. Relative paths start in the current folder.",

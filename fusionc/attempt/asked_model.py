@@ -23,7 +23,9 @@ from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import library_for
 from fusionc.model.operators import opsets_of
 from fusionc.protos import copied
+from fusionc.requested.aipp.aipp_inputs import compared_with_numpy
 from fusionc.requested.free_dim import Freed
+from fusionc.requested.image_inputs import ImageInputs
 from fusionc.requested.output_type import cast_outputs
 from fusionc.requested.target_opset import LostKernel
 from fusionc.runtime.runner import fault_of_loading
@@ -40,6 +42,8 @@ class ReferenceModel:
 
     file: Path
     sizes: Mapping[str, tuple[int, ...]] | None  # the input sizes for a run, by input name
+    # shapes of inputs at which the result is verified in addition, by input name
+    profiles: Sequence[Mapping[str, tuple[int, ...]]] = ()
     ahead: ReferenceAhead | None = None  # computes the reference outputs while the passes run
 
 
@@ -54,6 +58,7 @@ class AskedModel:
     def __init__(self, plan: ConversionPlan) -> None:
         self.plan = plan
         self.freed: Freed | None = None  # the sizes that became symbolic
+        self.images = ImageInputs()  # the inputs whose layout changed
         self.types: Mapping[str, int] = {}  # the requested types of outputs, by output name
         self.lost: Sequence[LostKernel] = ()  # kernels that onnxruntime lacks at the target opset
         self.notices: list[str] = []  # for the user
@@ -68,6 +73,7 @@ class AskedModel:
         require_place(options.destination)
         self.notices += self.plan.requests.fixed_notices(proto)
         self.notices += self.plan.kept.find(proto)
+        self.plan.kept_nodes.require_known(proto)
         self.notices += self.plan.kernels.inherit(
             proto, library_for(options.source), options.trust_kernels
         )
@@ -81,9 +87,10 @@ class AskedModel:
         return load(options.source, maps=options.dump_graph is None)
 
     def change(self, proto: ModelProto) -> ModelProto:
-        """Change sizes and outputs of the proto as requested, and return the proto."""
+        """Change inputs and outputs of the proto as requested, and return the proto."""
         requests = self.plan.requests
         self.freed = requests.apply(proto, self._folder, self.freed)
+        self.images = requests.change_images(proto)
         self.types = requests.types(proto)
         return proto
 
@@ -114,7 +121,10 @@ class AskedModel:
             yield ReferenceModel(options.source, options.verify_shape)
             return
         chosen = options.verify_shape or {}
-        sizes = {**requests.sizes_to_run(changed, chosen), **chosen}
+        profiles = requests.profile_shapes(changed, self.images)
+        first = {} if chosen else next(iter(profiles), {})
+        sizes = {**requests.sizes_to_run(changed, chosen, self.images), **first, **chosen}
+        self.notices += compared_with_numpy(self.images.preprocessing, opsets_of(changed)[""])
         copy = copied(changed)
         if is_raised:
             copy = self.raise_opset(copy)
@@ -128,8 +138,8 @@ class AskedModel:
             if fault is not None and fault_of(options.source) is None:
                 raise requests.unfit_error(fault)
             if self.freed is not None:
-                requests.require_runs(saved.model, options.source, self.freed)
-            yield ReferenceModel(saved.model, sizes)
+                requests.require_runs(saved.model, options.source, self.freed, self.images)
+            yield ReferenceModel(saved.model, sizes, profiles[1 if first else 0 :])
 
     def _is_too_old(self, proto: ModelProto) -> bool:
         """Whether onnxruntime cannot run the model before its opset is raised."""

@@ -15,6 +15,7 @@ from fusionc.custom.watchdog import watchdog
 from fusionc.graph_kernel.flags.stages import mindspore_names
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
+from fusionc.requested.kept_nodes import refuse_for
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
@@ -95,12 +96,14 @@ def attempt(
     `RewriteLog` describes.
     """
 
+    examiners = [*examine]
+
     def examine_all(*rewrite: Any) -> None:
-        for function in examine:
+        for function in examiners:
             function(*rewrite)
 
     plan = plan.omit(left_out.passes)
-    log = RewriteLog(limit, left_out.rewrites, examine_all if examine else None)
+    log = RewriteLog(limit, left_out.rewrites, examine_all)
     if dump is not None:
         dump.write(proto, "input")
     counts: list[PatternCount] = []
@@ -108,6 +111,9 @@ def attempt(
     if plan.passes:
         options = plan.options
         model = typed_model(proto, os.fspath(options.source.parent), options.target)
+        kept_nodes = plan.kept_nodes.nodes_in(model)
+        if kept_nodes:  # first, so that the others only see rewrites that it does not refuse
+            examiners.insert(0, refuse_for(kept_nodes))
         files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in plan.passes}
 
         def after(name: str) -> None:
@@ -120,7 +126,8 @@ def attempt(
         if plan.fusion is not None and plan.fusion.flags.is_on and not log.is_closed:
             options.progress("graph kernel fusion")
             kept = plan.kept.with_names(left_out.wide)
-            fused = replace(plan.fusion, stays_wide=kept.keeps).run(model, log)
+            fusion = replace(plan.fusion, stays_wide=kept.keeps, kept_nodes=kept_nodes)
+            fused = fusion.run(model, log)
             counts = [*counts, *fused.counts]
         proto = write_back(model)
         if log.count:

@@ -17,8 +17,11 @@ from fusionc.options import Options
 from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.passes import PASSES
 from fusionc.report import Plog
+from fusionc.requested.aipp.aipp_file import aipp_blocks
+from fusionc.requested.kept_nodes import KeptNodes
 from fusionc.requested.kept_types import KeptTypes
 from fusionc.requested.requests import Requests
+from fusionc.requested.size_profiles import size_profiles
 from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.rewrite import Pass
 from fusionc.runtime.custom_operators import require_loadable
@@ -41,6 +44,7 @@ class ConversionPlan:
     fusion: GraphKernelFusion | None  # makes areas; None without graph kernel fusion
     kernels: KernelLibrary  # the library for the kernels of areas
     kept: KeptTypes  # the nodes that keep their type
+    kept_nodes: KeptNodes  # the nodes that no pass changes
     notices: tuple[str, ...]  # for the user
 
     def omit(self, names: Collection[str]) -> ConversionPlan:
@@ -105,6 +109,7 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
         fusion=fusion,
         kernels=kernels,
         kept=kept,
+        kept_nodes=KeptNodes.read(options.keep_nodes),
         notices=tuple(notices),
     )
 
@@ -161,5 +166,13 @@ def _requests(options: Options) -> Requests:
         output_type=options.output_type,
         free_dim=options.free_dim,
         target_opset=options.target_opset,
+        profiles=size_profiles(
+            options.dynamic_batch_size,
+            options.dynamic_image_size,
+            options.dynamic_dims,
+            options.input_shape,
+        ),
+        aipp=() if options.insert_op_conf is None else aipp_blocks(options.insert_op_conf),
+        input_format=options.input_format,
         ran=TypesOfARun(options.inputs, options.verify_shape),
     )

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from fusionc.attempt.asked_model import ReferenceModel
 from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.attempt.profile_checks import at_each_profile
 from fusionc.disk.load import load
 from fusionc.disk.onnx_checker import require_as_valid
 from fusionc.errors import UsageError, VerificationError
@@ -82,7 +83,8 @@ def verdict_on(
         ahead=reference.ahead,
         elements=elements_of(options.verify_budget),
     )
-    verification = check(inner_grids=_areas_inlined(inner_names))
+    checks = [partial(check, inner_grids=_areas_inlined(inner_names))]
+    verification = checks[0]()
     if verification.is_refused and _sizes_are_to_blame(plan):
         raise _unfit_error(plan, name_model(verification.summary, reference, plan))
     losses = None
@@ -94,11 +96,26 @@ def verdict_on(
             without = verification
             kernel_check = partial(check, kernels=kernels, inner_grids=_twins(plan))
             verification = _check_kernels(kernel_check, candidate, without)
+            checks.append(kernel_check)
+    verification = _at_profiles(verification, checks, reference, plan)
     summary = _summary(verification, finite, with_kernels=with_kernels)
     # the folder of the candidate is a temporary one
     summary = summary.replace(f"cannot load {candidate}", "cannot load the result")
     verdict = _verdict(verification, summary)
     return verdict if losses is None else _with_losses(verdict, losses)
+
+
+def _at_profiles(
+    verification: Verification,
+    checks: Sequence[partial[Verification]],
+    reference: ReferenceModel,
+    plan: ConversionPlan,
+) -> Verification:
+    """The verification, continued at the sizes of --dynamic_batch_size and similar options."""
+    profiles = plan.requests.profiles
+    if profiles is None or verification.status != "equal":
+        return verification
+    return at_each_profile(verification, checks, reference.profiles, profiles.option)
 
 
 def _verdict(verification: Verification, summary: str) -> Verdict:

@@ -20,7 +20,6 @@ class RefusedOption(NamedTuple):
     other_option: str = ""  # the advice for the values in `offered`
 
 
-_SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
 _QUANTIZE = "quantize the model first (for example with onnxruntime.quantization), then convert it"
 _PRECISION = (
     "convert the model to float16 first (for example with onnxruntime.transformers.float16); "
@@ -31,13 +30,6 @@ _LAYOUT = "inputs and outputs keep the layout of the model; leave the option out
 _FALSE = ("false", "0")
 
 REFUSED = {
-    "insert_op_conf": RefusedOption(
-        "preprocessing of images in the model (AIPP)",
-        "put the preprocessing into the model before it is converted, as nodes after its input",
-    ),
-    "dynamic_batch_size": RefusedOption("one model for several batch sizes", _SIZES),
-    "dynamic_image_size": RefusedOption("one model for several image sizes", _SIZES),
-    "dynamic_dims": RefusedOption("one model for several sizes", _SIZES),
     "compress_weight_conf": RefusedOption(
         "compressed weights", "leave it out; weights are stored as they are"
     ),
@@ -69,11 +61,6 @@ REFUSED = {
     ),
     "is_output_adjust_hw_layout": RefusedOption(
         "outputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE
-    ),
-    "input_format": RefusedOption(
-        "inputs in another layout",
-        "put a Transpose before the input and then convert the model",
-        ("nchw", "nd", "ncdhw"),
     ),
     "shape_generalized_build_mode": RefusedOption(
         "dynamic sizes in place of fixed ones",

@@ -14,6 +14,7 @@ import click
 from fusionc.requested.dimension_size import DimensionSize, size_to_run
 
 _SIZE = re.compile("([0-9]{1,18}~)?([0-9]{1,18}|-1)")
+_INTEGER = re.compile("-?[0-9]{1,18}")
 _AXIS = re.compile(r"([0-9]{1,3})\s*(?:=\s*(\S+))?")
 
 
@@ -74,6 +75,27 @@ def parse_axes(
     if value is not None and not axes:
         raise click.BadParameter(f'"{value}" names no input.')
     return axes or None
+
+
+def parse_integers(
+    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> tuple[int, ...] | None:
+    """A click callback: the sizes in "1,2,4"."""
+    return None if value is None else _integers(value)
+
+
+def parse_profiles(
+    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> tuple[tuple[int, ...], ...] | None:
+    """A click callback: the lists of sizes in "224,224;448,448"."""
+    return None if value is None else tuple(map(_integers, value.strip("; ").split(";")))
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    sizes = [size.strip() for size in text.split(",")]
+    if not all(map(_INTEGER.fullmatch, sizes)):
+        raise click.BadParameter(f'"{text}" is not a list of sizes: 1,2,4.')
+    return tuple(map(int, sizes))
 
 
 def _parts(ctx: click.Context, text: str) -> Iterator[str]:

@@ -11,7 +11,13 @@ import click
 from fusionc.cli.atc_spelling import atc_bool
 from fusionc.cli.exit_codes import show_tracebacks
 from fusionc.cli.files import FilePath
-from fusionc.cli.shape_options import parse_axes, parse_run_shape, parse_sizes
+from fusionc.cli.shape_options import (
+    parse_axes,
+    parse_integers,
+    parse_profiles,
+    parse_run_shape,
+    parse_sizes,
+)
 from fusionc.options import OPTIONS
 from fusionc.options import option_kinds as kinds
 from fusionc.options.option import Option
@@ -74,10 +80,13 @@ _DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
     kinds.SIZES: {"callback": parse_sizes},
     kinds.SHAPES: {"callback": parse_run_shape},
     kinds.AXES: {"callback": parse_axes},
+    kinds.INTEGERS: {"callback": parse_integers},
+    kinds.PROFILES: {"callback": parse_profiles},
 }
 _DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
     "external_weight": {"type": str, "callback": _external_weight},
     "export_compile_stat": {"callback": _number},
+    "input_format": {"type": click.Choice(OPTIONS["input_format"].choices, case_sensitive=False)},
     "log": {"callback": show_tracebacks},
 }
 

@@ -141,6 +141,7 @@ class GraphKernelFusion:
     has_programs: bool = False  # whether kernels may be programs of steps in a blocked layout
     is_narrow: bool = False  # whether such programs multiply bfloat16 numbers
     stays_wide: Callable[[Node], bool] = lambda _: False  # which operators stay in float32
+    kept_nodes: Collection[Node] = frozenset()  # operators that no area takes
     tell: Callable[[str], None] = lambda _: None  # receives messages about the progress
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
@@ -203,6 +204,7 @@ class GraphKernelFusion:
             **dict.fromkeys(nodes_in_groups(graph), _IN_INTEGERS),
             **dict.fromkeys(decided_by_last_bit(graph), _DECIDED),
             **dict.fromkeys(computed_at_load(graph), _AT_LOAD),
+            **dict.fromkeys(filter(self.kept_nodes.__contains__, graph.nodes), _KEPT),
         }
         fused.outside.append(partial(_outside, graph, reasons, expander, supported))
         excluded = taken | set(reasons)
@@ -215,7 +217,7 @@ class GraphKernelFusion:
         locations = self._wanted([location for plan in plans for location in plan.locations], fused)
         judged = [(at, self._switched_off(at) or cost.why_unprofitable(at)) for at in locations]
         if self.stages.runs(PACKET):
-            taken |= _nodes_in_areas(judged)
+            taken |= _nodes_in_areas(judged) | {*self.kept_nodes}
             with self.stages.timed(PACKET):
                 packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
             wanted = self._wanted(packets, fused)
@@ -285,15 +287,17 @@ class GraphKernelFusion:
         ]
 
     def _is_left_out(self, node: Node) -> bool:
-        """Whether the flags exclude an operator from all areas."""
+        """Whether the options exclude an operator from all areas."""
         name = qualified(node.op, node.domain)
-        return name not in self.flags.clusters([name])
+        return node in self.kept_nodes or name not in self.flags.clusters([name])
 
     def _algorithms(self) -> list[str]:
         """The enabled passes that choose algorithms for areas in a blocked layout."""
         return [name for name in ALGORITHMS if self.has_programs and name in self.enabled]
 
     def _switched_off(self, location: AreaLocation) -> str | None:
+        if any(node in self.kept_nodes for node in location.nodes):
+            return _KEPT
         return SWITCHED_OFF if location.area.name in self.flags.disable_areas else None
 
     def _supported(self, more: Collection[str] = ()) -> SupportedOperators:
@@ -384,6 +388,7 @@ def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
 
 _AT_LOAD = "it needs only constants, so onnxruntime computes it when it loads the model"
 _IN_INTEGERS = "it is part of a group that onnxruntime computes in integers"
+_KEPT = "--keep_nodes keeps it as it is"
 _DECIDED = "the last bit of its result decides a later result"
 _PREVENTS_FUSION = "if it were gone, onnxruntime might compute in integers, with a wrong result"
 

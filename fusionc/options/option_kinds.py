@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from fusionc.requested.dimension_size import DimensionSize
 
@@ -86,7 +86,23 @@ def _are_sizes(value: object) -> bool:
     )
 
 
-def _is_list(value: object) -> bool:
+def _are_integers(value: object) -> bool:
+    return _is_list(value) and all(isinstance(size, int) for size in value)
+
+
+def _are_profiles(value: object) -> bool:
+    return _is_list(value) and all(map(_are_integers, value))
+
+
+def _spell_integers(sizes: Sequence[int]) -> str:
+    return ",".join(map(str, sizes))
+
+
+def _spell_profiles(profiles: Sequence[Sequence[int]]) -> str:
+    return ";".join(map(_spell_integers, profiles))
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
@@ -178,6 +194,8 @@ SECONDS = Kind(_is_limit, spell=_spell_number, metavar="SECONDS")
 AMOUNT = Kind(_is_limit, spell=_spell_number, metavar="BILLIONS")
 SIZES = Kind(_are_sizes, spell=_spell_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
 SHAPES = Kind(_are_shapes, spell=_spell_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
+INTEGERS = Kind(_are_integers, spell=_spell_integers, metavar='"1,2,4"')
+PROFILES = Kind(_are_profiles, spell=_spell_profiles, metavar='"224,224;448,448"')
 AXES = Kind(_are_axes_by_name, _symbols, _spell_axes, complaint=", not axes by input name")
 NAMES = Kind(_are_names, spell=_spell_names)
 TYPES = Kind(_are_types, spell=_spell_types)

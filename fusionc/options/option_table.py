@@ -87,6 +87,15 @@ class Options:
         give='a list of files: ["my_passes.py"]',
         default=(),
     )
+    keep_nodes: str | Sequence[str] | None = option(
+        kinds.NAMES,
+        OptionGroup.PASSES,
+        "Nodes that no pass changes or removes, and that no area takes: names separated by "
+        "semicolons, or a file with a name in each line. * in a name means any characters, and "
+        "encoder/ means all nodes of this scope.",
+        metavar='"conv1;encoder/"|FILE',
+        give='a list of names, "conv1;encoder/", or the path of a file with a name in each line',
+    )
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = option(
         kinds.SIZES,
         OptionGroup.REQUEST,
@@ -112,6 +121,46 @@ class Options:
         "out.",
         metavar='"conv1:0;relu2:1"',
         give='"conv1:0;logits", or a list of names',
+    )
+    insert_op_conf: Path | None = option(
+        kinds.FILE,
+        OptionGroup.REQUEST,
+        "AIPP, the preprocessing of images, as a configuration file of ATC in static mode. It "
+        "becomes operators before the inputs that the file names. These inputs then take images of "
+        "uint8 in the layout (N, H, W, C), or (N, H·3/2, W, 1) for YUV420SP_U8. --input_shape "
+        "still gives the sizes of the inputs that the model has; --inputs and --verify_shape are "
+        "for the images.",
+        reads="the configuration of AIPP",
+    )
+    dynamic_batch_size: Sequence[int] | None = option(
+        kinds.INTEGERS,
+        OptionGroup.REQUEST,
+        "2 to 100 batch sizes for the inputs whose first dimension is -1 in --input_shape. This "
+        "dimension is open in the result, and the result is verified at each of the sizes. Give "
+        "at most one of this option and the next two options.",
+        give="a list of sizes: [1, 2, 4]",
+    )
+    dynamic_image_size: Sequence[Sequence[int]] | None = option(
+        kinds.PROFILES,
+        OptionGroup.REQUEST,
+        "The same for height and width: 2 to 100 pairs, separated by semicolons.",
+        give="a list of pairs: [[224, 224], [448, 448]]",
+    )
+    dynamic_dims: Sequence[Sequence[int]] | None = option(
+        kinds.PROFILES,
+        OptionGroup.REQUEST,
+        "The same for all dimensions that are -1, in their order: 2 to 100 lists of sizes, "
+        "separated by semicolons.",
+        metavar='"1,128;2,256"',
+        give="a list of lists of sizes: [[1, 128], [2, 256]]",
+    )
+    input_format: str | None = option(
+        kinds.CHOICE,
+        OptionGroup.REQUEST,
+        "NHWC: inputs with images take them in the layout (N, H, W, C) instead of (N, C, H, W). "
+        "--input_shape still gives sizes in the layout of the model; --inputs and --verify_shape "
+        "are for the new layout. NCHW, NCDHW and ND change nothing, for ATC's sake.",
+        choices=("NCHW", "NHWC", "NCDHW", "ND"),
     )
     target: str = option(
         kinds.CHOICE,

@@ -59,10 +59,14 @@ class Freed:
 
 
 def free_sizes(
-    model: ModelProto, free_dim: FreeDims, others: OtherSizes = MappingProxyType({})
+    model: ModelProto,
+    free_dim: FreeDims,
+    others: OtherSizes = MappingProxyType({}),
+    option: str = _OPTION,
 ) -> Freed:
     """Make the dimensions in `free_dim` symbolic. Do the same for the dimensions in `others`, which
-    the caller will then fix to other sizes. Return the change.
+    the caller will then fix to other sizes. Return the change. Errors about held sizes name the
+    `option`.
 
     Raises UsageError if an input or axis does not exist, if an axis does not have a fixed size, if
     a symbol is not a name or would mean several sizes, and if a node holds a size; the error names
@@ -89,7 +93,7 @@ def free_sizes(
         twice = TwoSizes(light, weights, _doubled(sizes))
         again = twice.holders()
         held = [*again.fixed, *again.correctable]
-    _require_nothing_held(held, sizes, "--input_shape" if others else _OPTION)
+    _require_nothing_held(held, sizes, option)
     symbols = _symbols(model, requested, sizes, others)
     symbolic = TwoSizes(light, weights, symbols)
     former = {

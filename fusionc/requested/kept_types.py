@@ -8,13 +8,14 @@ from pathlib import Path
 
 import onnx
 
-from fusionc.errors import FusioncError, UsageError
 from fusionc.model.graph import Node
 from fusionc.protos import nodes_of
 from fusionc.protos.node_origin import origin_of
+from fusionc.requested.option_file import option_text
 
 _OPTION = "--keep_dtype"
 _TYPE = "OpType::"
+_HINT = f"give a text file; each line has the name of a node, or {_TYPE}Type"
 
 
 @dataclass
@@ -32,7 +33,7 @@ class KeptTypes:
         """The nodes and operators in a file. Each line has the name of a node, or OpType::Type.
         Raises FusioncError if the file cannot be read.
         """
-        lines = [line.strip() for line in _text_of(path).splitlines()]
+        lines = [line.strip() for line in option_text(path, _OPTION, _HINT).splitlines()]
         written = [line for line in lines if line]
         types = {line.removeprefix(_TYPE) for line in written if line.startswith(_TYPE)}
         names = {line for line in written if not line.startswith(_TYPE)}
@@ -63,27 +64,6 @@ class KeptTypes:
         sources = [name for name in _sources(product) if name in self._types_in_model]
         products = [name for name in sources if _multiplies(self._types_in_model[name])]
         return next(iter([*products, *sources]), product.label())
-
-
-def _text_of(path: Path) -> str:
-    if not path.is_file():
-        problem = "is not a file" if path.exists() else "does not exist"
-        if path.is_dir():
-            problem = "is a folder"
-        raise _file_error(f"the file of {_OPTION} {problem}", path, "E10410")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise _file_error(f"the file of {_OPTION} is not text in UTF-8", path, "E10001") from error
-    except OSError as error:
-        what = f"the file of {_OPTION} cannot be read: {error.strerror}"
-        hint = "check its permissions"
-        raise FusioncError(what, where=str(path), hint=hint, code="E13003") from error
-
-
-def _file_error(what: str, path: Path, code: str) -> UsageError:
-    hint = f"give a text file; each line has the name of a node, or {_TYPE}Type"
-    return UsageError(what, where=str(path), hint=hint, code=code)
 
 
 def _sources(node: Node) -> tuple[str, ...]:

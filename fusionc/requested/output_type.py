@@ -8,15 +8,16 @@ about the passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
 from fusionc.errors import UsageError
 from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import type_name
-from fusionc.protos import bodies_of, fresh_name, nodes_of, own_names, tensors_of
+from fusionc.protos import fresh_name
 from fusionc.requested.exact_names import leading_name, names_of_values, split_values
+from fusionc.requested.rename_value import all_names, rename_value
 from fusionc.requested.value_names import find_value
 
 _OPTION = "--output_type"
@@ -70,23 +71,13 @@ def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) ->
 
 def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
     """Add a Cast for each of these outputs."""
-    names = dict.fromkeys(_names_in(model), 1)
+    names = dict.fromkeys(all_names(model), 1)
     outputs = {output.name: output for output in model.graph.output}
     for name in [name for name in outputs if name in types]:
         _cast(model.graph, outputs[name], types[name], names)
     for output in model.graph.output:  # the same output may be listed twice
         if output.name in types:
             output.type.tensor_type.elem_type = types[output.name]
-
-
-def _names_in(model: ModelProto) -> Iterator[str]:
-    """The names of all values, nodes and tensors."""
-    for node in nodes_of(model):
-        yield from (node.name, *node.input, *node.output)
-    bodies = (body for node in nodes_of(model) for body in bodies_of(node))
-    for graph in (model.graph, *bodies):
-        yield from (value.name for value in (*graph.input, *graph.value_info))
-    yield from (tensor.name for tensor in tensors_of(model))
 
 
 def _requested_types(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
@@ -141,7 +132,7 @@ def _type_of(name: str) -> int:
 
 def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str, int]) -> None:
     inner = fresh_name(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
-    _rename(graph.node, output.name, inner)
+    rename_value(graph.node, output.name, inner)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
         if tensor.name == output.name:  # passes have folded the output into a constant
             tensor.name = inner
@@ -153,19 +144,3 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
     declared.name = inner
     name = fresh_name(f"{output.name}_cast", taken)
     graph.node.append(helper.make_node("Cast", [inner], [output.name], name=name, to=type_))
-
-
-def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
-    """Rename a value in all nodes, also in subgraphs, except in a subgraph that defines another
-    value with this name.
-    """
-    for node in nodes:
-        for names in (node.input, node.output):
-            if old in names:
-                names[:] = [new if name == old else name for name in names]
-        for body in bodies_of(node):
-            if old not in own_names(body):
-                _rename(body.node, old, new)
-                for value in body.output:
-                    if value.name == old:
-                        value.name = new

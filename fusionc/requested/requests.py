@@ -4,15 +4,18 @@ outputs after the passes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx import ModelProto
 
 from fusionc.errors import UsageError
+from fusionc.requested.aipp.aipp_file import AippBlock
 from fusionc.requested.dimension_size import OPEN, DimensionSize
 from fusionc.requested.free_dim import Freed, FreeDims, failure, free_sizes, require_runs
+from fusionc.requested.image_inputs import ImageInputs, change_images
+from fusionc.requested.input_layout import NHWC
 from fusionc.requested.input_shape import (
     changed_sizes,
     fix_sizes,
@@ -22,14 +25,16 @@ from fusionc.requested.input_shape import (
 )
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
+from fusionc.requested.size_profiles import SizeProfiles
 from fusionc.requested.target_opset import LostKernel, raise_opset
 from fusionc.requested.types_of_a_run import TypesOfARun
 
 
 @dataclass(frozen=True)
 class Requests:
-    """The values of five options: ATC's --input_shape, --out_nodes and --output_type, and
-    --free_dim and --target_opset. None means that the option was not given.
+    """The values of options: ATC's --input_shape, its options for several sizes, --out_nodes,
+    --output_type, --insert_op_conf and --input_format, and --free_dim and --target_opset. None
+    means that the option was not given.
     """
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
@@ -37,13 +42,25 @@ class Requests:
     output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
     target_opset: int | None = None
+    profiles: SizeProfiles | None = None
+    aipp: Sequence[AippBlock] = ()
+    input_format: str | None = None
     # runs the model to find the types of values that become outputs
     ran: TypesOfARun = field(default_factory=TypesOfARun)
 
     def __bool__(self) -> bool:
         """Whether inputs or outputs of the model change."""
-        requests = (self.input_shape, self.free_dim, self.out_nodes)
-        return any(request is not None for request in requests)
+        return any(value is not None for value in self._changes().values())
+
+    def _changes(self) -> dict[str, object]:
+        """The options that change inputs or outputs, by name; None for those not given."""
+        return {
+            "input_shape": self.input_shape,
+            "free_dim": self.free_dim,
+            "insert_op_conf": self.aipp or None,
+            "input_format": self.input_format if self.input_format == NHWC else None,
+            "out_nodes": self.out_nodes,
+        }
 
     def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
         """Change the sizes and outputs of the model, whose external data is in `folder`. If fixed
@@ -52,15 +69,62 @@ class Requests:
         fit the model.
         """
         others = changed_sizes(model, self.input_shape or {})
+        free_dim = self._freed_axes(model)
         if freed is not None:
             freed.again(model)
-        elif self.free_dim is not None or others:
-            freed = free_sizes(model, self.free_dim or {}, others)
+        elif self.free_dim is not None or free_dim or others:
+            freed = free_sizes(model, free_dim, others, self._freeing_option(others))
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder, self.ran)
         return freed
+
+    def _freed_axes(self, model: ModelProto) -> FreeDims:
+        """The axes of --free_dim, and those that are open in the profiles but not in the model."""
+        profiles = {} if self.profiles is None else self.profiles.fixed_axes(model)
+        free_dim = self.free_dim or {}
+        return {
+            name: {**profiles.get(name, {}), **free_dim.get(name, {})}
+            for name in {**free_dim, **profiles}
+        }
+
+    def _freeing_option(self, others: Collection[str]) -> str:
+        """The option to name in an error about sizes that cannot become open."""
+        if self.profiles is not None and self.free_dim is None:
+            return self.profiles.option
+        return "--input_shape" if others else "--free_dim"
+
+    def profile_shapes(
+        self, changed: ModelProto, images: ImageInputs
+    ) -> list[dict[str, tuple[int, ...]]]:
+        """For each profile, the shapes of inputs of the changed model. Raises UsageError if AIPP
+        fixes a size that the profiles change.
+        """
+        if self.profiles is None:
+            return []
+        for name, axes in self.profiles.axes.items():
+            if max(axes) > 1 and not images.has_sizes_of_model(name):
+                what = f"{self.profiles.option} changes the sizes of {name}, and AIPP crops or pads"
+                hint = "switch crop and padding off, and leave out src_image_size_w and _h"
+                raise UsageError(what, where=self.profiles.option, hint=hint, code="E10001")
+        dims = {value.name: value.type.tensor_type.shape.dim for value in changed.graph.input}
+        return [
+            {
+                name: tuple(
+                    dim.dim_value if dim.dim_value > 0 else size
+                    for dim, size in zip(dims[name], images.shape(name, shape), strict=True)
+                )
+                for name, shape in shapes.items()
+            }
+            for shapes in self.profiles.shapes
+        ]
+
+    def change_images(self, model: ModelProto) -> ImageInputs:
+        """Change the type and the layout of inputs with images, after `apply`. Return these inputs.
+        Raises UsageError if the model does not have them.
+        """
+        return change_images(model, self.aipp, self.input_format)
 
     def raise_opset(self, model: ModelProto, folder: str) -> tuple[ModelProto, list[LostKernel]]:
         """Raise the model to the target opset. Return the model and the kernels that onnxruntime
@@ -78,12 +142,15 @@ class Requests:
         return {} if self.output_type is None else types_of_outputs(changed, self.output_type)
 
     def sizes_to_run(
-        self, changed: ModelProto, chosen: Mapping[str, Sequence[int]]
+        self, changed: ModelProto, chosen: Mapping[str, Sequence[int]], images: ImageInputs
     ) -> dict[str, tuple[int, ...]]:
         """Shapes to run the changed model with, for its inputs with a range of sizes. These shapes
         are consistent with the shapes that the user gave (`chosen`).
         """
-        return sizes_to_run(changed, self.input_shape or {}, chosen)
+        shapes = (self.input_shape or {}).items()
+        return sizes_to_run(
+            changed, {name: images.shape(name, shape) for name, shape in shapes}, chosen
+        )
 
     def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
         """A notice that names the sizes of --verify_shape which --input_shape does not allow."""
@@ -96,15 +163,21 @@ class Requests:
         """A notice about dimensions that keep their fixed size although --input_shape allows other
         sizes. `model` is the unchanged model.
         """
-        fixed = fixed_sizes(model, self.input_shape or {}, self.free_dim or {})
+        fixed = fixed_sizes(model, self.input_shape or {}, self._freed_axes(model))
         return [f"--input_shape does not make sizes dynamic: {'; '.join(fixed)}"] if fixed else []
 
-    def require_runs(self, file: Path, source: Path, freed: Freed) -> None:
+    def require_runs(self, file: Path, source: Path, freed: Freed, images: ImageInputs) -> None:
         """Raise UsageError if the changed model in `file` does not run with other sizes, although
-        the model in `source` runs.
+        the model in `source` runs. With profiles, the verification finds that.
         """
+        if self.profiles is not None:
+            return
         freed_only = {
-            name: {axis: size for axis, size in axes.items() if self._is_open(name, axis)}
+            name: {
+                images.axis(name, axis): size
+                for axis, size in axes.items()
+                if self._is_open(name, axis)
+            }
             for name, axes in freed.sizes.items()
         }
         if any(freed_only.values()):
@@ -131,9 +204,5 @@ class Requests:
         return UsageError(what, where=str(self), hint=hint, code="E10001")
 
     def __str__(self) -> str:
-        options = {
-            "input_shape": self.input_shape,
-            "free_dim": self.free_dim,
-            "out_nodes": self.out_nodes,
-        }
-        return ", ".join(f"--{name}" for name, value in options.items() if value is not None)
+        options = self._changes().items()
+        return ", ".join(f"--{name}" for name, value in options if value is not None)

@@ -86,8 +86,7 @@ def test_a_refused_precision_points_to_the_one_that_is_offered(
     "word",
     [
         "--precision_mode=must_keep_origin_dtype",
-        "--input_format=NCHW",
-        "-input-format=ND", "--enable_compress_weight=false", "--insert_op_conf=",
+        "--enable_compress_weight=false",
         "--is_input_adjust_hw_layout=false,false",
     ],
 )  # fmt: skip
@@ -100,7 +99,6 @@ def test_what_is_so_anyway_is_not_refused(run: Any, fake_convert: Any, word: str
     "word",
     [
         "--is_input_adjust_hw_layout=false,true",
-        "--input_format=NHWC",
         "--precision_mode=allow_mix_precision",
     ],
 )

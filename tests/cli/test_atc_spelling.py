@@ -87,8 +87,8 @@ def test_other_options_of_atc_are_accepted_with_one_notice(run: Any, fake_conver
     result = run(
         "convert",
         "--soc_version=Ascend310P3",
-        "-input-format",
-        "NCHW",
+        "-enable-small-channel",
+        "1",
         "--model",
         "in.onnx",
         "--debug_dir",
@@ -97,7 +97,7 @@ def test_other_options_of_atc_are_accepted_with_one_notice(run: Any, fake_conver
     assert result.exit_code == 0
     assert fake_convert.report.notices == [
         "from the conversion",
-        "--soc_version, --input_format, --debug_dir are accepted, but have no effect",
+        "--soc_version, --enable_small_channel, --debug_dir are accepted, but have no effect",
     ]
     assert result.stdout.count("no effect") == 1
 

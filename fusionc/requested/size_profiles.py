@@ -1,0 +1,147 @@
+"""--dynamic_batch_size, --dynamic_image_size and --dynamic_dims: several sizes for the dimensions
+that are -1 in --input_shape. These dimensions stay open in the result, and the result is verified
+at each of the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx import ModelProto
+
+from fusionc.errors import UsageError
+from fusionc.protos import inputs_to_feed
+from fusionc.requested.dimension_size import OPEN, DimensionSize
+
+BATCH = "--dynamic_batch_size"
+IMAGE = "--dynamic_image_size"
+DIMS = "--dynamic_dims"
+_FEWEST = 2
+_MOST = 100
+_IMAGE_AXES = ((2, 3), (1, 2))  # height and width in (N, C, H, W) and in (N, H, W, C)
+
+
+@dataclass(frozen=True)
+class SizeProfiles:
+    """The sizes of one of the three options."""
+
+    option: str
+    axes: Mapping[str, Sequence[int]]  # the open axes, by input name
+    shapes: Sequence[Mapping[str, tuple[int, ...]]]  # for each profile, shapes by input name
+
+    def fixed_axes(self, model: ModelProto) -> dict[str, dict[int, str]]:
+        """The open axes that have a fixed size in the model, in the form of --free_dim."""
+        dims = {v.name: v.type.tensor_type.shape.dim for v in inputs_to_feed(model.graph)}
+        fixed = {
+            name: {
+                axis: ""
+                for axis in axes
+                if axis < len(dims.get(name, ())) and dims[name][axis].dim_value > 0
+            }
+            for name, axes in self.axes.items()
+        }
+        return {name: axes for name, axes in fixed.items() if axes}
+
+
+def size_profiles(
+    batch: Sequence[int] | None,
+    image: Sequence[Sequence[int]] | None,
+    dims: Sequence[Sequence[int]] | None,
+    input_shape: Mapping[str, Sequence[DimensionSize]] | None,
+) -> SizeProfiles | None:
+    """The profiles of the option that is given; None if none is. Raises UsageError if several are
+    given, and if the profiles do not fit --input_shape.
+    """
+    given = {
+        BATCH: None if batch is None else [(size,) for size in batch],
+        IMAGE: image,
+        DIMS: dims,
+    }
+    options = [option for option, sizes in given.items() if sizes is not None]
+    if len(options) > 1:
+        raise _error(" and ".join(options), "the options exclude each other", "give one of them")
+    for option in options:
+        return _profiles(option, given[option] or (), input_shape or {})
+    return None
+
+
+def _profiles(
+    option: str, profiles: Sequence[Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]
+) -> SizeProfiles:
+    axes = {
+        name: [axis for axis, size in enumerate(shape) if size == OPEN]
+        for name, shape in shapes.items()
+        if OPEN in shape
+    }
+    _require_sizes(option, profiles)
+    _require_open(option, axes, shapes)
+    filled = [_filled(option, axes, shapes, sizes) for sizes in profiles]
+    return SizeProfiles(option, axes, filled)
+
+
+def _require_sizes(option: str, profiles: Sequence[Sequence[int]]) -> None:
+    if not _FEWEST <= len(profiles) <= _MOST:
+        what = f"{option} has {len(profiles)} of {_FEWEST} to {_MOST} profiles"
+        hint = "for one size give it in --input_shape"
+        raise _error(option, what, hint)
+    seen = set[tuple[int, ...]]()
+    for sizes in map(tuple, profiles):
+        if min(sizes, default=0) < 1:
+            raise _error(option, f"a size cannot be {min(sizes, default=0)}", "give sizes above 0")
+        if sizes in seen:
+            text = ",".join(map(str, sizes))
+            raise _error(option, f"{text} is given twice", "give each profile once")
+        seen.add(sizes)
+
+
+def _require_open(
+    option: str,
+    axes: Mapping[str, Sequence[int]],
+    shapes: Mapping[str, Sequence[DimensionSize]],
+) -> None:
+    """Raise UsageError if the dimensions that are -1 are not those that the option is for."""
+    if not axes:
+        what = f"{option} is for dimensions that are -1 in --input_shape, and there are none"
+        raise _error(option, what, 'give them: --input_shape "x:-1,3,224,224"')
+    if any(isinstance(size, tuple) for shape in shapes.values() for size in shape):
+        what = f"--input_shape has a range, and {option} gives the sizes"
+        raise _error(option, what, "give -1 instead of the range")
+    for name, places in axes.items():
+        if option == BATCH and list(places) != [0]:
+            what = f"{name}[{places[-1]}] is -1, and {option} is for the first dimension"
+            raise _error(option, what, f"fix it in --input_shape, or give {DIMS}")
+        if option == IMAGE and (len(shapes[name]) != 4 or tuple(places) not in _IMAGE_AXES):
+            what = f"{option} is for inputs with -1 as height and as width only, unlike {name}"
+            raise _error(option, what, f'give "{name}:1,3,-1,-1", or give {DIMS}')
+
+
+def _filled(
+    option: str,
+    axes: Mapping[str, Sequence[int]],
+    shapes: Mapping[str, Sequence[DimensionSize]],
+    sizes: Sequence[int],
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs in one profile. Except with --dynamic_dims, the sizes are the same
+    for all inputs.
+    """
+    wanted = sum(map(len, axes.values())) if option == DIMS else len(next(iter(axes.values())))
+    if len(sizes) != wanted:
+        text = ",".join(map(str, sizes))
+        what = f"the profile {text} has {len(sizes)} of {wanted} sizes"
+        raise _error(option, what, "give a size for each -1 in --input_shape, in the same order")
+    rest = list(sizes)
+    filled = {}
+    for name, places in axes.items():
+        shape = [size for size in shapes[name] if isinstance(size, int)]
+        own = rest[: len(places)]
+        if option == DIMS:
+            del rest[: len(places)]
+        for axis, size in zip(places, own, strict=True):
+            shape[axis] = size
+        filled[name] = tuple(shape)
+    return filled
+
+
+def _error(option: str, what: str, hint: str) -> UsageError:
+    return UsageError(what, where=option, hint=hint, code="E10001")
