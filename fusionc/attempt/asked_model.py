@@ -74,6 +74,7 @@ class AskedModel:
         self.notices += self.plan.requests.fixed_notices(proto)
         self.notices += self.plan.kept.find(proto)
         self.plan.kept_nodes.require_known(proto)
+        self.notices += self.plan.precision.customized.find(proto)
         self.notices += self.plan.kernels.inherit(
             proto, library_for(options.source), options.trust_kernels
         )
@@ -149,12 +150,14 @@ class AskedModel:
             and fault_of_loading(self.plan.options.source) is not None
         )
 
-    def finish(self, saved: Saved, proto: ModelProto, reference: Path | None) -> None:
-        """Convert the outputs of a saved result to the requested types. With a reference, check
-        that the result is still valid.
+    def finish(
+        self, saved: Saved, proto: ModelProto, folder: Path, reference: ReferenceModel | None
+    ) -> None:
+        """Convert the outputs of a saved result to the requested types. The external data of the
+        proto is in `folder`. With a reference, check that the result is still valid.
         """
         if self.types:
             cast_outputs(proto, self.types)
-            write_mapped(proto, self.plan.options.source.parent, saved.model)
+            write_mapped(proto, folder, saved.model)
             if reference is not None:
-                require_as_valid(saved.model, reference)
+                require_as_valid(saved.model, reference.file)

@@ -13,6 +13,7 @@ from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.attempt.runtime_names import avoid_names_of_the_runtime
 from fusionc.custom.watchdog import watchdog
 from fusionc.graph_kernel.flags.stages import mindspore_names
+from fusionc.model.graph import Model
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested.kept_nodes import refuse_for
@@ -34,8 +35,8 @@ class LeftOut:
 
     rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
-    # products that stay in float32: the name for --keep_dtype → the loss that bfloat16 would cause,
-    # or "" if that was not measured for this product alone
+    # nodes that stay in float32: the name for --keep_dtype → the loss that a lower precision would
+    # cause, or "" if that was not measured for this node alone
     wide: dict[str, str] = field(default_factory=dict)
 
     def roll_back(self, commit: Commit, reason: str) -> None:
@@ -48,9 +49,9 @@ class LeftOut:
             self.passes.add(commit.pass_name)
 
     def notices(self) -> list[str]:
-        """What to tell the user about passes left out and products that stay in float32."""
+        """What to tell the user about passes left out and nodes that stay in float32."""
         more = [name for name, cost in self.wide.items() if not cost]
-        rest = f"so do {len(more)} products after these: the report lists all as in float32"
+        rest = f"so do {len(more)} nodes after these: the report lists all as in float32"
         return [
             *(
                 f"{name} is off: the result was wrong with {_MAX_FAILED_REWRITES} of its rewrites"
@@ -123,11 +124,8 @@ def attempt(
         say = options.progress if limit is None else lambda _: None
         with watchdog(plan.custom, say) as begin:
             counts = run(model, plan.passes, log, begin, after)
-        if plan.fusion is not None and plan.fusion.flags.is_on and not log.is_closed:
-            options.progress("graph kernel fusion")
-            kept = plan.kept.with_names(left_out.wide)
-            fusion = replace(plan.fusion, stays_wide=kept.keeps, kept_nodes=kept_nodes)
-            fused = fusion.run(model, log)
+        if plan.makes_areas and not plan.precision and not log.is_closed:
+            fused = _fuse(plan, model, log, left_out)
             counts = [*counts, *fused.counts]
         proto = write_back(model)
         if log.count:
@@ -135,3 +133,22 @@ def attempt(
     if dump is not None:
         dump.write(proto, "output")
     return ConversionAttempt(proto, counts, log, fused)
+
+
+def fuse_areas(
+    plan: ConversionPlan, done: ConversionAttempt, proto: ModelProto, folder: str
+) -> ConversionAttempt:
+    """An attempt continued with graph kernel fusion on the lowered model `proto`, whose external
+    data is in `folder`.
+    """
+    model = typed_model(proto, folder, plan.options.target)
+    fused = _fuse(plan, model, done.log, LeftOut())
+    return ConversionAttempt(write_back(model), [*done.counts, *fused.counts], done.log, fused)
+
+
+def _fuse(plan: ConversionPlan, model: Model, log: RewriteLog, left_out: LeftOut) -> Fused:
+    assert plan.fusion is not None
+    plan.options.progress("graph kernel fusion")
+    kept = plan.kept.with_names(left_out.wide)
+    kept_nodes = plan.kept_nodes.nodes_in(model)
+    return replace(plan.fusion, stays_wide=kept.keeps, kept_nodes=kept_nodes).run(model, log)

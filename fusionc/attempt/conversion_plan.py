@@ -14,10 +14,13 @@ from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import disabled_by, is_echoed, switched
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.options import Options
-from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.passes import PASSES
 from fusionc.report import Plog
 from fusionc.requested.aipp.aipp_file import aipp_blocks
+from fusionc.requested.float16.customized_types import CustomizedTypes
+from fusionc.requested.float16.mixed_lists import MixedLists
+from fusionc.requested.float16.precision_modes import MIXED_BFLOAT16, MIXED_FLOAT16, ORIGIN
+from fusionc.requested.float16.precision_policy import PrecisionPolicy
 from fusionc.requested.kept_nodes import KeptNodes
 from fusionc.requested.kept_types import KeptTypes
 from fusionc.requested.requests import Requests
@@ -45,7 +48,13 @@ class ConversionPlan:
     kernels: KernelLibrary  # the library for the kernels of areas
     kept: KeptTypes  # the nodes that keep their type
     kept_nodes: KeptNodes  # the nodes that no pass changes
+    precision: PrecisionPolicy  # which nodes compute in float16
     notices: tuple[str, ...]  # for the user
+
+    @property
+    def makes_areas(self) -> bool:
+        """Whether graph kernel fusion is on."""
+        return self.fusion is not None and self.fusion.flags.is_on
 
     def omit(self, names: Collection[str]) -> ConversionPlan:
         """A copy of the plan without these passes."""
@@ -82,7 +91,8 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
     enabled = _enabled(registry, switches, read.flags, options)
     notices += switch_notices(registry, switches, enabled, read)
     notices += ignored_variables(has_kernels=read.flags.is_on)
-    kept = _kept(options)
+    precision = _precision(options)
+    notices += precision.lists.notices
     notices += _precision_notices(options, has_kernels=read.flags.is_on)
     if read.raw or read.flags.is_on or is_echoed():
         # imported here because few conversions need these large modules
@@ -95,7 +105,7 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
             registry,
             enabled,
             kernels,
-            is_narrow=options.precision_mode_v2 == MIXED_BFLOAT16 and has_bfloat16(),
+            is_narrow=precision.mode == MIXED_BFLOAT16 and has_bfloat16(),
         )
     _require_inputs(options)
     requests = _requests(options)
@@ -108,10 +118,23 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
         requests=requests,
         fusion=fusion,
         kernels=kernels,
-        kept=kept,
+        kept=precision.kept,
         kept_nodes=KeptNodes.read(options.keep_nodes),
+        precision=precision,
         notices=tuple(notices),
     )
+
+
+def float32_plan_of(options: Options, plog: Plog, command: str) -> ConversionPlan:
+    """The plan for a command that looks at rewrites. These happen before a model is lowered. Raises
+    UsageError if the options lower the model, and errors as `plan_of` does.
+    """
+    plan = plan_of(options, plog)
+    if plan.precision:
+        what = f"{command} does not lower a model to float16"
+        hint = f"leave out the options for float16: {command} looks at what happens before"
+        raise UsageError(what, where="the options", hint=hint, code="E10001")
+    return plan
 
 
 def _enabled(
@@ -124,8 +147,20 @@ def _enabled(
     return enabled - {p.name for p in registry if p.is_pattern_fusion}
 
 
-def _kept(options: Options) -> KeptTypes:
-    return KeptTypes() if options.keep_dtype is None else KeptTypes.in_file(options.keep_dtype)
+def _precision(options: Options) -> PrecisionPolicy:
+    """Which nodes compute in another precision. Raises UsageError for wrong files."""
+    kept = KeptTypes()
+    customized = CustomizedTypes()
+    lists = MixedLists()
+    if options.keep_dtype is not None:
+        kept = KeptTypes.in_file(options.keep_dtype)
+    if options.customize_dtypes is not None:
+        customized = CustomizedTypes.in_file(options.customize_dtypes)
+    if options.modify_mixlist is not None:
+        lists = MixedLists.in_file(options.modify_mixlist)
+    if options.precision == MIXED_BFLOAT16:
+        kept = kept.with_types(lists.added)
+    return PrecisionPolicy(options.precision, kept, customized, lists)
 
 
 def _require_inputs(options: Options) -> None:
@@ -138,15 +173,27 @@ def _require_inputs(options: Options) -> None:
 
 def _precision_notices(options: Options, *, has_kernels: bool) -> list[str]:
     """Messages for the user about the precision. Raises UsageError if a precision of kernels is
-    requested without kernels.
+    requested without kernels, or together with types of single nodes.
     """
-    if options.precision_mode_v2 != MIXED_BFLOAT16:
-        idle = {"--precision_error": options.precision_error, "--keep_dtype": options.keep_dtype}
-        return [
-            f"{name} has no effect without --precision_mode_v2={MIXED_BFLOAT16}"
-            for name, value in idle.items()
-            if value is not None
-        ]
+    mode = options.precision
+    listed = (MIXED_FLOAT16, MIXED_BFLOAT16)
+    is_lowered = mode != ORIGIN or options.customize_dtypes is not None
+    useful = {
+        "--precision_error": (options.precision_error, is_lowered),
+        "--keep_dtype": (options.keep_dtype, mode != ORIGIN),
+        "--modify_mixlist": (options.modify_mixlist, mode in listed),
+    }
+    notices = [
+        f"{name} has no effect without --precision_mode_v2={MIXED_FLOAT16}"
+        for name, (value, is_useful) in useful.items()
+        if value is not None and not is_useful
+    ]
+    if mode != MIXED_BFLOAT16:
+        return notices
+    if options.customize_dtypes is not None:
+        what = f"--customize_dtypes changes types in the model, which {MIXED_BFLOAT16} keeps"
+        hint = "give one of the two"
+        raise UsageError(what, where="the options", hint=hint, code="E10001")
     if not has_kernels:
         what = f"--precision_mode_v2={MIXED_BFLOAT16} needs kernels, and none are generated"
         hint = "add --enable_graph_kernel"
@@ -156,7 +203,7 @@ def _precision_notices(options: Options, *, has_kernels: bool) -> list[str]:
             f"--precision_mode_v2={MIXED_BFLOAT16} changes nothing: this processor has no "
             "instructions for bfloat16"
         ]
-    return []
+    return notices
 
 
 def _requests(options: Options) -> Requests:

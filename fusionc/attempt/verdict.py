@@ -142,15 +142,22 @@ def _with_losses(verdict: Verdict, losses: PrecisionLosses) -> Verdict:
 
 
 def losses_of(
-    candidate: Path, kernels: Path, reference: ReferenceModel, plan: ConversionPlan
+    candidate: Path,
+    kernels: Path | None,
+    reference: ReferenceModel,
+    plan: ConversionPlan,
+    precision: str = "bfloat16",
+    level: str = "disabled",
 ) -> PrecisionLosses:
-    """What bfloat16 costs in the kernels of a converted model."""
+    """What a lower precision costs in a converted model, perhaps with kernels."""
     options = plan.options
     return precision_losses(
         reference.file,
         candidate,
         kernels,
         options.precision_error,
+        precision=precision,
+        level=level,
         input_shape=reference.sizes,
         inputs=options.inputs,
         elements=elements_of(options.verify_budget),

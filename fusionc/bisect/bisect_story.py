@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fusionc.attempt.asked_model import AskedModel
 from fusionc.attempt.attempt import LeftOut, attempt
-from fusionc.attempt.conversion_plan import ConversionPlan, plan_of
+from fusionc.attempt.conversion_plan import ConversionPlan, float32_plan_of
 from fusionc.attempt.running import running
 from fusionc.bisect.changed_switches import changed_switches, named_by_option
 from fusionc.bisect.find_culprits import Culprit, culprits
@@ -82,7 +82,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     files = FindingsFolder(folder, [options.source])
     options = replace(options, progress=steps, destination=files.place / options.destination.name)
     with running(options) as plog:
-        model = AskedModel(plan_of(options, plog))
+        model = AskedModel(float32_plan_of(options, plog, "bisect"))
         proto = model.change(model.open())
         with model.reference(proto) as reference:
             del proto
@@ -118,7 +118,7 @@ def convert_up_to(options: Options, limit: int) -> Commit | None:
     """
     start()
     with running(options) as plog:
-        model = AskedModel(plan_of(options, plog))
+        model = AskedModel(float32_plan_of(options, plog, "bisect"))
         proto = model.raise_opset(model.change(model.open()))
         done = attempt(model.plan, proto, LeftOut(), limit)
         write_result(model, done, options.destination)

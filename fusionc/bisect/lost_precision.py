@@ -1,11 +1,11 @@
-"""Find the convolutions and matrix products (here, both are called products) that must stay in
-float32, because they change an output by more than the allowed bound if they are computed in
-bfloat16.
+"""Find the nodes that must stay in float32, because they change an output by more than the allowed
+bound if they are computed in bfloat16 or float16.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from fusionc.attempt.asked_model import AskedModel, ReferenceModel
 from fusionc.attempt.attempt import ConversionAttempt, LeftOut, attempt
@@ -13,7 +13,7 @@ from fusionc.attempt.verdict import losses_of
 from fusionc.disk.save import save
 from fusionc.verify.precision_loss import PrecisionLosses
 
-_MOST = 8  # products that are found one by one; after so many, all others stay in float32
+_MOST = 8  # nodes that are found one by one; after these, all later nodes stay in float32
 
 
 def keep_in_float32(
@@ -23,28 +23,33 @@ def keep_in_float32(
     reference: ReferenceModel,
     left_out: LeftOut,
 ) -> None:
-    """Find the products that must stay in float32, so that an attempt with all others in bfloat16
-    keeps the bound. Add them to `left_out`. `losses` are the losses with all products in bfloat16.
-
-    Products are taken in order. The next product that is found is the first one that breaks the
-    bound when it and all products before it, except those found already, are in bfloat16.
+    """Find the convolutions and matrix products (here, both are called products) that must stay in
+    float32, so that an attempt with all others in bfloat16 keeps the bound. Add them to `left_out`.
+    `losses` are the losses with all products in bfloat16.
     """
     assert done.fused is not None
+    options = model.plan.options
+
+    def measure(wide: Collection[str]) -> PrecisionLosses:
+        kept = dict.fromkeys(wide, "") | left_out.wide
+        trial = LeftOut(dict(left_out.rewrites), set(left_out.passes), kept)
+        tried = attempt(model.plan, model.rebuild(), trial)
+        kernels = model.plan.kernels.file
+        if kernels is None:  # no kernel is left, because no area saves time without these products
+            return PrecisionLosses(0, (), options.precision_error)
+        with save(tried.proto, options.source.parent, options.destination) as saved:
+            return losses_of(saved.model, kernels, reference, model.plan)
+
     products = dict.fromkeys(map(model.plan.kept.name_of, done.fused.narrow))
-    search = _Search(model, reference, left_out, list(products))
-    while not losses.is_within and search.products:
-        last, costs = search.first_bad(losses)
-        left_out.wide[search.products.pop(last)] = str(costs)
-        if len(left_out.wide) == _MOST:
-            left_out.wide |= dict.fromkeys(search.products[last:], "")
-            return
-        losses = search.losses(len(search.products))
+    search = LossSearch(list(products), measure, "bfloat16", options.progress)
+    left_out.wide |= search.find(losses)
 
 
 @dataclass(frozen=True)
 class _Costs:
-    """The losses with one product in bfloat16, and the losses with the same product in float32."""
+    """The losses with a node in a lower precision, and with the same node in float32."""
 
+    precision: str
     with_it: PrecisionLosses
     without: PrecisionLosses
 
@@ -52,48 +57,61 @@ class _Costs:
         if self.with_it.fault or self.with_it.worst is None:
             return self.with_it.fault
         without = self.without.worst
-        return f"off by {self.with_it.worst} with this product in bfloat16" + (
+        return f"off by {self.with_it.worst} with this node in {self.precision}" + (
             f", and by {without} with it in float32" if without is not None else ""
         )
 
 
 @dataclass
-class _Search:
-    model: AskedModel
-    reference: ReferenceModel
-    left_out: LeftOut
-    products: list[str]  # the names of the products that may be computed in bfloat16, in order
-    runs: int = 0
+class LossSearch:
+    """Takes nodes in order. The next node that it finds is the first one that breaks the bound when
+    it and all nodes before it, except those found already, are in a lower precision.
+    """
 
-    def first_bad(self, losses: PrecisionLosses) -> tuple[int, _Costs]:
-        """The index of the first product that breaks the bound when it and all products before it
-        are in bfloat16, and the losses with and without it. `losses` are the losses with all
-        products.
+    names: list[str]  # of the nodes that may have a lower precision, in order
+    # the losses if these nodes stay in float32
+    measure: Callable[[Collection[str]], PrecisionLosses]
+    precision: str  # the lower one
+    progress: Callable[[str], None]
+    runs: int = 0
+    _wide: dict[str, str] = field(default_factory=dict)
+
+    def find(self, losses: PrecisionLosses) -> Mapping[str, str]:
+        """The nodes that must stay in float32 so that the others keep the bound, each with its
+        cost, or "" if that was not measured for this node alone. `losses` are the losses with all
+        nodes in the lower precision.
+        """
+        while not losses.is_within and self.names:
+            last, costs = self._first_bad(losses)
+            self._wide[self.names.pop(last)] = str(costs)
+            if len(self._wide) == _MOST:
+                self._wide |= dict.fromkeys(self.names[last:], "")
+                break
+            losses = self._losses(len(self.names))
+        return self._wide
+
+    def _first_bad(self, losses: PrecisionLosses) -> tuple[int, _Costs]:
+        """The index of the first node that breaks the bound when it and all nodes before it are in
+        the lower precision, and the losses with and without it. `losses` are the losses with all
+        nodes.
         """
         good = 0
-        bad = len(self.products)
-        costs = _Costs(losses, PrecisionLosses(losses.samples, (), losses.bound))
+        bad = len(self.names)
+        with_it = losses
+        without = PrecisionLosses(losses.samples, (), losses.bound)
         while bad - good > 1:
             middle = (good + bad) // 2
-            tried = self.losses(middle)
+            tried = self._losses(middle)
             if tried.is_within:
                 good = middle
-                costs = _Costs(costs.with_it, tried)
+                without = tried
             else:
                 bad = middle
-                costs = _Costs(tried, costs.without)
-        return bad - 1, costs
+                with_it = tried
+        return bad - 1, _Costs(self.precision, with_it, without)
 
-    def losses(self, count: int) -> PrecisionLosses:
-        """The losses with the first `count` products in bfloat16, and all others in float32."""
+    def _losses(self, count: int) -> PrecisionLosses:
+        """The losses with the first `count` nodes in the lower precision, the others in float32."""
         self.runs += 1
-        options = self.model.plan.options
-        options.progress(f"looking for products that lose too much in bfloat16: run {self.runs}")
-        wide = dict.fromkeys(self.products[count:], "") | self.left_out.wide
-        trial = LeftOut(dict(self.left_out.rewrites), set(self.left_out.passes), wide)
-        done = attempt(self.model.plan, self.model.rebuild(), trial)
-        kernels = self.model.plan.kernels.file
-        if kernels is None:  # no kernel is left, because no area saves time without these products
-            return PrecisionLosses(0, (), options.precision_error)
-        with save(done.proto, options.source.parent, options.destination) as saved:
-            return losses_of(saved.model, kernels, self.reference, self.model.plan)
+        self.progress(f"looking for nodes that lose too much in {self.precision}: run {self.runs}")
+        return self.measure(dict.fromkeys(self.names[count:], "") | self._wide)

@@ -15,5 +15,5 @@ def write_result(model: AskedModel, done: ConversionAttempt, destination: Path) 
     plan = model.plan
     source = plan.options.source
     with save(done.proto, source.parent, destination, plan.options.external_weight) as saved:
-        model.finish(saved, done.proto, None)
+        model.finish(saved, done.proto, source.parent, None)
         saved.publish(published(plan.kernels.file, destination, source))

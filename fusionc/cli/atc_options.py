@@ -16,16 +16,9 @@ class RefusedOption(NamedTuple):
     asks_for: str  # what the option would do
     instead: str  # the advice: what to do instead
     harmless: tuple[str, ...] = ()  # values that ask for fusionc's normal behaviour
-    offered: tuple[str, ...] = ()  # values whose effect another option of fusionc has
-    other_option: str = ""  # the advice for the values in `offered`
 
 
 _QUANTIZE = "quantize the model first (for example with onnxruntime.quantization), then convert it"
-_PRECISION = (
-    "convert the model to float16 first (for example with onnxruntime.transformers.float16); "
-    "fusionc keeps the types of a model"
-)
-_BFLOAT16 = "give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel"
 _LAYOUT = "inputs and outputs keep the layout of the model; leave the option out"
 _FALSE = ("false", "0")
 
@@ -46,16 +39,11 @@ REFUSED = {
         "weights of a Caffe model",
         "an ONNX model names the files of its weights itself; leave the option out",
     ),
-    "precision_mode": RefusedOption(
-        "another precision",
-        f"for bfloat16 inside kernels {_BFLOAT16}; for a model in float16 convert it first (for "
-        "example with onnxruntime.transformers.float16)",
-        harmless=("must_keep_origin_dtype",),
-        offered=("allow_mix_precision_bf16", "mixed_bfloat16"),
-        other_option=_BFLOAT16,
+    "input_fp16_nodes": RefusedOption(
+        "inputs of type float16",
+        "leave it out; --precision_mode_v2=fp16 makes the rest of the model float16, and inputs "
+        "keep their type",
     ),
-    "customize_dtypes": RefusedOption("other types for single operators", _PRECISION),
-    "input_fp16_nodes": RefusedOption("inputs of type float16", _PRECISION),
     "is_input_adjust_hw_layout": RefusedOption(
         "inputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE
     ),
@@ -84,8 +72,7 @@ IGNORED = {
     "type": """
         allow_hf32 op_precision_mode op_select_implmode optypelist_for_implmode auto_tune_mode
         mdl_bank_path op_bank_path""",
-    "it makes exceptions to a precision mode, and fusionc changes no type without such a mode": """
-        modify_mixlist is_weight_clip""",
+    "constants that float16 cannot hold stay in float32": "is_weight_clip",
     "it says how an .om file is stored": """
         enable_attr_compression sparsity build_config save_original_model""",
     "it is for finding faults on the chip": """

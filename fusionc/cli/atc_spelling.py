@@ -212,9 +212,6 @@ def _refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     refused = REFUSED[key_of(option)]
     if not all(part.strip().lower() in ("", *refused.harmless) for part in value.split(",")):
         what = f"{option} asks for {refused.asks_for}, which fusionc does not offer"
-        hint = refused.instead
-        if value.strip().lower() in refused.offered:
-            what = f"{option} asks for {refused.asks_for}, which another option of fusionc offers"
-            hint = refused.other_option
-        raise UsageError(what, where=f"{option}={value}", hint=hint, code="E10001")
+        where = f"{option}={value}"
+        raise UsageError(what, where=where, hint=refused.instead, code="E10001")
     _remember(ctx, parameter, value)

@@ -20,12 +20,12 @@ from fusionc.conversion.onlookers import Onlookers, onlookers_of
 from fusionc.conversion.save_if_right import save_if_right
 from fusionc.custom.idle_passes import idle_passes
 from fusionc.options import Options
-from fusionc.options.option_table import MIXED_BFLOAT16
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.rewrite_text import tell_of_left_out
 from fusionc.report.stage_times import timed
+from fusionc.requested.float16.precision_modes import MIXED_BFLOAT16
 from fusionc.requested.target_opset import opset_advice
 from fusionc.runtime.process import start
 from fusionc.runtime.processor import has_bfloat16
@@ -85,10 +85,12 @@ def _convert(
                     dump = _dump(model.plan.options)
                     examine = onlookers.begin()
                     done = attempt(model.plan, proto, left_out, dump=dump, examine=examine)
-                notices = save_if_right(model, done, reference, left_out, report)
-                if notices is None:  # try again without the rewrite at fault
+                published = save_if_right(model, done, reference, left_out, report)
+                if published is None:  # try again without the rewrite at fault
                     done = None
                     proto = model.rebuild()
+                else:
+                    done, notices = published
             onlookers.measure(reference)
         finally:
             if done is not None:
@@ -147,7 +149,7 @@ def _tell_of_bfloat16(
     options = plan.options
     notices = list[str]()
     has_new = done.is_narrow and plan.kernels.file is not None
-    if options.precision_mode_v2 == MIXED_BFLOAT16 and has_bfloat16() and not has_new:
+    if plan.precision.mode == MIXED_BFLOAT16 and has_bfloat16() and not has_new:
         reason = _why_not_bfloat16(plan, left_out)
         notices.append(f"--precision_mode_v2={MIXED_BFLOAT16} has no effect: {reason}")
     if not has_new and not plan.kernels.inherits_bfloat16:

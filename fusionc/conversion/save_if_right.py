@@ -29,6 +29,7 @@ from fusionc.report.stage_times import timed
 
 if TYPE_CHECKING:
     from fusionc.attempt.verdict import Verdict
+    from fusionc.conversion.in_float16 import LoweredResult
     from fusionc.ready_form.ready_form import MadeReady
 
 
@@ -38,22 +39,22 @@ def save_if_right(
     reference: ReferenceModel | None,
     left_out: LeftOut,
     report: Report,
-) -> list[str] | None:
+) -> tuple[ConversionAttempt, list[str]] | None:
     """Write the result if it is right: onnxruntime loads the result and, unless verification is
-    off, the result computes what the reference computes. Return messages for the user.
+    off, the result computes what the reference computes. Return the attempt, lowered to float16 if
+    that was requested, and messages for the user.
 
     If the result is wrong, return None and add the rewrites at fault to `left_out`. Raises
     VerificationError if --on_mismatch does not allow leaving out rewrites.
     """
     plan = model.plan
     options = plan.options
-    kernels = plan.kernels.file
     report.operators_after = operator_counts(done.proto)
     report.areas = area_labels(done.proto)
     if options.ready:
         require_session_place(options.destination)
     # raises before the verification if the library cannot be written
-    published(kernels, options.destination, options.source)
+    published(plan.kernels.file, options.destination, options.source)
     options.progress("saving")
     with ExitStack() as files:
         with timed(report, "save"):
@@ -63,20 +64,28 @@ def save_if_right(
                 )
             )
         notices = list[str]()
-        was_deployed = False
+        verified = None  # the reference with which the result was compared
         if options.verify and reference is not None:
             verdict = _verdict(model, done, saved, reference, left_out, report)
             if not verdict.is_right:
                 return None
             notices += verdict.notices
-            was_deployed = verdict.is_verified and DEPLOYED in options.runtime_level
+            verified = reference if verdict.is_verified else None
+        was_deployed = verified is not None and DEPLOYED in options.runtime_level
         if not was_deployed and not _is_loadable(model, done, saved, left_out, report):
             return None
+        folder = options.source.parent
+        if plan.precision:
+            lowered = _lower(model, done, saved, verified, left_out, report, files)
+            folder = lowered.folder
+            done = lowered.done
+            saved = lowered.saved
+            notices += lowered.notices
         with timed(report, "save"):
-            model.finish(saved, done.proto, None if reference is None else reference.file)
+            model.finish(saved, done.proto, folder, reference)
             report.operators_after = operator_counts(done.proto)
             report.bytes_after = bytes_on_disk(done.proto, saved.model)
-            library = published(kernels, options.destination, options.source)
+            library = published(plan.kernels.file, options.destination, options.source)
             report.kernels = library.place if library.file is not None else None
         ready = None
         if options.ready:
@@ -84,7 +93,22 @@ def save_if_right(
             notices.append(ready.notice)
         with timed(report, "save"):
             notices += _publish(model, saved, ready, library, report)
-    return notices
+    return done, notices
+
+
+def _lower(
+    model: AskedModel,
+    done: ConversionAttempt,
+    saved: Saved,
+    reference: ReferenceModel | None,
+    left_out: LeftOut,
+    report: Report,
+    files: ExitStack,
+) -> LoweredResult:
+    from fusionc.conversion.in_float16 import lower_result  # few conversions need it
+
+    with timed(report, "float16"):
+        return lower_result(model, done, saved, reference, left_out, report, files)
 
 
 def _publish(

@@ -11,9 +11,9 @@ from fusionc.options import option_kinds as kinds
 from fusionc.options.option import Option, OptionGroup, option, option_of
 from fusionc.report.plog import LEVELS as LOG_LEVELS
 from fusionc.requested.dimension_size import DimensionSize
+from fusionc.requested.float16.precision_modes import MODES, OLDER, ORIGIN
 from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 
-MIXED_BFLOAT16 = "mixed_bfloat16"
 INPUT_FILES = (
     "an .npz file with the names of the inputs, a folder with an .npy file for each input, or a "
     "folder with input_0.pb, input_1.pb, …; for several samples, a folder of such files or "
@@ -263,31 +263,63 @@ class Options:
         metavar='"--K=V …"',
         give='"--opt_level=2"',
     )
-    precision_mode_v2: str = option(
+    precision_mode_v2: str | None = option(
         kinds.CHOICE,
         OptionGroup.KERNELS,
-        "The type in which generated kernels multiply. origin: the type of the model. "
-        "mixed_bfloat16: convolutions and matrix products in kernels multiply bfloat16 values and "
-        "add in float32, on processors that have instructions for this; everything in the model "
-        "file stays float32. Needs --enable_graph_kernel.",
-        choices=("origin", MIXED_BFLOAT16),
-        default="origin",
+        "The types in which the result computes. origin: those of the model; this is the default "
+        "here, while ATC's is fp16. fp16: everything that can be is float16. mixed_float16: as "
+        "fp16, but nodes stay in float32 that would change an output too much on the inputs of "
+        "--inputs. cube_fp16in_fp32out: convolutions and matrix products round their inputs to "
+        "float16, and sum in float32. The inputs and outputs of the model keep their types. "
+        "mixed_bfloat16: convolutions and matrix products in generated kernels multiply bfloat16 "
+        "values and add in float32, on processors that have instructions for this; everything in "
+        "the model file stays float32. Needs --enable_graph_kernel.",
+        choices=MODES,
+    )
+    precision_mode: str | None = option(
+        kinds.CHOICE,
+        OptionGroup.KERNELS,
+        "ATC's older names of precisions: must_keep_origin_dtype is origin, force_fp16 is fp16, "
+        "allow_mix_precision and allow_mix_precision_fp16 are mixed_float16, "
+        "allow_mix_precision_bf16 and allow_fp32_to_bf16 are mixed_bfloat16. allow_fp32_to_fp16: "
+        "convolutions and matrix products compute in float16. Not together with "
+        "--precision_mode_v2.",
+        choices=tuple(OLDER),
     )
     precision_error: float | None = option(
         kinds.SHARE,
         OptionGroup.KERNELS,
-        "With --precision_mode_v2: how much kernels in bfloat16 may change an output on the given "
-        "inputs, as a share of its largest value. Convolutions and matrix products that would "
-        "exceed this stay in float32. Default: every change is allowed that keeps a cosine "
-        "similarity of at least 0.999.",
+        "With a lower precision: how much it may change an output on the given inputs, as a share "
+        "of the largest value of the output. Convolutions, matrix products and, in float16, other "
+        "nodes that would exceed this stay in float32, except with fp16, which then ends with an "
+        "error. Default: every change is allowed that keeps a cosine similarity of at least 0.999.",
         give="a number above 0 and at most 1, or None",
     )
     keep_dtype: Path | None = option(
         kinds.FILE,
         OptionGroup.KERNELS,
-        "With --precision_mode_v2: a file that lists nodes which keep their type. Each line has "
-        "the name of a node, or OpType::Type for all nodes of one operator type.",
+        "With a lower precision: a file that lists nodes which keep their type. Each line has the "
+        "name of a node, or OpType::Type for all nodes of one operator type.",
         reads="the names of nodes that keep their type",
+    )
+    customize_dtypes: Path | None = option(
+        kinds.FILE,
+        OptionGroup.KERNELS,
+        "A file that lists the types of single nodes: each line is "
+        "NAME::InputDtype:float16,float16,OutputDtype:float16, or begins with OpType::Type for all "
+        "nodes of one operator type. It overrides --keep_dtype and the precision. float16 inputs "
+        "with float32 outputs: the inputs are rounded, and the node computes in float32.",
+        reads="the types of single nodes",
+    )
+    modify_mixlist: Path | None = option(
+        kinds.FILE,
+        OptionGroup.KERNELS,
+        "With mixed_float16: a JSON file that moves operators between the lists of operators in "
+        "float32 (black-list), in float16 (white-list), and in the type of the node before them "
+        '(gray-list): {"black-list": {"to-add": ["SoftmaxV2"]}}. It has names of Ascend\'s '
+        "or ONNX's operators. With mixed_bfloat16, operators added to the black list stay in "
+        "float32.",
+        reads="the lists of operators",
     )
     trust_kernels: bool = option(
         kinds.FLAG,
@@ -375,6 +407,12 @@ class Options:
         give="a function that takes a text: print",
         default=kinds.say_nothing,
     )
+
+    @property
+    def precision(self) -> str:
+        """The mode that --precision_mode_v2 or --precision_mode asks for."""
+        older = None if self.precision_mode is None else OLDER[self.precision_mode]
+        return self.precision_mode_v2 or older or ORIGIN
 
     def notices(self) -> list[str]:
         """Notices that name options without effect because verification is off, and the output if

@@ -33,8 +33,15 @@ def options_of(model: Any, output: Any = None, **others: Any) -> Options:
     require_path(source, "model")
     chosen = None if output is None else _to_typed(OPTIONS["destination"], output)
     options = Options(source=source, destination=output_path(source, chosen), **values)
-    if options.require_verification and not options.verify:
-        what = "require_verification is given, and the verification is off"
+    contradictions = {
+        "require_verification is given, and the verification is off": (
+            options.require_verification and not options.verify
+        ),
+        "precision_mode and precision_mode_v2 are both given": (
+            options.precision_mode is not None and options.precision_mode_v2 is not None
+        ),
+    }
+    for what in (what for what, is_so in contradictions.items() if is_so):
         hint = "leave out one of the two"
         raise UsageError(what, where="the options", hint=hint, code="E10001")
     _require_places(options)

@@ -11,11 +11,12 @@ import onnx
 from fusionc.model.graph import Node
 from fusionc.protos import nodes_of
 from fusionc.protos.node_origin import origin_of
+from fusionc.requested.ascend_operators import onnx_operators
 from fusionc.requested.option_file import option_text
 
+TYPE = "OpType::"
 _OPTION = "--keep_dtype"
-_TYPE = "OpType::"
-_HINT = f"give a text file; each line has the name of a node, or {_TYPE}Type"
+_HINT = f"give a text file; each line has the name of a node, or {TYPE}Type"
 
 
 @dataclass
@@ -25,7 +26,7 @@ class KeptTypes:
     """
 
     names: frozenset[str] = frozenset()
-    types: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()  # operators of ONNX, or types of Ascend IR
     _types_in_model: dict[str, str] = field(default_factory=dict)  # by label of the node
 
     @classmethod
@@ -35,38 +36,49 @@ class KeptTypes:
         """
         lines = [line.strip() for line in option_text(path, _OPTION, _HINT).splitlines()]
         written = [line for line in lines if line]
-        types = {line.removeprefix(_TYPE) for line in written if line.startswith(_TYPE)}
-        names = {line for line in written if not line.startswith(_TYPE)}
+        types = {line.removeprefix(TYPE) for line in written if line.startswith(TYPE)}
+        names = {line for line in written if not line.startswith(TYPE)}
         return cls(frozenset(names), frozenset(types))
 
     def find(self, model: onnx.ModelProto) -> list[str]:
         """Look up the nodes and operators in the model. Return a notice that names missing ones."""
         self._types_in_model = {_label(node): node.op_type for node in nodes_of(model)}
         lost = sorted(self.names - self._types_in_model.keys())
-        lost += [f"{_TYPE}{op}" for op in sorted(self.types - {*self._types_in_model.values()})]
+        known = {*self._types_in_model.values()}
+        lost += [f"{TYPE}{op}" for op in sorted(self.types) if known.isdisjoint(onnx_operators(op))]
         return [f"{_OPTION}: the model does not have {', '.join(lost)}"] if lost else []
 
     def keeps(self, node: Node) -> bool:
         """Whether a node keeps its type: it is one of these nodes, or a pass made it from one."""
-        labels = {node.label(), *_sources(node)}
+        labels = {node.label(), *sources_of(node)}
         known = labels & self._types_in_model.keys()
         types = {node.op, *(self._types_in_model[label] for label in known)}
-        return not labels.isdisjoint(self.names) or not types.isdisjoint(self.types)
+        kept = {operator for type_ in self.types for operator in onnx_operators(type_)}
+        return not labels.isdisjoint(self.names) or not types.isdisjoint(kept)
 
     def with_names(self, names: Iterable[str]) -> KeptTypes:
         """A copy with additional names of nodes."""
         return replace(self, names=self.names.union(names))
 
+    def only(self, names: Iterable[str]) -> KeptTypes:
+        """A copy with only these names of nodes."""
+        return replace(self, names=frozenset(names), types=frozenset())
+
+    def with_types(self, types: Iterable[str]) -> KeptTypes:
+        """A copy with additional operators."""
+        return replace(self, types=self.types.union(types))
+
     def name_of(self, product: Node) -> str:
         """The name to give to --keep_dtype so that a convolution or product keeps its type: that of
         the node of the model from which passes made it.
         """
-        sources = [name for name in _sources(product) if name in self._types_in_model]
+        sources = [name for name in sources_of(product) if name in self._types_in_model]
         products = [name for name in sources if _multiplies(self._types_in_model[name])]
         return next(iter([*products, *sources]), product.label())
 
 
-def _sources(node: Node) -> tuple[str, ...]:
+def sources_of(node: Node) -> tuple[str, ...]:
+    """The names of the nodes from which passes made a node."""
     origin = origin_of(node.proto)
     return origin.sources if origin else ()
 

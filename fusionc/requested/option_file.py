@@ -27,3 +27,8 @@ def option_text(path: Path, option: str, hint: str) -> str:
         raise FusioncError(
             what, where=str(path), hint="check its permissions", code="E13003"
         ) from error
+
+
+def wrong_file(what: str, path: Path, form: str) -> UsageError:
+    """The error for a file that is not understood. `form` says what the file should be."""
+    return UsageError(what, where=str(path), hint=f"give {form}", code="E10001")

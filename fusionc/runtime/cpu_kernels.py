@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -19,30 +20,77 @@ _Key = tuple[str, str]  # domain and operator
 _OPEN = 2**31 - 1
 
 
+@dataclass(frozen=True, order=True)
+class _Definition:
+    """An operator from one version of its domain on."""
+
+    since: int
+    inputs: tuple[str, ...]  # the type parameters of its inputs
+    outputs: tuple[str, ...]
+    halves: tuple[str, ...]  # the type parameters that may be float16
+
+
+@dataclass(frozen=True)
+class Float16Ports:
+    """Which inputs and outputs of an operator may be float16. The last one of each also counts for
+    all after it.
+    """
+
+    inputs: tuple[bool, ...]
+    outputs: tuple[bool, ...]
+
+    def takes(self, position: int) -> bool:
+        """Whether the input at this position may be float16."""
+        return self.inputs[min(position, len(self.inputs) - 1)]
+
+    def makes(self, position: int) -> bool:
+        """Whether the output at this position is float16 if the inputs are."""
+        return self.outputs[min(position, len(self.outputs) - 1)]
+
+
 @cache
 def _tables() -> tuple[
-    dict[_Key, list[tuple[int, int, dict[str, list[str]]]]],
-    dict[_Key, list[tuple[int, tuple[str, ...]]]],
+    dict[_Key, list[tuple[int, int, dict[str, list[str]]]]], dict[_Key, list[_Definition]]
 ]:
     """Two tables by operator. The first has the kernels: first version, last version, and the
-    allowed types of each type parameter. The second has the type parameters of the inputs, and the
-    version from which they are valid.
+    allowed types of each type parameter. The second has the operator's definitions, the oldest
+    first.
     """
     kernels: dict[_Key, list[tuple[int, int, dict[str, list[str]]]]] = {}
-    parameters: dict[_Key, list[tuple[int, tuple[str, ...]]]] = {}
+    definitions: dict[_Key, list[_Definition]] = {}
     defined, known = insist(partial(request, "operators"))
     for domain, op, first, last, constraints in defined:
         kernels.setdefault((canonical_domain(domain), op), []).append((first, last, constraints))
-    for domain, op, since, names in known:
-        parameters.setdefault((canonical_domain(domain), op), []).append((since, names))
-    return kernels, {key: sorted(versions) for key, versions in parameters.items()}
+    for domain, op, *details in known:
+        definition = _Definition(*details)
+        definitions.setdefault((canonical_domain(domain), op), []).append(definition)
+    return kernels, {key: sorted(versions) for key, versions in definitions.items()}
+
+
+def _definition(op: str, domain: str, version: int) -> _Definition | None:
+    known = _tables()[1].get((domain, op), ())
+    return next((one for one in reversed(known) if one.since <= version), None)
+
+
+@cache
+def float16_ports(op: str, domain: str, version: int) -> Float16Ports | None:
+    """Which inputs and outputs of an operator may be float16. None if onnxruntime does not know the
+    operator, or if none of its inputs may be float16. An output counts only if its type is that of
+    an input.
+    """
+    definition = _definition(op, domain, version)
+    if definition is None or not set(definition.inputs) & set(definition.halves):
+        return None
+    inputs = tuple(name in definition.halves for name in definition.inputs)
+    bound = set(definition.inputs) & set(definition.halves)
+    return Float16Ports(inputs, tuple(name in bound for name in definition.outputs) or (False,))
 
 
 def has_operator(op: str, domain: str, version: int) -> bool:
     """Whether the installed onnxruntime knows the operator in this version of its domain. It may
     know an operator without having a kernel.
     """
-    return any(since <= version for since, _ in _tables()[1].get((domain, op), ()))
+    return _definition(op, domain, version) is not None
 
 
 @cache
@@ -53,12 +101,13 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
     `elem_types` are the types of the inputs in order; 0 stands for an input that is left out. One
     kernel must accept all these types.
     """
-    kernels, known = _tables()
-    versions = [entry for entry in known.get((domain, op), ()) if entry[0] <= version]
-    if not versions:
+    kernels, _ = _tables()
+    definition = _definition(op, domain, version)
+    if definition is None:
         return False
-    since, parameters = versions[-1]
-    parameters += parameters[-1:] * len(elem_types)  # the last input may be variadic
+    since = definition.since
+    # the last input may be variadic
+    parameters = definition.inputs + definition.inputs[-1:] * len(elem_types)
     required = [
         (p, f"tensor({type_name(t)})") for p, t in zip(parameters, elem_types, strict=False) if t
     ]

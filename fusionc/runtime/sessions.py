@@ -284,7 +284,8 @@ class Sessions:
         """The CPU kernels and the operators of onnxruntime.
 
         A kernel is (domain, operator, first version, last version, type constraints). An operator
-        is (domain, name, first version, type parameters of its inputs).
+        is (domain, name, first version, type parameters of its inputs, those of its outputs, the
+        type parameters that may be float16).
         """
         kernels = [
             (k.domain, k.op_name, *k.version_range, dict(k.type_constraints))
@@ -293,7 +294,19 @@ class Sessions:
         ]
         schemas = get_all_operator_schema()
         return kernels, [
-            (s.domain, s.name, s.since_version, tuple(i.typeStr for i in s.inputs)) for s in schemas
+            (
+                s.domain,
+                s.name,
+                s.since_version,
+                tuple(i.typeStr for i in s.inputs),
+                tuple(o.typeStr for o in s.outputs),
+                tuple(
+                    c.type_param_str
+                    for c in s.type_constraints
+                    if "tensor(float16)" in c.allowed_type_strs
+                ),
+            )
+            for s in schemas
         ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from fusionc.attempt.asked_model import AskedModel
-from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.conversion_plan import float32_plan_of
 from fusionc.attempt.running import running
 from fusionc.attempt.surroundings import surroundings
 from fusionc.disk.ingredients import ingredients
@@ -77,7 +77,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     output = options.destination
     default = _default(options)
     with running(replace(options, log="null")) as plog:
-        plan = plan_of(options, plog)  # raises for wrong options
+        plan = float32_plan_of(options, plog, "tune")  # raises for wrong options
         require_place(output)
         require_session_place(output)
         require_places(options)

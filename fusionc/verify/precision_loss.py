@@ -79,36 +79,41 @@ class PrecisionLosses:
 def precision_losses(
     reference: Path,
     candidate: Path,
-    kernels: Path,
+    kernels: Path | None,
     bound: float | None,
     *,
+    precision: str = "bfloat16",
+    level: str = "disabled",
     input_shape: Mapping[str, tuple[int, ...]] | None = None,
     inputs: Path | None = None,
     elements: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PrecisionLosses:
-    """The losses of a candidate with kernels, compared with the reference, on the caller's inputs,
-    or else on drawn ones. Raises the errors of Reference.
+    """The losses of a candidate, perhaps with kernels, compared with the reference, on the caller's
+    inputs, or else on drawn ones. onnxruntime optimizes the candidate at this `level`. Raises the
+    errors of Reference.
     """
     ours = Reference(reference, input_shape, inputs, elements=elements)
     losses = dict[str, PrecisionLoss]()
     count = 0
     try:
-        theirs = ModelFile(candidate, kernels).runner()
-        for sample in _samples(ours):
-            progress(f"what bfloat16 costs on {sample.label}")
+        theirs = ModelFile(candidate, kernels).runner(level)
+        for sample in samples_of(ours):
+            progress(f"what {precision} costs on {sample.label}")
             pairs = zip(sample.outputs, theirs.run(sample.feeds), strict=True)
             for name, (right, made) in zip(theirs.outputs, pairs, strict=True):
                 loss = loss_of(name, right, made)
                 losses[name] = losses.get(name, loss).worst(loss)
             count += 1
     except RunError as error:
-        fault = f"onnxruntime cannot run the result with its kernels: {error}"
+        what = "the result" if kernels is None else "the result with its kernels"
+        fault = f"onnxruntime cannot run {what}: {error}"
         return PrecisionLosses(count, tuple(losses.values()), bound, fault)
     return PrecisionLosses(count, tuple(losses.values()), bound)
 
 
-def _samples(ours: Reference) -> Iterator[Sample]:
+def samples_of(ours: Reference) -> Iterator[Sample]:
+    """The caller's samples, or else a few drawn ones without NaN and infinities."""
     if ours.given:
         return ours.given.samples()
     ordinary = (sample for sample in ours.drawn(nonfinite=False) if not sample.edge)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.conversion_plan import float32_plan_of
 from fusionc.attempt.running import running
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
@@ -69,7 +69,7 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
     with running(options) as plog:
         registry = load_passes(options.custom_passes)
         asked = _passes_in_question(name, registry)
-        plan = plan_of(options, plog)
+        plan = float32_plan_of(options, plog, "why")
         state = partial(state_of, plan=plan)
         if name == DEQUANTIZATION:
             done = converted(plan, registry, [])

@@ -57,35 +57,9 @@ def test_what_would_change_the_result_is_refused(run: Any, fake_convert: Any, na
     assert hint == f"  to do: {REFUSED[name].instead}"
 
 
-@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "mixed_bfloat16"])
-def test_what_another_option_does_is_refused_with_its_name(
-    run: Any, fake_convert: Any, mode: str
-) -> None:
-    result = run("convert", "--model=in.onnx", f"--precision_mode={mode}")
-    assert (result.exit_code, fake_convert.calls) == (2, [])
-    what, where, hint = result.stderr.splitlines()
-    assert what.endswith("asks for another precision, which another option of fusionc offers")
-    assert where == f"  where: --precision_mode={mode}"
-    assert hint == "  to do: give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel"
-
-
-@pytest.mark.parametrize(
-    "mode", ["allow_fp32_to_fp16", "force_fp16", "allow_mix_precision", "allow_fp32_to_bf16"]
-)
-def test_a_refused_precision_points_to_the_one_that_is_offered(
-    run: Any, fake_convert: Any, mode: str
-) -> None:
-    result = run("convert", "--model=in.onnx", f"--precision_mode={mode}")
-    assert (result.exit_code, fake_convert.calls) == (2, [])
-    _, _, hint = result.stderr.splitlines()
-    assert "give --precision_mode_v2 mixed_bfloat16 --enable_graph_kernel" in hint
-    assert "onnxruntime.transformers.float16" in hint
-
-
 @pytest.mark.parametrize(
     "word",
     [
-        "--precision_mode=must_keep_origin_dtype",
         "--enable_compress_weight=false",
         "--is_input_adjust_hw_layout=false,false",
     ],
@@ -99,7 +73,6 @@ def test_what_is_so_anyway_is_not_refused(run: Any, fake_convert: Any, word: str
     "word",
     [
         "--is_input_adjust_hw_layout=false,true",
-        "--precision_mode=allow_mix_precision",
     ],
 )
 def test_one_value_that_asks_for_something_is_enough(

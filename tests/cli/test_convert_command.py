@@ -43,7 +43,8 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html",
         "--on_mismatch=rollback", "--check_rewrites",
         "--require_verification", "--ready", "--verify_budget=0.5", "--precision_mode_v2=mixed_bfloat16",
-        "--precision_error=1e-2", "--keep_dtype=keep.txt",
+        "--precision_error=1e-2", "--keep_dtype=keep.txt", "--precision_mode=force_fp16",
+        "--customize_dtypes=types.cfg", "--modify_mixlist=lists.json",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -92,6 +93,9 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "precision_mode_v2": "mixed_bfloat16",
         "precision_error": 0.01,
         "keep_dtype": Path("keep.txt"),
+        "precision_mode": "force_fp16",
+        "customize_dtypes": Path("types.cfg"),
+        "modify_mixlist": Path("lists.json"),
     }
 
 
@@ -140,7 +144,10 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "ready": False,
         "verify_budget": None,
         "timeout": None,
-        "precision_mode_v2": "origin",
+        "precision_mode_v2": None,
+        "precision_mode": None,
+        "customize_dtypes": None,
+        "modify_mixlist": None,
         "precision_error": None,
         "keep_dtype": None,
     }

@@ -170,7 +170,7 @@ def test_it_needs_kernels() -> None:
 
 def test_other_modes() -> None:
     with pytest.raises(UsageError, match="precision_mode_v2"):
-        fusionc.convert("in.onnx", enable_graph_kernel=True, precision_mode_v2="mixed_float16")
+        fusionc.convert("in.onnx", enable_graph_kernel=True, precision_mode_v2="mixed_hif8")
 
 
 def test_a_processor_without_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

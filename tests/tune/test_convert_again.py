@@ -90,6 +90,10 @@ ASKED = {
         "--keep_dtype",
         "kept.txt",
     ],
+    "older precision": [
+        *("--precision_mode", "force_fp16", "--customize_dtypes", "types.cfg"),
+        *("--modify_mixlist", "lists.json"),
+    ],
     "flags": ["--graph_kernel_flags=--opt_level=2 --disable_pass=IdentityPass"],
 }
 # What is not about the model or whether it is right, and what a tuning does itself.

@@ -1,0 +1,71 @@
+"""The largest values inside a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import closes_runners
+from fusionc.verify.model_file import light_model
+from fusionc.verify.precision_loss import samples_of
+from fusionc.verify.reference import Reference
+from fusionc.verify.seeding import seeded_runner
+
+_OPSET = 10  # the first with IsInf
+
+
+@closes_runners
+def largest_values(
+    reference: Path,
+    model: Path,
+    names: Sequence[str],
+    *,
+    input_shape: Mapping[str, tuple[int, ...]] | None = None,
+    inputs: Path | None = None,
+    elements: int | None = None,
+) -> dict[str, float]:
+    """The largest finite absolute value of each of these float32 values of the main graph, on the
+    samples of the reference. Empty if they cannot be measured, as in models before opset 10.
+    """
+    ranges = dict.fromkeys(names, 0.0)
+    with suppress(RunError):
+        watched, folder = light_model(model)
+        if all(entry.version < _OPSET for entry in watched.opset_import if not entry.domain):
+            return {}
+        _watch(watched, names)
+        runner = seeded_runner(watched, folder)
+        ours = Reference(reference, input_shape, inputs, elements=elements)
+        for sample in samples_of(ours):
+            for name, largest in zip(names, runner.run(sample.feeds), strict=True):
+                ranges[name] = max(ranges[name], float(np.nan_to_num(largest)))
+        return ranges
+    return {}
+
+
+def _watch(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Make the largest finite absolute values of these values the outputs of a model."""
+    graph = model.graph
+    del graph.output[:]
+    zero = "fusionc.zero"
+    graph.node.append(
+        helper.make_node(
+            "Constant", [], [zero], value=helper.make_tensor(zero, TensorProto.FLOAT, [], [0.0])
+        )
+    )
+    for number, name in enumerate(names):
+        inner = [f"fusionc.{kind}.{number}" for kind in ("infinite", "finite", "size", "range")]
+        graph.node.extend(
+            (
+                helper.make_node("IsInf", [name], [inner[0]]),
+                helper.make_node("Where", [inner[0], zero, name], [inner[1]]),
+                helper.make_node("Abs", [inner[1]], [inner[2]]),
+                helper.make_node("ReduceMax", [inner[2]], [inner[3]], keepdims=0),
+            )
+        )
+        graph.output.append(helper.make_tensor_value_info(inner[3], TensorProto.FLOAT, []))
