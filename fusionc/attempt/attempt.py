@@ -13,6 +13,7 @@ from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.attempt.runtime_names import avoid_names_of_the_runtime
 from fusionc.custom.watchdog import watchdog
 from fusionc.graph_kernel.flags.stages import mindspore_names
+from fusionc.model.graph import Model
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
@@ -68,6 +69,7 @@ class ConversionAttempt:
     counts: list[PatternCount]
     log: RewriteLog
     fused: Fused | None  # the result of graph kernel fusion, if it ran
+    model: Model | None = None  # the graphs of `proto`; None if no pass is on
 
     @property
     def is_narrow(self) -> bool:
@@ -105,6 +107,7 @@ def attempt(
         dump.write(proto, "input")
     counts: list[PatternCount] = []
     fused = None
+    model = None
     if plan.passes:
         options = plan.options
         model = typed_model(proto, os.fspath(options.source.parent), options.target)
@@ -127,4 +130,4 @@ def attempt(
             avoid_names_of_the_runtime(proto)
     if dump is not None:
         dump.write(proto, "output")
-    return ConversionAttempt(proto, counts, log, fused)
+    return ConversionAttempt(proto, counts, log, fused, model)

@@ -40,6 +40,22 @@ class PassTotal:
         return {"matched": self.matched, **asdict(self)}
 
 
+@dataclass(frozen=True)
+class KernelGain:
+    """What generated kernels would gain. These are estimates."""
+
+    operators: int  # those that kernels would compute
+    of_operators: int  # all operators of the result
+    has_products: bool  # whether convolutions or matrix products are among the former
+    before: float  # seconds that these operators take in a run, on one thread
+    after: float  # seconds that their kernels would take
+
+    @property
+    def percent(self) -> int:
+        """The saved share of the time of these operators."""
+        return round(100 * (1 - self.after / self.before)) if self.operators else 0
+
+
 @dataclass
 class Report:
     """The report of a conversion."""
@@ -49,6 +65,7 @@ class Report:
     kernels: Path | None = None  # the library with the kernels of the result, if it has any
     # whether kernels may make the result faster, and the options do not say that they are unwanted
     may_get_kernels: bool = False
+    kernel_gain: KernelGain | None = None  # what kernels would gain, if it was estimated
     page: Path | None = None  # the page that --report wrote, if it was requested
     ready: Path | None = None  # the session file of the ready form, if it was requested
     patterns: list[PatternCount] = field(default_factory=list)  # in execution order
