@@ -173,7 +173,12 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         "ready": report.ready,
         "report": report.page,
     }
-    facts += [(name, str(file)) for name, file in files.items() if file is not None]
+    switches = {"counts": "; --export_compile_stat=0 does not write it"}
+    facts += [
+        (name, f"{file}{switches.get(name, '')}")
+        for name, file in files.items()
+        if file is not None
+    ]
     seconds = {stage: f"{time:.2f}" for stage, time in report.stages.items()}
     stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
