@@ -16,6 +16,7 @@ from fusionc.graph_kernel.flags.stages import mindspore_names
 from fusionc.model.graph import Model
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
+from fusionc.report.run_cost import RunCost, run_cost
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
@@ -70,6 +71,7 @@ class ConversionAttempt:
     log: RewriteLog
     fused: Fused | None  # the result of graph kernel fusion, if it ran
     model: Model | None = None  # the graphs of `proto`; None if no pass is on
+    cost: RunCost | None = None  # of a run after the passes and before areas, if all passes may run
 
     @property
     def is_narrow(self) -> bool:
@@ -108,6 +110,7 @@ def attempt(
     counts: list[PatternCount] = []
     fused = None
     model = None
+    cost = None
     if plan.passes:
         options = plan.options
         model = typed_model(proto, os.fspath(options.source.parent), options.target)
@@ -120,6 +123,7 @@ def attempt(
         say = options.progress if limit is None else lambda _: None
         with watchdog(plan.custom, say) as begin:
             counts = run(model, plan.passes, log, begin, after)
+        cost = run_cost(model) if limit is None else None
         if plan.fusion is not None and plan.fusion.flags.is_on and not log.is_closed:
             options.progress("graph kernel fusion")
             kept = plan.kept.with_names(left_out.wide)
@@ -130,4 +134,4 @@ def attempt(
             avoid_names_of_the_runtime(proto)
     if dump is not None:
         dump.write(proto, "output")
-    return ConversionAttempt(proto, counts, log, fused, model)
+    return ConversionAttempt(proto, counts, log, fused, model, cost)

@@ -31,7 +31,7 @@ LEVELS = ("debug", "info", "warning", "error", "null")
 FILE_BYTES = 20 * 2**20
 _DEFAULT_LEVEL = "info"
 _DEFAULT_FILES = 10
-_MOST_FILES = 100  # of all processes, in the folder that nobody chose
+_MOST_FILES = 100  # of all processes, in the folder of the state
 
 
 class Plog:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fusionc.errors import printable
 
 if TYPE_CHECKING:
+    from fusionc.report.run_cost import RunCost
     from fusionc.rewrite.log import PatternCount
     from fusionc.verify.budget import Budget
     from fusionc.verify.output_errors import OutputErrors
@@ -72,6 +73,7 @@ class Report:
     operators_before: dict[str, int] = field(default_factory=dict)  # the number of nodes
     operators_after: dict[str, int] = field(default_factory=dict)
     areas: dict[str, str] = field(default_factory=dict)  # the label of each area by its name
+    cost: RunCost | None = None  # of a run of the model; None if no pass is on
     bytes_before: int = 0  # of the model and its weights on disk
     bytes_after: int = 0
     verification: str | None = None  # one sentence; None if the verification was skipped
@@ -117,6 +119,7 @@ class Report:
             "operators": [self.operators_before, self.operators_after],
             "areas": self.areas,
             "bytes": [self.bytes_before, self.bytes_after],
+            "cost": None if self.cost is None else asdict(self.cost),
             "passes": [total.as_json() for total in self.passes() if total.matched],
             "verification": self.verification,
             "unverified": self.unverified or None,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
     from fusionc.report.report import KernelGain, PassTotal, Report
+    from fusionc.report.run_cost import RunCost
     from fusionc.verify.output_errors import OutputErrors
 
 _MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column gets its own lines
@@ -151,6 +152,24 @@ def size_text(count: int) -> str:
     return f"{size:.2f} GiB"
 
 
+def count_text(count: int) -> str:
+    """A number in short form: 300774272 is "300.8 million"."""
+    for limit, word in ((10**9, " billion"), (10**6, " million")):
+        if count >= limit:
+            return f"{count / limit:.1f}{word}"
+    return f"{count:,}"
+
+
+def cost_text(cost: RunCost) -> str:
+    """What a run costs, in short form. Open and unknown sizes are mentioned."""
+    at_least = "at least " * bool(cost.unknown)
+    text = (
+        f"{at_least}{count_text(cost.macs)} MACs, {size_text(cost.weight_bytes)} of weights, "
+        f"{at_least}{size_text(cost.value_bytes)} for values"
+    )
+    return f"{text} (with 1 for each open size)" if cost.is_open else text
+
+
 def percent_text(before: int, after: int) -> str:
     """The change between two different numbers. `before` is not 0."""
     percent = f"{100 * (after - before) / before:+.1f}"
@@ -161,6 +180,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     facts = [
         ("nodes", f"{report.nodes_before} -> {report.nodes_after}"),
         ("size", f"{size_text(report.bytes_before)} -> {size_text(report.bytes_after)}"),
+        *([] if report.cost is None else [("cost", cost_text(report.cost))]),
         ("verification", _verification(report)),
         *(("notice", notice) for notice in report.notices),
         *(("in float32", name) for name in report.in_float32),
