@@ -16,6 +16,7 @@ from fusionc.graph_kernel.flags.stages import mindspore_names
 from fusionc.model.graph import Model
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
+from fusionc.report.run_cost import RunCost, run_cost
 from fusionc.requested.kept_nodes import refuse_for
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
@@ -70,6 +71,8 @@ class ConversionAttempt:
     counts: list[PatternCount]
     log: RewriteLog
     fused: Fused | None  # the result of graph kernel fusion, if it ran
+    model: Model | None = None  # the graphs of `proto`; None if no pass is on
+    cost: RunCost | None = None  # of a run after the passes and before areas, if all passes may run
 
     @property
     def is_narrow(self) -> bool:
@@ -109,6 +112,8 @@ def attempt(
         dump.write(proto, "input")
     counts: list[PatternCount] = []
     fused = None
+    model = None
+    cost = None
     if plan.passes:
         options = plan.options
         model = typed_model(proto, os.fspath(options.source.parent), options.target)
@@ -124,6 +129,7 @@ def attempt(
         say = options.progress if limit is None else lambda _: None
         with watchdog(plan.custom, say) as begin:
             counts = run(model, plan.passes, log, begin, after)
+        cost = run_cost(model) if limit is None else None
         if plan.makes_areas and not plan.precision and not log.is_closed:
             fused = _fuse(plan, model, log, left_out)
             counts = [*counts, *fused.counts]
@@ -132,7 +138,7 @@ def attempt(
             avoid_names_of_the_runtime(proto)
     if dump is not None:
         dump.write(proto, "output")
-    return ConversionAttempt(proto, counts, log, fused)
+    return ConversionAttempt(proto, counts, log, fused, model, cost)
 
 
 def fuse_areas(
@@ -143,7 +149,8 @@ def fuse_areas(
     """
     model = typed_model(proto, folder, plan.options.target)
     fused = _fuse(plan, model, done.log, LeftOut())
-    return ConversionAttempt(write_back(model), [*done.counts, *fused.counts], done.log, fused)
+    counts = [*done.counts, *fused.counts]
+    return replace(done, proto=write_back(model), counts=counts, fused=fused, model=model)
 
 
 def _fuse(plan: ConversionPlan, model: Model, log: RewriteLog, left_out: LeftOut) -> Fused:

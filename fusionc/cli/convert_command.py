@@ -169,9 +169,10 @@ def _convert(ctx: click.Context, source: Path, arguments: Mapping[str, Any]) -> 
     start()  # the child process starts while this process imports modules
     with hold_signals():
         from fusionc.api import convert
+        from fusionc.conversion.kernel_gain import gain_wanted
     from fusionc.report.progress import Progress
 
-    with Progress(is_quiet=is_quiet(ctx)) as progress:
+    with Progress(is_quiet=is_quiet(ctx)) as progress, gain_wanted():
         return convert(source, **arguments, progress=progress)
 
 

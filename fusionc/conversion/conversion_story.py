@@ -179,6 +179,7 @@ def _tell_of_attempt(
     plan = model.plan
     messages = list[str]()
     report.patterns = done.counts
+    report.cost = done.cost
     splits = done.fused.splits if done.fused is not None else ()
     report.pattern_lines = plog.patterns([*done.counts, *splits])
     if plan.fusion is not None:

@@ -12,6 +12,7 @@ from fusionc.attempt.asked_model import AskedModel, ReferenceModel
 from fusionc.attempt.attempt import ConversionAttempt, LeftOut
 from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.attempt.loadable import DEPLOYED, fault_of_result
+from fusionc.conversion.kernel_gain import gain_estimated
 from fusionc.disk.publish import Companion, Library, Saved
 from fusionc.disk.save import save
 from fusionc.errors import UnverifiedError, VerificationError
@@ -66,7 +67,8 @@ def save_if_right(
         notices = list[str]()
         verified = None  # the reference with which the result was compared
         if options.verify and reference is not None:
-            verdict = _verdict(model, done, saved, reference, left_out, report)
+            with gain_estimated(plan, done, report):
+                verdict = _verdict(model, done, saved, reference, left_out, report)
             if not verdict.is_right:
                 return None
             notices += verdict.notices

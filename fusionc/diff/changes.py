@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Literal
 
-from fusionc.diff.model_nodes import nodes_of_graphs
 from fusionc.diff.pairs import Digests, Pairs, attributes_of, pair_nodes
 from fusionc.diff.ports import body_changes, is_other, port_changes
 from fusionc.model.disjoint_sets import DisjointSets
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import short_name
 from fusionc.protos.node_origin import Origin, origin_of
+from fusionc.report.model_nodes import nodes_of_graphs
 
 Kind = Literal["replaced", "removed", "added", "changed"]
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import onnx
 
-from fusionc.diff.model_nodes import nodes_of_graphs
-from fusionc.diff.node_cost import UnknownSize, bytes_moved_by, operations_of
 from fusionc.model.functions import inlined
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
@@ -21,6 +19,8 @@ from fusionc.operators.domains import TRADITIONAL
 from fusionc.protos import copied, inputs_to_feed, light_copy, tensors_of
 from fusionc.report.area_labels import area_labels
 from fusionc.report.model_info import bytes_on_disk, operator_counts
+from fusionc.report.model_nodes import nodes_of_graphs
+from fusionc.report.node_cost import UnknownSize, bytes_moved_by, operations_of
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
 from fusionc.shapes.expressions import is_static
@@ -71,6 +71,12 @@ class Sized:
         }
         self.model = typed_model(self.proto, folder)
 
+    def whole(self) -> Model:
+        """The model with areas inlined, too."""
+        if not self.areas:
+            return self.model
+        return typed_model(inlined(copied(self.proto)), self.folder)
+
     def learn(self, other: Sized) -> None:
         """For values whose shapes are unknown here, copy the types of values with the same names in
         the other model: onnx cannot infer types for operators that it does not know.
@@ -116,11 +122,7 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
     """The measures of a model that was read from `path`."""
     tensors = list(tensors_of(proto))
     moved, unknown = _total(sized.model, bytes_moved_by)
-    computed = sized.model
-    if sized.areas:
-        whole = copied(sized.proto)
-        computed = typed_model(inlined(whole), sized.folder)
-    operations, uncounted = _total(computed, operations_of)
+    operations, uncounted = _total(sized.whole(), operations_of)
     return Measures(
         ir_version=proto.ir_version,
         opsets={opset.domain or "ai.onnx": opset.version for opset in proto.opset_import},

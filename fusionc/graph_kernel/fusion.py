@@ -158,6 +158,14 @@ class GraphKernelFusion:
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 
+    def profitable_areas(self, model: Model) -> list[AreaLocation]:
+        """The areas that `run` would make if all kernels can be built. The model stays as it is."""
+        fused = Fused()
+        forget(model)
+        graphs = (graph for graph in model.graphs if _may_have_areas(graph))
+        judged = chain.from_iterable(self._areas_of(graph, fused) for graph in graphs)
+        return [at for at, reason in judged if reason is None]
+
     def _whole_operators(self, model: Model) -> list[str]:
         """The operators that the flags ask to expand, but that remain unexpanded outside areas."""
         flags = self.flags

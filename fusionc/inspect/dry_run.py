@@ -12,6 +12,7 @@ from fusionc.disk.load import load
 from fusionc.errors import FusioncError
 from fusionc.inspect.integer_census import integer_census
 from fusionc.passes import PASSES
+from fusionc.report.run_cost import RunCost, run_cost
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
@@ -27,6 +28,7 @@ class DryRun:
     effected: Counter[str] = field(default_factory=Counter)  # how often each pass takes effect
     # for each pass, its reasons to refuse and their counts
     refused: Mapping[str, Counter[str]] = field(default_factory=dict)
+    cost: RunCost | None = None  # of a run of the result
     in_integers: int = 0  # operators of the result that onnxruntime computes in integers
 
     def keeps(self, label: str) -> bool:
@@ -70,6 +72,7 @@ def dry_run(path: Path) -> DryRun:
         {label: frozenset(names) for label, names in taken.items()},
         effected,
         refused,
+        run_cost(model),
         len(integer_census(node for graph in model.graphs for node in graph.nodes).in_integers),
     )
 

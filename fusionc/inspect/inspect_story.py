@@ -12,6 +12,8 @@ from fusionc.inspect import integers, kernels, quantized, recurrences, sizes, we
 from fusionc.inspect.dry_run import dry_run
 from fusionc.inspect.finding import Finding
 from fusionc.report.model_info import information
+from fusionc.report.run_cost import RunCost
+from fusionc.report.table import cost_text
 from fusionc.shapes.inference import typed_model
 
 
@@ -21,11 +23,16 @@ class Inspection:
 
     path: Path
     facts: list[tuple[str, str]]  # names and values
+    cost: RunCost | None  # of a run of the converted model; None if a conversion would fail
     findings: tuple[Finding, ...]
 
     def as_json(self) -> dict[str, Any]:
         """The facts and findings as plain data."""
-        return {"model": str(self.path), "findings": [asdict(finding) for finding in self.findings]}
+        return {
+            "model": str(self.path),
+            "cost": None if self.cost is None else asdict(self.cost),
+            "findings": [asdict(finding) for finding in self.findings],
+        }
 
 
 def inspect(path: Path) -> Inspection:
@@ -37,6 +44,7 @@ def inspect(path: Path) -> Inspection:
     facts = information(proto)
     model = typed_model(proto, os.fspath(path.parent))
     dry = dry_run(path)
+    facts += [] if dry.cost is None else [("cost", cost_text(dry.cost))]
     found = (
         *kernels.findings(model, dry),
         *quantized.findings(model, dry, path),
@@ -45,4 +53,4 @@ def inspect(path: Path) -> Inspection:
         *weights.findings(model, dry),
         *sizes.findings(model),
     )
-    return Inspection(path, facts, found)
+    return Inspection(path, facts, dry.cost, found)

@@ -31,6 +31,7 @@ LEVELS = ("debug", "info", "warning", "error", "null")
 FILE_BYTES = 20 * 2**20
 _DEFAULT_LEVEL = "info"
 _DEFAULT_FILES = 10
+_MOST_FILES = 100  # of all processes, in the folder of the state
 
 
 class Plog:
@@ -172,7 +173,8 @@ class Plog:
             self._is_broken = True
 
     def _next_file(self) -> FileIO:
-        folder = _folder() / "debug" / "plog"
+        chosen = _chosen_folder()
+        folder = (chosen or _state_folder()) / "debug" / "plog"
         self.file = folder
         folder.mkdir(parents=True, exist_ok=True)
         while True:
@@ -185,10 +187,21 @@ class Plog:
                 continue
             self.file = folder / name
             break
-        for old in sorted(folder.glob(f"plog-{os.getpid()}_*.log"))[: -self._kept_files]:
-            with suppress(OSError):
-                old.unlink()
+        _keep_newest(folder, f"plog-{os.getpid()}_*.log", self._kept_files)
+        if chosen is None:
+            _keep_newest(folder, "plog-*_*.log", _MOST_FILES)
+            with suppress(RuntimeError):  # the home folder is unknown
+                self._tell_of_move(folder)
         return stream
+
+    def _tell_of_move(self, folder: Path) -> None:
+        """Say once that the log has moved. Version 0.2 will not say it."""
+        old = Path.home() / "fusionc" / "log" / "debug" / "plog"
+        if old.is_dir() and not any("is no longer" in notice for notice in self.notices):
+            self.notices.append(
+                f"the log is in {folder}, and is no longer in {old}: remove that folder if you do "
+                "not need its files"
+            )
 
 
 def _level_of_environment(notices: list[str]) -> str:
@@ -199,9 +212,23 @@ def _level_of_environment(notices: list[str]) -> str:
     return LEVELS[int(value)] if value.isdigit() else value
 
 
-def _folder() -> Path:
+def _chosen_folder() -> Path | None:
+    """The folder that the environment names."""
     if variable("PROCESS_LOG_PATH"):
         return Path(variable("PROCESS_LOG_PATH"))
-    if variable("WORK_PATH"):
-        return Path(variable("WORK_PATH"), "log")
-    return Path.home() / "fusionc" / "log"
+    return Path(variable("WORK_PATH"), "log") if variable("WORK_PATH") else None
+
+
+def _state_folder() -> Path:
+    """The folder for the state of this user's programs, by the XDG Base Directory Specification."""
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    home = state if state.is_absolute() else Path.home() / ".local" / "state"
+    return home / "fusionc" / "log"
+
+
+def _keep_newest(folder: Path, pattern: str, count: int) -> None:
+    """Remove all but the newest files. Their names end in the time at which they were created."""
+    files = sorted(folder.glob(pattern), key=lambda file: file.name.rpartition("_")[2])
+    for old in files[:-count]:
+        with suppress(OSError):
+            old.unlink()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fusionc.errors import printable
 
 if TYPE_CHECKING:
+    from fusionc.report.run_cost import RunCost
     from fusionc.rewrite.log import PatternCount
     from fusionc.verify.budget import Budget
     from fusionc.verify.output_errors import OutputErrors
@@ -40,6 +41,22 @@ class PassTotal:
         return {"matched": self.matched, **asdict(self)}
 
 
+@dataclass(frozen=True)
+class KernelGain:
+    """What generated kernels would gain. These are estimates."""
+
+    operators: int  # those that kernels would compute
+    of_operators: int  # all operators of the result
+    has_products: bool  # whether convolutions or matrix products are among the former
+    before: float  # seconds that these operators take in a run, on one thread
+    after: float  # seconds that their kernels would take
+
+    @property
+    def percent(self) -> int:
+        """The saved share of the time of these operators."""
+        return round(100 * (1 - self.after / self.before)) if self.operators else 0
+
+
 @dataclass
 class Report:
     """The report of a conversion."""
@@ -49,12 +66,14 @@ class Report:
     kernels: Path | None = None  # the library with the kernels of the result, if it has any
     # whether kernels may make the result faster, and the options do not say that they are unwanted
     may_get_kernels: bool = False
+    kernel_gain: KernelGain | None = None  # what kernels would gain, if it was estimated
     page: Path | None = None  # the page that --report wrote, if it was requested
     ready: Path | None = None  # the session file of the ready form, if it was requested
     patterns: list[PatternCount] = field(default_factory=list)  # in execution order
     operators_before: dict[str, int] = field(default_factory=dict)  # the number of nodes
     operators_after: dict[str, int] = field(default_factory=dict)
     areas: dict[str, str] = field(default_factory=dict)  # the label of each area by its name
+    cost: RunCost | None = None  # of a run of the model; None if no pass is on
     bytes_before: int = 0  # of the model and its weights on disk
     bytes_after: int = 0
     verification: str | None = None  # one sentence; None if the verification was skipped
@@ -100,6 +119,7 @@ class Report:
             "operators": [self.operators_before, self.operators_after],
             "areas": self.areas,
             "bytes": [self.bytes_before, self.bytes_after],
+            "cost": None if self.cost is None else asdict(self.cost),
             "passes": [total.as_json() for total in self.passes() if total.matched],
             "verification": self.verification,
             "unverified": self.unverified or None,

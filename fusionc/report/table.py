@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from fusionc.errors import printable
 from fusionc.report.report import NOT_VERIFIED
+from fusionc.runtime.processor import has_bfloat16
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
-    from fusionc.report.report import PassTotal, Report
+    from fusionc.report.report import KernelGain, PassTotal, Report
+    from fusionc.report.run_cost import RunCost
     from fusionc.verify.output_errors import OutputErrors
 
 _MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column gets its own lines
@@ -150,6 +152,24 @@ def size_text(count: int) -> str:
     return f"{size:.2f} GiB"
 
 
+def count_text(count: int) -> str:
+    """A number in short form: 300774272 is "300.8 million"."""
+    for limit, word in ((10**9, " billion"), (10**6, " million")):
+        if count >= limit:
+            return f"{count / limit:.1f}{word}"
+    return f"{count:,}"
+
+
+def cost_text(cost: RunCost) -> str:
+    """What a run costs, in short form. Open and unknown sizes are mentioned."""
+    at_least = "at least " * bool(cost.unknown)
+    text = (
+        f"{at_least}{count_text(cost.macs)} MACs, {size_text(cost.weight_bytes)} of weights, "
+        f"{at_least}{size_text(cost.value_bytes)} for values"
+    )
+    return f"{text} (with 1 for each open size)" if cost.is_open else text
+
+
 def percent_text(before: int, after: int) -> str:
     """The change between two different numbers. `before` is not 0."""
     percent = f"{100 * (after - before) / before:+.1f}"
@@ -160,6 +180,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     facts = [
         ("nodes", f"{report.nodes_before} -> {report.nodes_after}"),
         ("size", f"{size_text(report.bytes_before)} -> {size_text(report.bytes_after)}"),
+        *([] if report.cost is None else [("cost", cost_text(report.cost))]),
         ("verification", _verification(report)),
         *(("notice", notice) for notice in report.notices),
         *(("in float32", name) for name in report.in_float32),
@@ -172,7 +193,12 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         "ready": report.ready,
         "report": report.page,
     }
-    facts += [(name, str(file)) for name, file in files.items() if file is not None]
+    switches = {"counts": "; --export_compile_stat=0 does not write it"}
+    facts += [
+        (name, f"{file}{switches.get(name, '')}")
+        for name, file in files.items()
+        if file is not None
+    ]
     seconds = {stage: f"{time:.2f}" for stage, time in report.stages.items()}
     stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
@@ -195,9 +221,27 @@ def _next_steps(report: Report) -> Iterator[str]:
             f"SessionOptions.register_custom_ops_library({library})"
         )
     elif report.may_get_kernels:
+        yield from _how_to_get_kernels(report.kernel_gain, session)
+
+
+def _how_to_get_kernels(gain: KernelGain | None, session: str) -> Iterator[str]:
+    """What generated kernels would gain and how to get them. `session` is the Python call that
+    loads the result with its kernels.
+    """
+    what = "generated kernels may make the model faster"
+    if gain is not None and not gain.operators:
+        yield "by the estimate, generated kernels would not make this model faster"
+        return
+    if gain is not None:
+        what = (
+            f"by the estimate, generated kernels save about {gain.percent} % of the time of "
+            f"{gain.operators} of the {gain.of_operators} operators"
+        )
+    yield f"{what}: convert with --enable_graph_kernel, and load the result with {session}"
+    if has_bfloat16() and (gain is None or gain.has_products):
         yield (
-            "generated kernels may make the model faster: convert it with --enable_graph_kernel, "
-            f"and load it with {session}"
+            "this processor multiplies bfloat16 numbers faster and less exactly: with kernels, "
+            "--precision_mode_v2=mixed_bfloat16 makes use of it"
         )
 
 

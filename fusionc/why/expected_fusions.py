@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusionc.diff.changes import node_changes
-from fusionc.diff.model_nodes import nodes_of_graphs
 from fusionc.diff.pairs import Digests
 from fusionc.model.graph import Model
 from fusionc.model.operators import KERNELS, short_name
+from fusionc.report.model_nodes import nodes_of_graphs
 from fusionc.rewrite import Pass
 
 # the paragraph of a pass's documentation that says what it makes

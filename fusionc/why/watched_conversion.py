@@ -14,10 +14,10 @@ import onnx
 from fusionc.attempt.asked_model import AskedModel
 from fusionc.attempt.attempt import LeftOut, attempt
 from fusionc.attempt.conversion_plan import ConversionPlan
-from fusionc.diff.model_nodes import nodes_of_graphs
 from fusionc.model.graph import Model
 from fusionc.options import Options
 from fusionc.protos.node_origin import origin_of
+from fusionc.report.model_nodes import nodes_of_graphs
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.shapes.inference import typed_model

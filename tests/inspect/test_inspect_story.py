@@ -362,3 +362,13 @@ def test_what_is_in_a_function_that_is_inlined_is_still_there(tmp_path: Path) ->
     model = with_function(graph, "F", "y = ConvInteger (x, x)")
     _, found = inspected(model, tmp_path).findings
     assert found.topic == "convolutions of integers" and "1 ConvInteger" in found.text
+
+
+def test_the_cost_of_a_run_is_told_with_the_sizes_that_it_assumes(tmp_path: Path) -> None:
+    fixed = inspected(parse(TWO), tmp_path)
+    assert fixed.cost is not None and fixed.cost.macs == 2 * 2 * 64 * 64
+    assert fixed.facts[-1] == ("cost", "16,384 MACs, 32.0 KiB of weights, 1.0 KiB for values")
+    free = inspected(parse(TWO.replace("[2,64]", "[N,64]")), tmp_path)
+    assert free.cost is not None and free.cost.macs == 2 * 64 * 64
+    assert free.facts[-1][1].endswith("512 B for values (with 1 for each open size)")
+    assert free.as_json()["cost"]["macs"] == 2 * 64 * 64

@@ -57,7 +57,7 @@ def test_patterns_that_matched_are_logged_in_order(tmp_path: Path) -> None:
     with Plog() as log:
         lines = log.patterns(COUNTS)
     assert log.file is not None and log.notices == []
-    assert log.file.parent == tmp_path / "home" / "fusionc" / "log" / "debug" / "plog"
+    assert log.file.parent == tmp_path / "home/.local/state/fusionc/log/debug/plog"
     assert re.fullmatch(rf"plog-{os.getpid()}_\d{{17}}\.log", log.file.name)
     assert messages(log.file.read_text()) == MESSAGES
     assert lines == log.file.read_text().splitlines()
@@ -163,7 +163,8 @@ def test_an_unknown_level_is_refused() -> None:
         ({"ASCEND_PROCESS_LOG_PATH": "b", "FUSIONC_WORK_PATH": "c", "ASCEND_WORK_PATH": "d"}, "b"),
         ({"FUSIONC_WORK_PATH": "c", "ASCEND_WORK_PATH": "d"}, "c/log"),
         ({"ASCEND_WORK_PATH": "d"}, "d/log"),
-        ({}, "home/fusionc/log"),
+        ({"XDG_STATE_HOME": "e"}, "e/fusionc/log"),
+        ({}, "home/.local/state/fusionc/log"),
     ],
 )
 def test_folder(
@@ -237,6 +238,49 @@ def test_a_full_file_is_followed_by_the_next_and_the_newest_are_kept(
     assert numbers == list(range(20))[-len(numbers) :]
     assert len(kept) == 1 + 3
     assert all(file.stat().st_size <= 400 for file in kept)
+
+
+def test_the_newest_hundred_are_kept_where_nobody_chose_the_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "fusionc/log/debug/plog"
+    folder.mkdir(parents=True)
+    for number in range(120):  # the process ids sort the other way round than the times
+        folder.joinpath(f"plog-{900 - number}_20000101000000{number:03}.log").touch()
+    folder.joinpath("notes.txt").touch()
+    with Plog() as log:
+        log.info("Run", "x")
+    assert log.notices == []
+    kept = {file.name for file in folder.iterdir()}
+    assert len(kept) == 101 and "notes.txt" in kept  # 99 old ones and the new one
+    assert {name.partition("_")[2] for name in kept} >= {
+        f"20000101000000{number:03}.log" for number in range(21, 120)
+    }
+    chosen = tmp_path / "chosen/debug/plog"
+    chosen.mkdir(parents=True)
+    for number in range(101):
+        chosen.joinpath(f"plog-0_20000101000000{number:03}.log").touch()
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "chosen"))
+    with Plog() as log:
+        log.info("Run", "x")
+    assert len(list(chosen.iterdir())) == 102
+
+
+def test_a_notice_says_for_one_release_that_the_log_has_moved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    old = tmp_path / "home/fusionc/log/debug/plog"
+    old.mkdir(parents=True)
+    monkeypatch.setattr(plog, "FILE_BYTES", 300)
+    with Plog() as log:
+        for number in range(5):
+            log.info("Run", f"{number:0150}")
+    assert len(log.notices) == 1 and f"is no longer in {old}" in log.notices[0]
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path))
+    with Plog() as log:
+        log.info("Run", "x")
+    assert log.notices == []
 
 
 def test_ten_files_of_20_mb_are_the_default(

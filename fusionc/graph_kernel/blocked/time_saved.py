@@ -9,6 +9,8 @@ for these onnxruntime makes an additional pass over the results.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.byte_time import byte_copy_seconds
 from fusionc.graph_kernel.blocked.convolution_time import image_copy_seconds
@@ -33,14 +35,34 @@ _LEAST_OF_COPIES = 0.3
 _LEAST_SECONDS = 3e-6
 
 
+@dataclass(frozen=True)
+class ProgramTimes:
+    """Estimated seconds of a run of an area, on one thread."""
+
+    theirs: float  # of onnxruntime
+    ours: float  # of the program
+    least: float  # what the program has to save
+
+    @property
+    def saved(self) -> float:
+        """The seconds that the program saves; 0 if that is too little to be sure."""
+        saved = self.theirs - self.ours
+        return saved if saved > self.least else 0.0
+
+
 def saved_by_program(area: Area) -> float:
     """Estimated seconds that the program of an area saves in each run, on one thread. 0 if that is
     too little to be certain that it saves any.
     """
+    return times_of_program(area).saved
+
+
+def times_of_program(area: Area) -> ProgramTimes:
+    """The estimated times of an area whose kernel is a program."""
     made = narrow_program_of(area) or program_of(area)
     estimates = list(made.estimates())
     if any(isinstance(step.kind, ByteConvolutionKind) for step in made.program.steps):
-        return _saved_by_bytes(made, estimates)
+        return _times_of_bytes(made, estimates)
     copies = _image_copies(made, estimates)
     steps = made.program.steps
     times = [copies, *(step.kind.seconds(of) for step, of in zip(steps, estimates, strict=True))]
@@ -53,12 +75,12 @@ def saved_by_program(area: Area) -> float:
     theirs += _OPERATOR * computed.count(False)
     share = _LEAST_OF_ROWS if all(computed) else _LEAST
     least = max(share * theirs + _LEAST_OF_COPIES * copies[0], _LEAST_SECONDS)
-    return theirs - ours if theirs - ours > least else 0.0
+    return ProgramTimes(theirs, ours, least)
 
 
-def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
-    """Estimated seconds that a program of bytes saves. They are few, because onnxruntime, too,
-    computes each quantized group as one integer operator.
+def _times_of_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> ProgramTimes:
+    """The times of a program of bytes. It saves little, because onnxruntime, too, computes each
+    quantized group as one integer operator.
     """
     times = [
         byte_copy_seconds(step.kind, operation, of)
@@ -67,7 +89,7 @@ def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
         for step, operation, of in zip(made.program.steps, made.operations, estimates, strict=True)
     ]
     ours, theirs = (sum(column) for column in zip(*times, strict=True))
-    return theirs - ours if theirs - ours > max(_LEAST * theirs, _LEAST_SECONDS) else 0.0
+    return ProgramTimes(theirs, ours, max(_LEAST * theirs, _LEAST_SECONDS))
 
 
 def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[float, float]:

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.area import Area, AreaValue, KernelKind
-from fusionc.graph_kernel.blocked.time_saved import saved_by_program
+from fusionc.graph_kernel.blocked.time_saved import times_of_program
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.library.cache import cache_folder
 from fusionc.graph_kernel.lower.area_info import AreaInfo
@@ -59,9 +59,19 @@ class Savings:
     @staticmethod
     def _saved(area: Area) -> float:
         if area.kind is not KernelKind.LOOPS:
-            return saved_by_program(area)
+            return times_of_program(area).saved
         one_by_one, kernel = _both_times(area, {})
         return one_by_one * (1 - _DOUBT) - kernel
+
+
+def times_of(area: Area) -> tuple[float, float]:
+    """Estimated seconds of a run on one thread: of the area's operators one by one, and of its
+    kernel. Raises Unsupported if no possible sizes are found.
+    """
+    if area.kind is KernelKind.LOOPS:
+        return _both_times(area, {})
+    times = times_of_program(area)
+    return times.theirs, times.ours
 
 
 def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:

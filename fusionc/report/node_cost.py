@@ -4,7 +4,9 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import prod
 
 from onnx import TensorProto
@@ -13,16 +15,32 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import byte_size
 from fusionc.operators.facts import Trait, names_with
+from fusionc.shapes.expressions import is_invented
+from fusionc.verify.inputs.formulas import evaluate, formula_of, symbols_of
 
 _VIEWS = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Constant", "Identity"}
 _MOVES = names_with(Trait.MOVES, Trait.CASTS) | {"ConstantOfShape", "OneHot"}
 # operators that read only the elements that they return
 _SELECTIONS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
+_POOLS = names_with(Trait.WINDOW_POOL)
 _CONTROL = names_with(Trait.CONTROL)  # only the nodes of their subgraphs count
+
+
+_are_ones = ContextVar("_are_ones", default=False)
 
 
 class UnknownSize(Exception):
     """Raised if the cost depends on a size that is unknown."""
+
+
+@contextmanager
+def ones_for_symbols() -> Iterator[None]:
+    """A context manager in which each symbol of a shape is 1."""
+    token = _are_ones.set(True)
+    try:
+        yield
+    finally:
+        _are_ones.reset(token)
 
 
 def operations_of(node: Node) -> int:
@@ -41,6 +59,14 @@ def operations_of(node: Node) -> int:
     return max(_elements_of_all(node.inputs[:1]), _elements_of_all(node.outputs))
 
 
+def macs_of(node: Node) -> int:
+    """The number of multiplications, each with its addition, of products, convolutions, recurrences
+    and attention. 0 for other operators. Raises UnknownSize.
+    """
+    is_product = node.op in _SPECIAL and node.op not in _POOLS and node.domain in ("", MICROSOFT)
+    return _SPECIAL[node.op](node) // 2 if is_product else 0
+
+
 def bytes_moved_by(node: Node) -> int:
     """The bytes that the node reads and writes, including weights. 0 for views such as Reshape.
 
@@ -49,20 +75,29 @@ def bytes_moved_by(node: Node) -> int:
     if node.op in _VIEWS | _CONTROL:
         return 0
     inputs = {value for value in node.inputs if value is not None}
-    written = sum(_bytes(value) for value in node.outputs if value is not None)
+    written = sum(value_bytes(value) for value in node.outputs if value is not None)
     if node.op in _SELECTIONS and node.inputs[0] is not None:
-        return 2 * written + sum(_bytes(value) for value in inputs - {node.inputs[0]})
-    return written + sum(map(_bytes, inputs))
+        return 2 * written + sum(value_bytes(value) for value in inputs - {node.inputs[0]})
+    return written + sum(map(value_bytes, inputs))
 
 
 def _shape(value: Edge | None) -> tuple[int, ...]:
     shape = None if value is None else value.shape
     if shape is None:
         raise UnknownSize
-    sizes = [dim for dim in shape if isinstance(dim, int)]
-    if len(sizes) < len(shape):
+    return tuple(map(_size, shape))
+
+
+def _size(dim: int | str | None) -> int:
+    if isinstance(dim, int):
+        return dim
+    if not _are_ones.get() or dim is None or is_invented(dim):
         raise UnknownSize
-    return tuple(sizes)
+    formula = formula_of(dim)
+    size = 1 if formula is None else evaluate(formula, dict.fromkeys(symbols_of(formula), 1))
+    if size is None:
+        raise UnknownSize
+    return size
 
 
 def _elements(value: Edge | None) -> int:
@@ -73,7 +108,8 @@ def _elements_of_all(values: tuple[Edge | None, ...]) -> int:
     return sum(_elements(value) for value in values if value is not None)
 
 
-def _bytes(value: Edge) -> int:
+def value_bytes(value: Edge) -> int:
+    """The size of a value. Raises UnknownSize."""
     if value.elem_type in (TensorProto.UNDEFINED, TensorProto.STRING):
         raise UnknownSize
     return byte_size(TensorProto(dims=_shape(value), data_type=value.elem_type))
@@ -160,7 +196,7 @@ _SPECIAL: dict[str, Callable[[Node], int]] = {
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _transposable_product),
     **dict.fromkeys(("MatMulBnb4", "MatMulNBits"), _packed_product),
     **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _convolution),
-    **dict.fromkeys(names_with(Trait.WINDOW_POOL), _pool),
+    **dict.fromkeys(_POOLS, _pool),
     **dict.fromkeys(names_with(Trait.RECURRENT), _recurrence),
     **dict.fromkeys(("GroupQueryAttention", "MultiHeadAttention"), _attention),
     "Attention": _any_attention,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from harness import parse
 
-from fusionc.diff.node_cost import UnknownSize, bytes_moved_by, operations_of
 from fusionc.model.graph import Node
+from fusionc.report.node_cost import UnknownSize, bytes_moved_by, operations_of
 from fusionc.shapes.inference import typed_model
 
 

@@ -1,4 +1,4 @@
-"""The nodes of a model that diff compares and counts."""
+"""The nodes of a model that are counted: an area is one of them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,93 @@
+"""What a run of a model costs, computed from the shapes: multiplications, weights, and the memory
+for values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.tensors import byte_size
+from fusionc.operators.facts import Trait, names_with
+from fusionc.protos import tensors_of
+from fusionc.report.model_nodes import nodes_of_graphs
+from fusionc.report.node_cost import UnknownSize, macs_of, ones_for_symbols, value_bytes
+from fusionc.shapes.expressions import is_static
+
+_SHOWS = names_with(Trait.RESHAPES) | {"Identity"}  # operators whose result is the input's memory
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What a run of a model costs. Nodes and values of unknown size are left out."""
+
+    macs: int  # multiplications, each with its addition: of products, convolutions and the like
+    weight_bytes: int
+    value_bytes: int  # of all inputs, inner values and outputs that exist at the same time, at most
+    unknown: int  # the number of nodes and values of unknown size
+    is_open: bool  # whether sizes of inputs are open, and taken as 1
+
+
+def run_cost(model: Model) -> RunCost:
+    """What one run of a model costs, with 1 for each symbol. All branches of subgraphs count."""
+    macs = unknown = 0
+    with ones_for_symbols():
+        for node in nodes_of_graphs(model):
+            try:
+                macs += macs_of(node)
+            except UnknownSize:
+                unknown += 1
+        most, unsized = _most_bytes(model.main)
+    weights = sum(map(byte_size, tensors_of(model.proto)))
+    is_open = any(not is_static(value.shape) for value in model.main.inputs)
+    return RunCost(macs, weights, most, unknown + unsized, is_open)
+
+
+def _most_bytes(graph: Graph) -> tuple[int, int]:
+    """The bytes of the values of a graph that exist at the same time, at most, if each is freed
+    after its last use; and the number of values of unknown size. A view, such as the result of a
+    Reshape, is the value that it shows.
+    """
+    nodes = graph.ordered()
+    last = _last_uses(graph, nodes)
+    sizes, unknown = _sizes(last)
+    freed = dict[int, int]()  # bytes by the position of the node after which they are freed
+    for value, at in last.items():
+        freed[at] = freed.get(at, 0) + sizes[value]
+    now = sum(size for value, size in sizes.items() if value.producer is None)
+    most = now
+    for at, node in enumerate(nodes):
+        now += sum(sizes.get(value, 0) for value in node.outputs if value is not None)
+        most = max(most, now)
+        now -= freed.get(at, 0)
+    return most, unknown
+
+
+def _sizes(values: Iterable[Edge]) -> tuple[dict[Edge, int], int]:
+    """The bytes of each value, and how many are unknown, which count as 0. So do constants."""
+    sizes = dict[Edge, int]()
+    unknown = 0
+    for value in values:
+        try:
+            sizes[value] = 0 if value.is_constant else value_bytes(value)
+        except UnknownSize:
+            sizes[value] = 0
+            unknown += 1
+    return sizes, unknown
+
+
+def _last_uses(graph: Graph, nodes: Sequence[Node]) -> dict[Edge, int]:
+    """The position of the last node that uses each value or a view of it. Outputs are used after
+    the last node.
+    """
+    shown = dict[Edge, Edge]()
+    last = dict[Edge, int]()
+    for at, node in enumerate(nodes):
+        source = node.inputs[0] if node.op in _SHOWS else None
+        if source is not None:
+            views = (value for value in node.outputs if value is not None)
+            shown |= dict.fromkeys(views, shown.get(source, source))
+        used = (*node.inputs, *node.outputs, *node.captures())
+        last |= {shown.get(value, value): at for value in used if value is not None}
+    return last | {shown.get(value, value): len(nodes) for value in graph.outputs}
