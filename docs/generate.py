@@ -121,11 +121,7 @@ def cli_page() -> str:
     for name, option in REFUSED.items():
         harmless = ", ".join(f"`{value}`" for value in option.harmless)
         values = f" (except {harmless})" if harmless else ""
-        instead = option.instead
-        if option.offered:
-            offered = ", ".join(f"`{value}`" for value in option.offered)
-            instead += f"; for {offered}: {option.other_option}"
-        lines.append(f"| `--{name}`{values} | {option.asks_for} | {instead} |")
+        lines.append(f"| `--{name}`{values} | {option.asks_for} | {option.instead} |")
     lines += [
         "",
         "These are accepted, have no effect, and are named in a notice:",
