@@ -39,7 +39,7 @@ _TAME = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) -
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
 # Operators that end the search, as sums do: they add larger numbers, which absorb the difference.
 _ABSORBING = ("Sigmoid", "Softmax", "LogSoftmax", "Exp", "LSTM", "GRU", "RNN")
-# Operators whose result may have only the elements that differ, without larger numbers next to them.
+# Operators whose result may have only elements that differ, without larger numbers next to them.
 _LEAVES_OUT = (
     "Compress", "Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin", "Slice", "Split",
 )  # fmt: skip
