@@ -1,5 +1,7 @@
-"""Groups whose bytes are quantized at run time: a DynamicQuantizeLinear and all operators that read
-its results, up to the first ones whose result is an image of float32.
+"""Groups of operators on 8-bit integers (bytes) that the model quantizes when it runs.
+
+A group consists of a DynamicQuantizeLinear and the operators that read its results, directly or
+through other operators, up to the first operators whose result is a float32 image.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _INSIDE = frozenset(
 
 
 def dynamic_groups(graph: Graph) -> list[frozenset[Node]]:
-    """The groups of a graph. A sum with a constant after them belongs to them, too."""
+    """The groups of a graph. If the Add of a constant follows a group, it belongs to the group."""
     joined = graph.by_operator.get(_JOINED, ())
     quantizations = graph.by_operator.get(_DYNAMIC, ())
     return [
@@ -29,7 +31,9 @@ def dynamic_groups(graph: Graph) -> list[frozenset[Node]]:
 
 
 def multiplies_scales(node: Node) -> bool:
-    """Whether an operator multiplies the scale of bytes by that of weights."""
+    """Whether a node multiplies the scale that a DynamicQuantizeLinear computes by that of
+    weights.
+    """
     makers = [v.producer for v in node.inputs if v is not None]
     return node.is_op("Mul") and any(
         maker is not None and maker.operator == _DYNAMIC for maker in makers
@@ -37,7 +41,7 @@ def multiplies_scales(node: Node) -> bool:
 
 
 def _readers_from(quantization: Node) -> Iterator[Node]:
-    """A quantization and the operators that read its results."""
+    """A DynamicQuantizeLinear and the other operators of its group."""
     reached = {quantization: None}
     waiting = [quantization]
     while waiting:
@@ -55,7 +59,9 @@ def _readers_from(quantization: Node) -> Iterator[Node]:
 
 
 def _transposes(user: Node, quantization: Node) -> Iterator[Node]:
-    """The Transpose of the image, if a QuantizeLinear reads it with the same scale."""
+    """The Transpose of the image that `quantization` reads, if `user` is a QuantizeLinear of the
+    transposed image.
+    """
     read = user.inputs[0] if user.is_op("QuantizeLinear") else None
     maker = None if read is None else read.producer
     if maker is not None and maker.is_op("Transpose") and maker.inputs == quantization.inputs:
@@ -63,14 +69,18 @@ def _transposes(user: Node, quantization: Node) -> Iterator[Node]:
 
 
 def _is_inside(node: Node) -> bool:
-    """Whether the result of an operator is not yet an image of float32."""
+    """Whether the operators that read the result of a node belong to its group, too, because the
+    result is not yet a float32 image.
+    """
     if node.op == "DequantizeLinear" or multiplies_scales(node):
         return True
     return not node.domain and node.op in _INSIDE
 
 
 def _sum_with_bias(product: Node) -> Node | None:
-    """The operator that adds a constant to scaled sums, if only it reads them."""
+    """The Add of a constant that is the only reader of scaled sums; None if there is another
+    reader, or if `product` does not scale sums.
+    """
     result = product.outputs[0]
     if product.operator == SCALED_PRODUCT or not product.is_op("Mul") or result is None:
         return None

@@ -1,4 +1,4 @@
-"""Convolutions and products that read integers, and whose result is float32."""
+"""Groups of a convolution or product that reads integers and has a float32 result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.operators.integer_operators import BYTES, DEQUANTIZE, INTEGERS
 
 SCALED_PRODUCT = (MICROSOFT, "MatMulIntegerToFloat")
-# the first operators of such a group that reads integers without dequantizing them
+# the operators with which such a group may begin if it does not begin with a DequantizeLinear
 READERS = frozenset({SCALED_PRODUCT, ("", "Transpose")})
 _CORES = frozenset(
     {("", "Conv"), ("", "MatMul"), ("", "Gemm"), (MICROSOFT, "FusedConv"), SCALED_PRODUCT}
@@ -20,8 +20,9 @@ _CORES = frozenset(
 
 
 def groups_with_float_results(graph: Graph) -> list[frozenset[Node]]:
-    """The groups whose result is float32: the dequantizations that a core reads, and the core; or a
-    product of integers, with the operators that move its channels to the last axis and back.
+    """The groups of a graph whose result is float32. Such a group is either a core (a Conv, MatMul,
+    Gemm or FusedConv) with the nodes that dequantize its operands, or a MatMulIntegerToFloat with
+    the operators that move its channels to the last axis and back.
     """
     if not any(graph.by_operator.get(operator) for operator in (*DEQUANTIZE, SCALED_PRODUCT)):
         return []
@@ -37,8 +38,8 @@ def groups_with_float_results(graph: Graph) -> list[frozenset[Node]]:
 
 
 def _dequantizations(value: Edge | None) -> list[Node]:
-    """The operators that dequantize a value: one, or a Cast of weights and a product with their
-    scale. Empty if none do.
+    """The nodes that dequantize a value: a DequantizeLinear, or a Cast of weights and a Mul by
+    their scale. Empty if the value is not dequantized.
     """
     maker = None if value is None else value.producer
     if maker is None or maker.operator in DEQUANTIZE:
@@ -48,21 +49,22 @@ def _dequantizations(value: Edge | None) -> list[Node]:
 
 
 def casts_of_weights(product: Node) -> list[Node]:
-    """The Cast of constant weights of 8 bits that a product scales; empty for other products."""
+    """The Cast of constant 8-bit weights that a Mul scales; empty for other nodes."""
     first = product.inputs[0] if product.is_op("Mul") else None
     cast = None if first is None else first.producer
     return [cast] if cast is not None and is_cast_of_weights(cast) else []
 
 
 def is_cast_of_weights(node: Node) -> bool:
-    """Whether a node casts constants of 8 bits: the first half of a dequantization."""
+    """Whether a node casts an 8-bit constant. This is the first half of a dequantization."""
     value = node.inputs[0] if node.is_op("Cast") else None
     return value is not None and value.is_constant and value.elem_type in BYTES
 
 
 def _moves_around(product: Node) -> Iterator[Node]:
-    """The Transpose and Slice before a product, and the Transpose after it. A sum of two products
-    may be before the latter; then also the other product, and the operators before it.
+    """The Transpose and Slice before a product, and the Transpose after it. If the Transpose after
+    it reads a sum of two products, also the sum, the other product, and the Transpose and Slice
+    before the other product. Empty if no Transpose follows.
     """
     before = list(_moves_before(product.inputs[0]))
     user = _only_user(product)
@@ -75,7 +77,7 @@ def _moves_around(product: Node) -> Iterator[Node]:
 
 
 def _sum_of_products(total: Node) -> Iterator[Node]:
-    """A sum, the products that it adds, and the operators before these."""
+    """A sum, the products that it adds, and the Transpose and Slice before each product."""
     yield total
     for product in (v.producer for v in total.inputs if v is not None):
         if product is not None and product.operator == SCALED_PRODUCT:

@@ -1,5 +1,6 @@
-"""Find out whether onnxruntime computes an operator in integers: its inputs come from
-DequantizeLinear, and its result goes to QuantizeLinear.
+"""Find out whether onnxruntime computes an operator in integers, because its inputs come from
+DequantizeLinear and its result goes to QuantizeLinear. These nodes and the operator (the core) form
+a group. A `Wiring` answers the questions for the current graph, or for the graph after a rewrite.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def is_core(node: Node) -> bool:
 
 
 def grade(node: Node, wiring: Wiring) -> int:
-    """`INTEGERS` or `FLOAT_RESULT` if onnxruntime computes the node in integers, otherwise 0."""
+    """How onnxruntime computes a node: `INTEGERS` if it computes the node in integers,
+    `FLOAT_RESULT` if it does so but the result is floating-point, and 0 otherwise.
+    """
     if node.operator in MADE or not is_core(node):
         return MADE.get(node.operator, 0)
     types = _types_read(node, wiring)
@@ -53,8 +56,9 @@ def grade(node: Node, wiring: Wiring) -> int:
 
 
 def reads_integers(node: Node) -> bool:
-    """Whether a node reads only dequantized integers, as the core of a group does. Their scales
-    must fit onnxruntime's integer operator: one scale for all data, and a scalar for AveragePool.
+    """Whether a node reads only dequantized integers whose scales fit onnxruntime's integer
+    operator, as the core of a group does. A scale fits if all data have the same scale, which must
+    be a scalar for AveragePool.
     """
     wiring = Wiring()
     if node.domain != "" or node.op not in BETWEEN or not _types_read(node, wiring):
@@ -83,8 +87,8 @@ def _types_read(node: Node, wiring: Wiring) -> list[int]:
 
 
 def _takes_bias(node: Node, bias: Edge | None, wiring: Wiring) -> bool:
-    """Whether the bias of a matrix product can be part of the group: whether it is a constant or
-    dequantized, and the product does not scale it.
+    """Whether the bias of a product can be part of the group: it must be a constant or dequantized,
+    and the product must not scale it.
     """
     if bias is None:
         return True
@@ -133,8 +137,8 @@ def _quantized_type(quantize: Node) -> int:
 
 
 def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
-    """The nodes after the core up to the QuantizeLinear of its result. Empty if the result is not
-    quantized.
+    """The nodes after the core up to and including the QuantizeLinear of its result. Empty if the
+    result is not quantized, or if onnxruntime does not accept a node in between.
     """
     way: list[Node] = []
     node = core
@@ -189,8 +193,8 @@ def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bo
 
 
 def _is_void(activation: Node, quantize: Node) -> bool:
-    """Whether a Relu or Clip has no effect, because the QuantizeLinear already saturates at its
-    bounds or earlier.
+    """Whether a Relu or Clip has no effect, because the QuantizeLinear after it saturates at the
+    same bounds or at tighter ones.
     """
     numbers = [None if v is None else v.constant() for v in (*quantize.inputs, None)[1:3]]
     scale, zero = (None if array is None or array.size != 1 else array for array in numbers)

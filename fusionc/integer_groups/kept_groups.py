@@ -2,9 +2,9 @@
 A group consists of an operator (the core), the DequantizeLinear nodes before it, and the
 QuantizeLinear after it.
 
-In floating point, a group takes up to ten times as long. For example, a convolution in a group does
-not become a FusedConv, two equal matrix products are not merged if their results are quantized in
-different ways, and a generated kernel computes a whole group or no part of it.
+In floating point, a group takes up to ten times as long. Therefore, for example, a convolution in a
+group does not become a FusedConv, two equal matrix products are not merged if their results are
+quantized in different ways, and a generated kernel computes a whole group or no part of it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def reason_to_keep_group(
 def _outside_kernel(
     cores: dict[Node, int], gone: Set[Node], new: Iterable[Node]
 ) -> dict[Node, int]:
-    """The cores that a new kernel does not compute. If a rewrite adds a kernel and removes a whole
-    group, the kernel computes that group in integers as well.
+    """The cores that a new kernel does not compute. If a rewrite adds a generated kernel and
+    removes a whole group, the kernel computes this group in integers, too.
     """
     if not any(node.domain == KERNELS for node in new):
         return cores
@@ -97,10 +97,10 @@ def nodes_in_groups(graph: Graph) -> set[Node]:
 
 
 def integer_groups(graph: Graph) -> list[frozenset[Node]]:
-    """The groups that can be computed in integers. A group is an operator on integers, or a core
-    with the dequantizations that it reads and, if there is one, the nodes up to the quantization
-    of its result. A group also contains the quantizations and the operators on integers, such as
-    pools, that produce its inputs, if only groups read their results.
+    """The groups of a graph that can be computed in integers. A group is an operator on integers,
+    or a core with the DequantizeLinear nodes before it and, if its result is quantized, the nodes
+    up to the QuantizeLinear. A group also contains the QuantizeLinear nodes and the operators on
+    integers, such as pools, that produce its inputs, if only groups read their results.
     """
     groups = [frozenset([node]) for op in ON_INTEGERS for node in graph.by_operator.get(op, ())]
     if has_groups(graph):
@@ -134,8 +134,9 @@ def _makers_for(group: Iterable[Node], inside: Set[Node]) -> Iterator[Node]:
 
 
 def _maker_for_groups(reader: Node, inside: Set[Node]) -> Node | None:
-    """The quantization, or operator on integers, that computes the first input of `reader`. None if
-    it is already in a group, or if its result is also used outside of groups.
+    """The QuantizeLinear, or operator on integers, that computes the first input of `reader`. None
+    if another operator computes it, if the node is already in a group, or if its result is also
+    used outside of groups.
     """
     image = reader.inputs[0]
     maker = None if image is None else image.producer

@@ -2,10 +2,11 @@
 whose scales it misreads.
 
 onnxruntime 1.32 (QDQSelectorActionTransformer) turns such a node into MatMulIntegerToFloat, QGemm
-or QLinearConv. It assumes that several scales are those of the columns or output channels, whatever
-`axis` says. The result is wrong, or the model does not run. In most models an Add after the MatMul
-prevents this: onnxruntime turns both into a Gemm whose bias is not dequantized. Therefore passes
-must keep every node that may prevent the fusion.
+or QLinearConv. If there are several scales, it assumes that they belong to the columns or output
+channels, whatever `axis` says. If this is not so, the result is wrong, or the model does not run.
+In most models an Add after the MatMul prevents the fusion: onnxruntime turns both into a Gemm, and
+does not fuse it because its bias is not dequantized. Therefore passes must keep every node that may
+prevent the fusion.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def consumers_that_prevent_fusion(graph: Graph) -> set[Node]:
 
 
 def nodes_with_misread_scales(graph: Graph) -> list[Node]:
-    """The nodes with scales that onnxruntime misreads, unless something prevents the fusion."""
+    """The nodes whose scales onnxruntime misreads if their consumers do not prevent the fusion."""
     if not has_groups(graph):
         return []
     return [node for node in graph.nodes if _surroundings(node, _CURRENT) is not None]
@@ -63,8 +64,8 @@ def nodes_with_misread_scales(graph: Graph) -> list[Node]:
 def _nodes_nearby(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> Iterator[Node]:
-    """The new nodes, and the remaining nodes near the rewrite: it changes their operands, their
-    consumers, or the operands of their consumers.
+    """The new nodes, and the remaining nodes near the rewrite: the rewrite changes their operands,
+    their consumers, or the operands of their consumers.
     """
     users = [user for old, _ in pairs for user in old.outputs]
     read = chain.from_iterable(node.inputs for node in (*nodes, *new, *users))
@@ -78,8 +79,8 @@ def _nodes_nearby(
 
 def _surroundings(node: Node, wiring: Wiring) -> Hashable | None:
     """Everything that decides whether onnxruntime fuses a node and misreads its scales: the nodes
-    up to the integers, the consumers, and the shapes that the consumers read. None if no scales can
-    be misread.
+    between it and the integers, its consumers, and the shapes that the consumers read. None if
+    onnxruntime cannot misread its scales.
     """
     if node.domain != "" or node.op not in WEIGHTED:
         return None
@@ -104,8 +105,8 @@ def _has_float_operand(node: Node, ways: Sequence[Sequence[Node]]) -> bool:
 
 
 def _way_to_integers(value: Edge | None, wiring: Wiring) -> tuple[Node, ...]:
-    """The nodes from a value back to the DequantizeLinear from which it comes. Empty if it does not
-    come from one.
+    """The nodes from a value back to the DequantizeLinear from which it comes, in this order. Empty
+    if it does not come from a DequantizeLinear.
     """
     way: list[Node] = []
     while value is not None and len(way) < FAR:
@@ -136,7 +137,9 @@ def _misreads(node: Node, left: Sequence[Node], right: Sequence[Node]) -> bool:
 
 
 def _axis_of_scales(way: Sequence[Node]) -> int | None:
-    """The axis of several scales in the value at the end of a way. None if there is one scale."""
+    """The axis along which a value has several scales. None if it has only one, and _NO_AXIS if the
+    axis is unknown. `way` are the nodes from the value back to its DequantizeLinear.
+    """
     scale = way[-1].inputs[1]
     sizes = None if scale is None else scale.shape
     if sizes is not None and set(sizes) <= {1}:
@@ -158,7 +161,7 @@ def _axis_after_moves(way: Sequence[Node]) -> int:
 
 def _axis_of_results(node: Node, right: Sequence[Node]) -> int | None:
     """The axis of the weights that is also an axis of the result. None if the weights are not a
-    matrix, for which onnxruntime's product accepts only one scale.
+    matrix: onnxruntime's product then accepts only one scale.
     """
     if node.op == "Conv":
         return 0

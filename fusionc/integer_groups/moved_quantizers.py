@@ -4,8 +4,8 @@ model invalid, so that it could not be loaded.
 onnxruntime 1.32 (QDQPropagationTransformer) moves a DequantizeLinear to the end of the operators
 after it that only move elements, and inserts a QuantizeLinear before its new place. From opset 21
 on, this QuantizeLinear gets a zero point of type uint8 even if the integers are int8, and
-onnxruntime then rejects the model. It does not move a DequantizeLinear that is directly followed by
-another operator, so removing that operator triggers the fault.
+onnxruntime then rejects the model. onnxruntime does not move a DequantizeLinear that is directly
+followed by an operator that computes, so removing this operator triggers the fault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fusionc.model.graph import Edge, Node
 from fusionc.operators.integer_operators import PASSED, QUANTIZE
 
 _CURRENT = Wiring()  # the graph without changes
-_BROKEN_SINCE = 21  # opset
+_BROKEN_SINCE = 21  # the first opset with the fault
 _MOVERS = PASSED - {"Identity"}
 
 
@@ -52,9 +52,10 @@ def reason_to_prevent_move(
 
 
 def is_moved(dequantize: Node, wiring: Wiring) -> bool:
-    """Whether onnxruntime moves a DequantizeLinear to after a consumer, and then rejects the model.
-    It does so if the DequantizeLinear has one constant scale and a constant zero point of type
-    int8, and if the result of the consumer is not quantized again.
+    """Whether onnxruntime moves a DequantizeLinear past a consumer, and then rejects the model.
+
+    This is so if the DequantizeLinear has a single constant scale and a single constant zero point
+    of type int8, and if a consumer only moves elements and its result is not quantized again.
     """
     packed, scale, zero = (*dequantize.inputs, None, None)[:3]
     result = dequantize.outputs[0]
@@ -68,7 +69,7 @@ def is_moved(dequantize: Node, wiring: Wiring) -> bool:
 
 
 def _is_single(value: Edge | None) -> TypeGuard[Edge]:
-    """Whether a value is a constant of one element."""
+    """Whether a value is a constant with one element."""
     return value is not None and value.is_constant and set(value.shape or ()) <= {1}
 
 

@@ -20,7 +20,7 @@ from fusionc.model.graph import Edge, Node
 from fusionc.operators.integer_operators import BYTES, DEQUANTIZE
 
 _CURRENT = Wiring()  # the graph without changes
-_FOLDED_SINCE = 21  # opset
+_FOLDED_SINCE = 21  # the first opset for which it is known that a Transpose is removed
 _TYPES = BYTES | {TensorProto.INT4, TensorProto.UINT4}
 
 
@@ -72,8 +72,8 @@ def takes_packed(product: Node, wiring: Wiring) -> bool:
 
 def _private_dequantizer(product: Node, wiring: Wiring) -> Node | None:
     """The DequantizeLinear of weights that only this product reads. None if the weights are not
-    dequantized, or if there is an operator in between. An Identity, and a Transpose of some
-    weights, may be in between, because onnxruntime itself removes these.
+    dequantized, or if there is an operator in between that onnxruntime does not remove. It removes
+    an Identity, and the Transpose of some weights.
     """
     reader = product
     value = product.inputs[1]
@@ -91,8 +91,8 @@ def _private_dequantizer(product: Node, wiring: Wiring) -> Node | None:
 
 def _is_folded(transpose: Node, wiring: Wiring) -> bool:
     """Whether onnxruntime 1.32 removes a Transpose of dequantized weights before a MatMul, and
-    stores the weights transposed. It does so for one scale, and for several scales if `perm` is
-    given. False for older opsets, for which this is not known.
+    stores the weights transposed. It does so if the scale is a scalar, and for several scales if
+    `perm` is given. False below opset 21, for which this is not known.
     """
     value = transpose.inputs[0] if transpose.is_op("Transpose") else None
     maker = None if value is None else wiring.maker(value)

@@ -1,4 +1,4 @@
-"""The producers and consumers of values: in the current graph, or in the graph after a rewrite."""
+"""The producers and consumers of values, in the current graph or in the graph after a rewrite."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Wiring:
                     self._new_users.setdefault(value, {})[node] = None
 
     def maker(self, value: Edge) -> Node | None:
-        """The producer of a value, or of its replacement."""
+        """The producer of a value, or of its replacement if it has one."""
         return self.current(value).producer
 
     def current(self, value: Edge) -> Edge:
-        """A value, or its replacement."""
+        """The replacement of a value, or the value itself if it has none."""
         return self._replacements.get(value, value)
 
     def users(self, value: Edge) -> list[Node]:
@@ -45,7 +45,7 @@ class Wiring:
         return [*old, *self._new_users.get(self.current(value), ())]
 
     def only_user(self, value: Edge) -> Node | None:
-        """The only consumer of a value that is not a graph output. None for other values."""
+        """The only consumer of a value. None if it has several, or if it is a graph output."""
         users = self.users(value)
         return users[0] if len(users) == 1 and not self.is_output(value) else None
 

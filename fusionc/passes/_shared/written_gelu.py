@@ -43,13 +43,13 @@ def any_gelu(x: Formula) -> Formula:
 
 def bias_of(m: Match) -> tuple[Edge, Edge]:
     """The addends m.x and m.b, ordered: first the matrix, then the bias, a vector with one number
-    for each column. Refuses if neither addend is such a vector.
+    for each column. Refuses if neither addend is known to be such a vector.
     """
     for x, bias in ((m.x, m.b), (m.b, m.x)):
         columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
         if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
             return x, bias
-    refuse("neither addend is known to be one number for each column")
+    refuse("neither addend is known to have one number for each column")
 
 
 def keep_gelu(x: Edge) -> None:

@@ -51,9 +51,7 @@ class ClipFusionPass(Pass):
 
 
 def _limits(m: Match) -> Interval:
-    """The interval to which both operators together limit a value, or to which a single one
-    does.
-    """
+    """The interval to which the captured operators (one or two) together limit a value."""
     limits = Interval()
     for name in ("first", "second"):
         node = getattr(m, name)
@@ -66,7 +64,7 @@ def _limits(m: Match) -> Interval:
 
 
 def _new_clip(x: Edge, limits: Interval, new: Tape) -> Edge:
-    """A Clip in the form of the graph's opset: limits as attributes or inputs."""
+    """A new Clip. The limits are attributes or inputs, depending on the graph's opset."""
     largest = largest_of(x)
     low = None if limits.low == -largest else limits.low
     high = None if limits.high == largest else limits.high

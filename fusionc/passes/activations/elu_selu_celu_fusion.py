@@ -53,7 +53,8 @@ class EluSeluCeluFusionPass(Pass):
              a · (Exp(x / a) − 1))
     after    Elu(x) with alpha = a; Selu(x) with gamma = c; Celu(x) with alpha = a
     refuses  constants that are not single numbers, or may enlarge x; in forms with Min and for
-             Selu, an alpha that is not positive; for doubles, numbers that float32 cannot hold
+             Selu, an alpha that is not positive; for Celu, two different numbers a; for doubles,
+             numbers that float32 cannot hold
     algebra  the definitions of Elu, Selu and Celu; at x = 0 both branches of Where are 0
     source   CANN's Elu, Selu and Celu fusion passes
     """

@@ -15,8 +15,8 @@ class FastGeluFusionPass(UBFusionPass):
 
     before   Gelu(x), Gelu(x + b), as operators or written out with Erf; BiasGelu(x, b)
     after    com.microsoft.FastGelu(x), FastGelu(x, b)
-    refuses  elements other than float32, for which no kernel exists; a sum x + b if neither summand
-             is known to be one number for each column
+    refuses  elements other than float32, for which no kernel exists; a sum x + b if neither addend
+             is known to have one number for each column
     never    off by default, because results differ by more than rounding
     algebra  Erf(x / √2) is about Tanh(√(2/π) · (x + 0.044715 x³)): the results differ by up to 5e-4
     source   CANN's FastGeluFusionPass; onnxruntime's GeluApproximation, also off by default

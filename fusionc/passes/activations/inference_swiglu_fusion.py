@@ -13,8 +13,7 @@ class InferenceSwigluFusionPass(UBFusionPass):
              of a Split, or two products
     after    com.microsoft.QuickGelu(gate) · up, with alpha 1
     refuses  elements other than float32, for which no kernel exists
-    algebra  multiplication is associative, so it does not matter which operators compute gate and
-             up
+    algebra  multiplication is associative; gate and up may be any values
     source   MindSpore's inference_swiglu_fusion
     """
 

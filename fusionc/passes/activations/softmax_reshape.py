@@ -28,9 +28,9 @@ def _constant_shapes(shape: Shape, axis: int) -> tuple[list[int] | None, list[in
     """The target shapes of two Reshapes: the first joins the axes after `axis` into one, the second
     separates them again.
 
-    In a target shape, a 0 keeps the dimension, and −1 stands for the remaining one. The result is
-    None if no constant can express the shape for every run, because only one dimension may be −1,
-    and only if no other dimension can be 0.
+    In a target shape, a 0 keeps the dimension, and −1 becomes the number that fits the number of
+    elements. A target shape is None if no constant can express it for every run: only one dimension
+    may be −1, and only if no other dimension can be 0.
     """
     leading = shape[: axis + 1]
     trailing = shape[axis + 1 :]
@@ -46,16 +46,16 @@ def _constant_shapes(shape: Shape, axis: int) -> tuple[list[int] | None, list[in
 
 
 def _joined_shape(m: Match, new: Tape, axis: int) -> Edge:
-    """The sizes up to `axis`, then the product of the later sizes, all computed when the model
-    runs.
+    """A shape that is computed when the model runs: the sizes of m.x up to `axis`, then the product
+    of its later sizes.
     """
     trailing = new_reduce(new, "ReduceProd", new.Shape(m.x, start=axis + 1), [0], keepdims=True)
     return new.Concat(new.Shape(m.x, end=axis + 1), trailing, axis=0)
 
 
 def _allow_computed_zeros(sizes: Edge) -> dict[str, int]:
-    """The attribute with which Reshape reads a computed 0 as a size. Without it, a 0 copies a
-    dimension.
+    """The attribute that makes a Reshape read a 0 among computed sizes as a size. Without this
+    attribute, a 0 copies a dimension.
     """
     return {} if sizes.is_constant else {"allowzero": 1}
 
@@ -66,8 +66,8 @@ class SoftmaxReshapePass(UBFusionPass):
 
     before   Softmax(x, axis) or LogSoftmax(x, axis), with two or more axes after `axis`
     after    Reshape(Softmax(Reshape(x, [.., size, rest]), axis), shape of x)
-    refuses  later axes that are known to hold one element in total, or none; fewer than 100
-             elements; below opset 15, sizes that constant shapes cannot express
+    refuses  later axes whose sizes are all 1, or among which one is 0; fewer than 100 elements;
+             below opset 15, sizes that constant shapes cannot express
     algebra  Softmax normalizes along one axis, so the other axes may be joined
     source   measured: onnxruntime exchanges the axis of the Softmax with the last axis, computes
              along the last axis, and exchanges them again. With only one later axis, each exchange

@@ -10,7 +10,7 @@ def _require_no_later_digits(m: Match) -> None:
     """Refuse if a later operator depends on digits that onnxruntime's Sigmoid lacks.
 
     For x below −18, onnxruntime's Sigmoid is 0, and just above −18 it has few correct digits. It
-    also reaches 1 at another x than the formula. The written-out formula keeps all digits.
+    also reaches 1 at another x than the written-out formula, which keeps all digits.
     """
     if decider := decider_of(m.outputs[0]):
         refuse(f"the result of the later {decider} depends on the last bit")
@@ -35,13 +35,14 @@ class SwishFusionPass(Pass):
     before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x ·
              Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
-    refuses  for Sigmoid: a written-out form whose result goes into a logarithm, quotient or root,
-             also through sums, products and other functions that map 0 to 0, or into a
+    refuses  for Sigmoid: a written-out form whose result reaches a logarithm, quotient or root,
+             directly or through sums, products and other functions that map 0 to 0, or reaches a
              normalization, because onnxruntime's Sigmoid is 0 for x below −18 (an added constant
-             of at least 0.001, or 1e-6 for squares, hides that), or into a rounding operator,
-             because onnxruntime's Sigmoid reaches 1 at another x. For Swish: opset below 24; a
-             target without a Swish kernel (onnxruntime replaces Swish by Sigmoid and Mul); an alpha
-             that may enlarge x; for doubles, an alpha that float32 cannot hold
+             of at least 0.001, or 1e-6 for squares, hides that); a written-out form whose result
+             reaches a rounding operator, because onnxruntime's Sigmoid reaches 1 at another x. For
+             Swish: opset below 24; a target without a Swish kernel (onnxruntime replaces Swish by
+             Sigmoid and Mul); an alpha that may enlarge x; for doubles, an alpha that float32
+             cannot hold
     algebra  the definitions of Sigmoid and Swish; if Exp overflows, the written-out form and the
              operator both return 0
     source   CANN's SwishFusionPass

@@ -1,5 +1,5 @@
-"""The base class of passes that graph kernel fusion carries out. Its areas are groups of operators
-that one generated kernel computes.
+"""The base class of passes that graph kernel fusion carries out. Graph kernel fusion makes areas:
+groups of operators that one generated kernel computes.
 """
 
 from fusionc.rewrite import Pattern, UBFusionPass

@@ -7,7 +7,7 @@ class TbeEltwiseFusionPass(AreaPass):
     before   elementwise operators, comparisons, logic, Cast, Clip and Where with one result
     after    one operator of the domain fusionc.gk: a model-local function, and a compiled kernel
              next to the model
-    refuses  the same as AutomaticUbFusion
+    refuses  everything that AutomaticUbFusion refuses
     never    anything without --enable_graph_kernel
     algebra  the kernel applies the same operators, one element after another
     source   CANN's TbeEltwiseFusionPass

@@ -11,11 +11,11 @@ class WinogradConvolutionPass(AreaPass):
              of 36, and fewer weights to read. With a stride of 2 it transforms tiles of 5×5 pixels:
              25 products instead of 36
     refuses  areas that BlockedConvolutionFusionPass refuses
-    never    anything without --enable_graph_kernel; convolutions of dequantized values, and those
-             whose results are quantized: rounding would move numbers to other steps; images of a
-             few pixels, for which reading the weights takes longer; with a stride of 2, fewer than
-             about 100 channels, for which transforming the pixels takes longer than the saved
-             products
+    never    anything without --enable_graph_kernel; convolutions of dequantized values, and
+             convolutions whose results are quantized, because rounding would move numbers to other
+             steps of the quantization; images of a few pixels, because reading the transformed
+             weights takes longer; with a stride of 2, fewer than about 100 channels, because
+             transforming the pixels takes longer than the saved products
     algebra  Winograd's F(4×4, 3×3) and F(2×2, 3×3); with a stride of 2, F(2, 2) of every second
              pixel. Rounding errors are larger than those of plain sums of products, and grow with
              the largest number in the tile: in a tile with large numbers, a result of 0 may become

@@ -86,7 +86,7 @@ def _negative_power(m: Match, new: Tape) -> Result:
 
 def _scale_sum(m: Match, new: Tape) -> Result:
     if numbers(m.k).size != 1:
-        refuse("the scale is not one number for all elements")
+        refuse("the scale is not a single number")
     check_fits(m.k, m.a)
     total = new.node("ReduceSum", [m.a, *m.axes], like=m.sum)
     return new.node(m.inner.op, [total, new.const(np.reshape(numbers(m.k), ()), like=m.k)])

@@ -86,8 +86,8 @@ def _exact_square(m: Match, new: Tape) -> Result:
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether a ReduceSum changes nothing: it sums single elements, and none is −0, which it would
-    turn into 0.
+    """Whether a ReduceSum changes nothing: it sums single elements, and none of them is −0, because
+    a ReduceSum turns −0 into 0.
     """
     return reduces_nothing(m) and (_has_integers(m) or is_never_negative(m.x))
 

@@ -93,7 +93,7 @@ class ConstantReassociationPass(Pass):
     refuses  addends that cancel, because (x + c) − c rounds x; constants whose combination would be
              infinite, be too small for their type, or have more elements; a large constant that is
              used elsewhere; division of integers; an e that may enlarge x; the factor ½ of a
-             written-out Gelu, by which runtimes recognize it
+             written-out Gelu, because runtimes recognize Gelu by this factor
     algebra  · and + are associative, and · distributes over +: exact for integers, which wrap
              around, and exact up to rounding for floating-point numbers
     source   CANN's TfMergeSubFusionPass; image preprocessing, whose (x/255 − mean)/std has the form

@@ -22,8 +22,9 @@ class RealDiv2MulsFusionPass(Pass):
     before   x / c
     after    x · (1/c)
     refuses  integers; a c that is 0 or infinite, or whose reciprocal is too small for its type; a
-             quotient that Erf reads, because runtimes recognize Gelu by it; the scale of a MatMul,
-             because runtimes recognize attention by it; a large c that is used elsewhere
+             quotient that Erf reads, because runtimes recognize Gelu by the division; a quotient of
+             a MatMul, because runtimes recognize attention by the division; a large c that is used
+             elsewhere
     algebra  the same bits if c is a power of two; otherwise 1/c is rounded once
     source   CANN's RealDiv2MulsFusionPass, which accepts scalars only
     """

@@ -48,13 +48,13 @@ def _drop_reduce(m: Match, new: Tape) -> Result:
 
 
 class AReduceSumFusionPass(Pass):
-    """A Reduce over axes of size 1 is removed; a Squeeze or Unsqueeze after a Reduce becomes its
-    keepdims attribute.
+    """A Reduce over axes of size 1 is removed; a Squeeze or Unsqueeze after a Reduce becomes the
+    keepdims attribute of the Reduce.
 
     before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; any Reduce, ArgMax or ArgMin with
              keepdims = 0 before an Unsqueeze of the reduced axes, or with keepdims = 1 before a
-             Squeeze of them; for integers, ReduceMax(ReduceMax(x)), and the same with ReduceMin,
-             ReduceSum and ReduceProd
+             Squeeze of the reduced axes; for integers, ReduceMax(ReduceMax(x)), and the same with
+             ReduceMin, ReduceSum and ReduceProd
     after    x or Squeeze(x); the Reduce with the opposite keepdims; one Reduce over the axes of
              both
     refuses  axes that are unknown, or differ from the reduced ones; a sum or mean of a value that

@@ -34,7 +34,7 @@ def _narrow(value: Edge, new: Tape) -> Edge:
 
 
 def _becomes_float32(m: Match) -> bool:
-    """Whether a Cast to float32 reads the normalization, directly or after a new shape."""
+    """Whether a Cast to float32 reads the normalization, directly or after a Reshape or Flatten."""
     value: Edge = m.outputs[0]
     shaped = [user.outputs[0] for user in value.outputs if user.is_op("Reshape", "Flatten")]
     casts = chain.from_iterable(reader.outputs for reader in filter(None, (value, *shaped)))
@@ -46,13 +46,13 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
     SkipSimplifiedLayerNormalization.
 
     before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, with the scale applied
-             before or after the last Cast; below opset 23, with the normalization written out as
-             several operators; RMSNormalization(x + y, scale) in float16 that is then cast to
-             float32, directly or after a Reshape
+             before or after the last Cast; or RMSNormalization(x + y, scale) in float16 that is
+             then cast to float32, directly or after a Reshape. Below opset 23, the normalization is
+             written out as several operators
     after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) in float16, which computes
-             in float32 inside. If the sum has other users, it is the fourth output
-    refuses  the same as AddRmsNormFusionPass, but here the elements must be float16; a scale that
-             float16 cannot represent
+             in float32 internally. If the sum has other users, it is the fourth output
+    refuses  everything that AddRmsNormFusionPass refuses; elements other than float16; a scale that
+             float16 is not known to represent exactly
     never    off by default, because the operator takes longer (AddRmsNormFusionPass)
     algebra  the definition of the operator, which normalizes the sum before the sum is rounded to
              float16

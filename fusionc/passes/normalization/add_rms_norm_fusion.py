@@ -11,9 +11,9 @@ class AddRmsNormFusionPass(UBFusionPass):
     after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale). If the sum has other
              users, it is the fourth output
     refuses  ranks other than 2 and 3; shapes that are not known to be equal (but the batch axis of
-             y may have size 1 or be missing); a scale that does not have exactly one number for each element of
-             the last axis; elements other than float32 and float16; a written-out normalization
-             that computes in float16
+             y may have size 1 or be missing); a scale that does not have exactly one number for
+             each element of the last axis; elements other than float32 and float16; a written-out
+             normalization that computes in float16
     never    off by default, because the operator takes at least 1.05 to 2.5 times as long as Add
              and the normalization
     algebra  the definition of SkipSimplifiedLayerNormalization

@@ -17,7 +17,7 @@ def _lookup(name: str) -> OpFormula:
 
 
 _SHAPES_DIFFER = "the row indices of the tables have shapes that do not match"
-_NOT_ROWS = "the constant addend is not one row for each position"
+_NOT_ROWS = "the constant addend does not have one row for each position"
 _FIRST = _lookup("a")
 _SECOND = _lookup("b")
 _THIRD = either(_lookup("c"), const("rows"))
@@ -30,20 +30,21 @@ class EmbedLayerNormFusionPass(UBFusionPass):
     EmbedLayerNormalization.
 
     before   LayerNormalization(Gather(W, ids) + Gather(P, positions) [+ Gather(T, segments)],
-             scale, offset?), with the sum in any order; a constant with one row for each position
-             may replace one Gather
+             scale, offset?), with the addends in any order. In place of one Gather there may be a
+             constant with one row for each position
     after    com.microsoft.EmbedLayerNormalization(ids, segments, W, P, T, scale, offset,
              positions), with the indices cast to int32. If the sum has other users, it is the third
              output
     refuses  elements other than float32; tables and indices whose shapes do not fit; a
              LayerNormalization over more than the last axis
-    never    off by default, because the operator takes 1.2 to 1.5 times as long as the written
-             form. It also rejects negative indices, which Gather counts from the end of the table
-    algebra  the definition of EmbedLayerNormalization. Time relative to the written form, with
-             onnxruntime 1.31.1, three tables of 768 columns, and indices of the shapes [1, 1] / [1,
-             16] / [1, 128] / [4, 128] / [1, 384]: 0.97 / 1.22 / 1.50 / 1.28 / 1.05 with one thread,
-             0.93 / 1.19 / 1.17 / 0.80 / 0.96 with two
-    source   onnxruntime's EmbedLayerNormFusion
+    never    off by default, because the operator takes up to 1.5 times as long as the form above.
+             The operator also rejects negative indices, which Gather counts from the end of the
+             table
+    algebra  the definition of EmbedLayerNormalization
+    source   onnxruntime's EmbedLayerNormFusion. Time relative to the form above, measured with
+             onnxruntime 1.31.1 and three tables of 768 columns (shape of the indices: with one
+             thread, with two): [1, 1]: 0.97, 0.93; [1, 16]: 1.22, 1.19; [1, 128]: 1.50, 1.17;
+             [4, 128]: 1.28, 0.80; [1, 384]: 1.05, 0.96
     """
 
     numerics = "rounding"
@@ -65,7 +66,8 @@ class EmbedLayerNormFusionPass(UBFusionPass):
         beta = m.beta or new.const(np.zeros(size, np.float32))
         if any(value.shape != (size,) for value in (m.gamma, beta)):
             refuse(
-                "the scale or the offset does not have exactly one number for each element of the last axis"
+                "the scale or the offset does not have exactly one number for each element of the "
+                "last axis"
             )
         words, positions, segments = _embeddings(m, shape, new)
         indices = [_int32_indices(embedding, new) for embedding in (words, segments, positions)]
@@ -101,8 +103,8 @@ def _int32_indices(embedding: _Embedding | None, new: Tape) -> Edge | None:
 def _embeddings(
     m: Match, shape: Shape, new: Tape
 ) -> tuple[_Embedding, _Embedding, _Embedding | None]:
-    """The embeddings of words, positions and segments. Only the indices of positions may be the
-    same for all items of a batch.
+    """The embeddings of words, positions and segments (None if there are only two). Only the
+    indices of positions may lack the batch, so that they are the same for all items of a batch.
     """
     embeddings = _lookups(m, shape)
     whole = [embedding for embedding in embeddings if _fits(embedding.index, shape[:2])]

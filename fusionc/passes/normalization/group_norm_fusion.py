@@ -16,10 +16,11 @@ class GroupNormFusionPass(Pass):
     before   Reshape(InstanceNormalization(Reshape(x, [N, G, −1]), 1, 0), shape of x) · scale +
              offset
     after    GroupNormalization(x, scale, offset) with num_groups = G
-    refuses  opset below 21, where scale and offset have one number for each group; scale and offset
-             that do not have exactly one number for each channel; an InstanceNormalization with a scale or
-             offset of its own; unknown shapes; a target without a kernel for it (onnxruntime
-             replaces GroupNormalization by the operators of ONNX's definition)
+    refuses  opset below 21, in which scale and offset have one number for each group; scale and
+             offset that do not have exactly one number for each channel; an InstanceNormalization
+             with a scale other than 1 or an offset other than 0; unknown shapes; a target without a
+             kernel for GroupNormalization (onnxruntime replaces it by the operators of ONNX's
+             definition)
     never    off by default, because ONNX's definition computes the variance as a difference of two
              squares. The result is off by 0.01 % if the mean is 100 times the deviation, and by 8 %
              if it is 1000 times the deviation

@@ -9,12 +9,13 @@ class InstanceNormFusionPass(Pass):
     """Instance normalization that is written out becomes InstanceNormalization.
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes after
-             the channels, in the forms of LayerNormFusionPass, with constant scale and offset of
-             shape [C, 1, 1]; or without scale and offset, if no constant multiplies the result
+             the channels, written in a form that LayerNormFusionPass accepts, with constant scale
+             and offset of shape [C, 1, 1]; or without scale and offset, if no constant multiplies
+             the result
     after    InstanceNormalization(x, scale, offset)
     refuses  other axes; an unknown number of channels; an unknown image size, because onnxruntime's
-             operator crashes on an empty image; constants that do not have exactly one number for each channel;
-             elements other than float32
+             operator crashes on an empty image; constants that do not have exactly one number for
+             each channel; elements other than float32
     algebra  the definition of InstanceNormalization
     source   CANN's InstanceNormFusionPass
     """

@@ -20,8 +20,8 @@ class RmsNormFusionPass(Pass):
     """Root mean square normalization that is written out becomes RMSNormalization.
 
     before   x / √(mean(x²) + epsilon) · scale, with 1 / √… as Div, Reciprocal or Pow, the square as
-             Pow or Mul; in a float16 model also between two Casts, which let it compute in float32;
-             also without the scale
+             Pow or Mul. In a float16 model, there may be a Cast to float32 before it and a Cast to
+             float16 after it. The scale may be missing
     after    RMSNormalization(x, scale)
     refuses  opset below 23; axes other than the last ones; elements other than float32 and float16,
              because the operator computes in float32; a scale whose shape is not that of the

@@ -49,8 +49,9 @@ class RmsNormUbFusionPass(UBFusionPass):
              a product; also x · (1 / √…), which onnxruntime recognizes
     after    x / √(mean(x²) + epsilon) · scale with Pow and Div, which onnxruntime turns into
              SimplifiedLayerNormalization when it loads the model
-    refuses  normalization over more than the last axis; a scale that does not have exactly one number for each
-             element of the last axis; elements other than float32; targets other than onnxruntime
+    refuses  normalization over more than the last axis; a scale that does not have exactly one
+             number for each element of the last axis; elements other than float32; targets other
+             than onnxruntime
     never    models from opset 23 on, in which RmsNormFusionPass makes an RMSNormalization
     algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s. SimplifiedLayerNormalization takes
              0.28 to 0.52 of the time of the six operators

@@ -1,5 +1,5 @@
-"""The matrix of the Fourier transform. For small sizes, a product with it is faster than the
-transform itself.
+"""The matrix of the Fourier transform. For small sizes, a product with this matrix is faster than
+the transform itself.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = F
 
 
 def parts_of(size: object) -> int:
-    """The number of parts of each signal element, which is the last dimension of the signal: 1 for
-    real signals, 2 for complex ones. Refuses another or unknown `size`.
+    """The number of parts of each signal element: 1 for real signals, 2 for complex ones. `size` is
+    the last dimension of the signal. Refuses any other size, and an unknown one.
     """
     if size not in (1, 2):
         refuse("whether the signal is real or complex is unknown")

@@ -31,7 +31,7 @@ def product(
 
 
 A_GEMM = "onnxruntime computes the product and the bias in a Gemm, which is faster"
-NO_ROW = "neither addend is known to be one number for each column"
+NO_ROW = "neither addend is known to have one number for each column"
 STAYS = [
     Stays("a bias of one element", graph(GELU, b="float[1] b"), NO_ROW, opset=20),
     Stays("a scalar", graph(GELU, b="float b"), NO_ROW, opset=20),

@@ -83,7 +83,7 @@ STAYS = [
             "float[4] k, int64[1] i = {1}",
             "float[N] y",
         ),
-        "the scale is not one number for all elements",
+        "the scale is not a single number",
     ),
     Stays(
         "a factor that raises the rank",
