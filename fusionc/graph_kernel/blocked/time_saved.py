@@ -57,8 +57,8 @@ def saved_by_program(area: Area) -> float:
 
 
 def _saved_by_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> float:
-    """Estimated seconds that a program of bytes saves. They are few, because onnxruntime, too,
-    computes each quantized group as one integer operator.
+    """Estimated seconds that a program of bytes saves. The estimate takes into account that
+    onnxruntime, too, computes each quantized group as one integer operator.
     """
     times = [
         byte_copy_seconds(step.kind, operation, of)

@@ -3,8 +3,8 @@
 #define GK_PROGRAMS(each)
 #endif
 
-/* The operators are constant, because one session may register the library while another one runs.
- * */
+/* The operators are constants, because one session may register the library while another session
+ * runs. */
 #define GK_OPERATOR_WITH(kernel, create, compute, destroy) \
   {{                                                       \
        .version = GK_OPERATOR,                             \

@@ -374,7 +374,9 @@ def test_a_slice_backwards_to_the_largest_end_is_refused(end: int) -> None:
     area = area_of(
         f"g (float[N] x) => (float[M] z) <{numbers}> {{ y = Slice(x, s, e, a, t) z = Neg(y) }}"
     )
-    assert reason_against(area) == "onnxruntime gives the end of a backward Slice a meaning of its own"
+    assert (
+        reason_against(area) == "onnxruntime gives the end of a backward Slice a meaning of its own"
+    )
 
 
 @pytest.mark.skipif(
