@@ -132,7 +132,7 @@ def _notices(files: Sequence[Path]) -> list[str]:
     registered = ", ".join(p.name for p in _registered_passes(files))
     if not registered:
         return []
-    what = f"the registered passes {registered} did not run"
+    what = f"registered passes did not run ({registered})"
     why = "many models are converted in other processes; give the file of passes as custom_passes"
     return [f"{what}: {why}"]
 

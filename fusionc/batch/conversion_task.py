@@ -41,6 +41,7 @@ class ConversionTask:
         if own.get("dump_graph") is not None:
             own["dump_graph"] = own["dump_graph"] / self.name
         if own.get("report") is not None:
-            page = f"{self.name.removesuffix('.onnx')}.html"  # a.ONNX and a.onnx differ
+            # The suffix of a.ONNX stays, so that its page does not replace the page of a.onnx.
+            page = f"{self.name.removesuffix('.onnx')}.html"
             own["report"] = own["report"] / page
         return own

@@ -32,9 +32,7 @@ def main() -> None:
     start()  # starts a child process that imports onnxruntime while this process imports the rest
     from fusionc.batch.convert_one import check, convert_one
 
-    signal.signal(
-        signal.SIGTERM, _terminate
-    )  # raises Terminated, so half-written files are removed
+    signal.signal(signal.SIGTERM, _terminate)  # raises, so half-written files are removed
     queue: SimpleQueue[tuple[str, Any]] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, queue), daemon=True).start()
     while True:

@@ -51,7 +51,7 @@ def find_models(paths: Sequence[Path], output: Path, dumps: Path | None = None) 
         what = "the results of many models go into a folder, but this is a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     if output.suffix == ".onnx" and not output.exists():
-        what = "the results of many models go into a folder, but this name means a file"
+        what = "the results of many models go into a folder, but this is the name of a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     models_by_name: dict[str, Path] = {}
     written = [output] if dumps is None else [output, dumps]

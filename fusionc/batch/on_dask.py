@@ -72,7 +72,7 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
             "the cluster has no workers", where=scheduler, hint=hint, code="E10001"
         ) from error
     except ImportError as error:
-        hint = "install the version of fusionc that is installed here on the workers"
+        hint = "on the workers, install the version of fusionc that is installed here"
         raise UsageError(
             f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint
         ) from error

@@ -121,10 +121,7 @@ def _light_model(data: mmap.mmap, name: str) -> bytes | None:
                 if tensor is not None:
                     pieces += [data[kept:start], _tagged(_INITIALIZER, tensor.SerializeToString())]
                     kept = stop
-    except (
-        ValueError,
-        IndexError,
-    ):  # the file is damaged; the caller's parsing will raise an error
+    except (ValueError, IndexError):  # the file is damaged; parsing it later will fail
         return None
     if not pieces:
         return None

@@ -214,7 +214,7 @@ def test_a_model_that_is_newer_than_the_opset_for_all_keeps_its_own(task: Conver
         answer = convert_one(replace(task, arguments={"target_opset": 20}, run=str(opset)))
         assert answer["state"] == "converted" and answer["verification"].startswith("equal")
         assert onnx.load(task.destination).opset_import[0].version == kept
-        said = "the model's opset is already 23, and fusionc cannot lower it: --target_opset 20 does not change it"
+        said = "the model's opset is already 23, and fusionc cannot lower it, so --target_opset 20 does not change it"
         assert list(answer["notices"]) == ([said] if opset == 23 else [])
         # nothing is logged where no pass matches
         assert not list(task.records.glob("debug/plog/*.log"))

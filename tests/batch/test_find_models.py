@@ -126,7 +126,7 @@ def test_models_in_the_folder_of_the_results_are_models() -> None:
         (
             ["models"],
             "new.onnx",
-            "E10001: the results of many models go into a folder, and this would be",
+            "E10001: the results of many models go into a folder, but this is the name",
             "new.onnx",
         ),
         (

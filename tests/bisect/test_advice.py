@@ -45,7 +45,8 @@ def test_the_algorithm_is_switched_off_before_the_area(tmp_path: Path) -> None:
     np.savez(inputs, x=x)
     options = {"output": tmp_path / "out.onnx", "enable_graph_kernel": True, "inputs": inputs}
     with pytest.raises(
-        fusionc.VerificationError, match='"WinogradConvolutionPass:off", which rounds'
+        fusionc.VerificationError,
+        match='"WinogradConvolutionPass:off", which gives smaller rounding errors',
     ) as error:
         fusionc.convert(model, **options)
     assert '"BlockedConvolutionFusionPass:off"' in str(error.value)

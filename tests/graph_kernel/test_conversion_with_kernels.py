@@ -306,8 +306,9 @@ def test_an_operator_that_is_not_expanded_is_said(
     assert len(notices) == (operator.removeprefix("com.microsoft.") in stays)
     is_row = level < 3 and operator.endswith(("Softmax", "Normalization"))
     hint = "; --enable_stitch_fusion allows such areas" if is_row else ""
-    text = f"{operator} is not expanded, because no area holds its parts{hint}"
-    assert notices == [f"--enable_expand_ops: {text}"] * len(notices)
+    assert notices == [
+        f"--enable_expand_ops: {operator} is not expanded, because no area holds its parts{hint}"
+    ] * len(notices)
 
 
 def test_operators_of_a_function_are_in_areas_if_it_is_inlined() -> None:

@@ -239,7 +239,7 @@ CASES = [
     Case(
         "a Split with more outputs than it says",
         model(_node("Split", ["x"], ["u", "v", ""], num_outputs=2)),
-        ("E13005", "has 3 outputs, and num_outputs is 2"),
+        ("E13005", "has 3 outputs, but num_outputs is 2"),
     ),
     *(
         Case(

@@ -97,8 +97,8 @@ def test_the_plot_is_valid_and_says_what_was_measured() -> None:
     ) and "never" not in texts
     assert "a & b.onnx: ratios of run times" in texts
     assert (
-        "Bounds hold with a confidence of 95 %: jointly in the last run, and individually otherwise"
-        in texts
+        "The bounds hold with a confidence of 95 %: "
+        "all together in the last run, otherwise each one alone" in texts
     )
 
 

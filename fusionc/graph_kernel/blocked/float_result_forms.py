@@ -97,9 +97,9 @@ class _Forms(AreaRewriter):
             yield place, helper.make_node("DequantizeLinear", inputs, node.output, axis=0)
 
     def convolutions(self, placed: Sequence[_Placed]) -> Iterator[_Placed]:
-        """Replace products that multiply an image's pixels by convolutions. Before such a product,
-        a Transpose moves the image's channels to the last axis; after it, or after a sum, a
-        Transpose moves them back. If another operator reads the product, a new Transpose gives it
+        """Replace products of an image's pixels and a matrix by convolutions. Before such a
+        product, a Transpose moves the image's channels to the last axis; after it, or after a sum,
+        a Transpose moves them back. If another operator reads the product, a new Transpose gives it
         the channels as the last axis.
         """
         images = dict[str, str]()  # the result with channels last → the result as an image

@@ -62,7 +62,7 @@ class Operation:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False  # whether `activated` is applied before `second` is added
     window: KernelWindow = PLAIN_WINDOW
-    is_planar: bool = False  # whether the image is read from its tensor, without the blocked layout
+    is_planar: bool = False  # whether the image has the layout of its tensor, not a blocked one
     # numbers that the step reads as its `tensor`
     numbers: tuple[float, ...] = ()
     # for a DepthwiseStep without weights: factor and addend of all elements, or of each channel

@@ -66,9 +66,8 @@ class _Maker:
         self._images = operations.images
         self._unknown = operations.unknown
         self._tables: dict[object, np.ndarray] = {}
-        self._unpackings: dict[
-            int, Unpacking
-        ] = {}  # number of a tensor of integers → its unpacking
+        # number of a tensor of integers → its unpacking
+        self._unpackings: dict[int, Unpacking] = {}
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 

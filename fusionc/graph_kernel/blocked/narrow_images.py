@@ -125,7 +125,7 @@ class _Narrowing:
         joins = [item for item in items if isinstance(item, ImageJoin)]
         self._joins = {join.out: join for join in joins if self._may_be_joined(join, joins)}
         others = [item for item in items if item not in self._joins.values()]
-        self._apart = _joined_or_cut(others)  # values that cannot change, as they share memory
+        self._apart = _joined_or_cut(others)  # values that share memory, so they stay float32
         self._stored = self._narrow_values()
         self._narrowed = set[str]()  # float32 values that also have a bfloat16 image
 

@@ -79,8 +79,8 @@ def times_of_program(area: Area) -> ProgramTimes:
 
 
 def _times_of_bytes(made: MadeProgram, estimates: list[StepEstimate]) -> ProgramTimes:
-    """The times of a program of bytes. It saves little, because onnxruntime, too, computes each
-    quantized group as one integer operator.
+    """The times of a program of bytes. The estimate takes into account that onnxruntime, too,
+    computes each quantized group as one integer operator.
     """
     times = [
         byte_copy_seconds(step.kind, operation, of)

@@ -1,8 +1,8 @@
-/* Activations that take many instructions. */
+/* Activations of many instructions. */
 #if GB_V > 4 /* shorter vectors have no instruction that looks up a table */
-/* x / (1 + exp(-a x)), where exp(-a x) is 2^(n / GB_V) exp(r). The last bits of n choose a
- * fractional power of two from a table, the other bits are the exponent, and r is so small that
- * three products suffice for exp(r). Powers from 2^128 on are infinite. */
+/* x / (1 + exp(-a x)). Here, exp(-a x) is 2^(n / GB_V) exp(r). The last bits of n select a
+ * fractional power of two from a table, the other bits of n are the exponent, and r is so small
+ * that three products suffice for exp(r). Powers from 2^128 on are infinite. */
 static void GB(swish)(float *p, ptrdiff_t n, float a) {
   static const float powers[] = {
 #if GB_V == 8
@@ -45,7 +45,7 @@ void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
     GB_ACTIVATION(GB_RELU, x < 0.0f ? 0.0f : x)
     GB_ACTIVATION(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
     GB_ACTIVATION(GB_LEAKY_RELU, x < 0.0f ? a * x : x)
-    /* as in onnxruntime: results below 2e-8 become 0 */
+    /* results below 2e-8 become 0, as in onnxruntime */
     GB_ACTIVATION(GB_SIGMOID, x < -18.0f ? 0.0f : gk_sigmoid_f32(x, m))
     GB_ACTIVATION(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
     GB_ACTIVATION(GB_HARD_SWISH, x * gk_at_most(gk_at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))

@@ -1,5 +1,5 @@
 /* The functions for tiles whose pixels are not next to each other in memory, and for planar images
- * (one channel after the other). */
+ * (whose channels are stored one after the other). */
 #define GB_TILE_OF(r)                                             \
   GB_FUNCTION(far_one_##r, GB(sum)(t, t->x_pixel, r, 1, GB_V), r) \
   GB_FUNCTION(far_two_##r, GB(sum)(t, t->x_pixel, r, 2, GB_V), r)

@@ -1,6 +1,6 @@
-/* Converts rows of float16 to float and back, rounding to the nearest number, ties to even.
- * Subnormal numbers of float16 are kept, whatever the session's settings say. The instructions are
- * in assembly, because compilers have different names for them. */
+/* Converts rows of float16 to float and back. Rounds to the nearest number, ties to even. Subnormal
+ * numbers of float16 are kept, whatever the session's settings are. The instructions are in
+ * assembly, because they have different names in different compilers. */
 
 #if GB_V > 4 && defined(__x86_64__)
 typedef uint16_t GB(float16s) __attribute__((vector_size(2 * GB_V), aligned(2)));

@@ -1,13 +1,13 @@
-/* Which instructions for narrow numbers (bfloat16 and bytes) the processor has. */
-/* Whether FUSIONC_KERNELS_WITHOUT names these instructions. Tests and measurements disable
- * instructions with this environment variable. */
+/* The processor's instructions for narrow numbers (bfloat16 and bytes). */
+/* Whether the environment variable FUSIONC_KERNELS_WITHOUT names these instructions. With it, tests
+ * and measurements disable instructions. */
 static int gb_is_masked(const char *name) {
   const char *masked = getenv("FUSIONC_KERNELS_WITHOUT");
   return masked && strstr(masked, name);
 }
 
 #if defined(__x86_64__) && defined(__linux__)
-extern long syscall(long, ...); /* with plain C11, unistd.h does not declare it */
+extern long syscall(long, ...); /* declared here, because unistd.h does not do so with plain C11 */
 
 /* Asks the system for the processor's matrix tiles (AMX). Returns whether this process may use
  * them. */
@@ -43,7 +43,7 @@ static int gb_known_instructions(void) {
 #endif
 }
 
-/* The processor's instructions as bits. They are determined once. */
+/* The processor's instructions, as bits. They are determined only once. */
 int gb_instructions(void) {
   static _Atomic int known = -1;
   if (known < 0) known = gb_known_instructions();
@@ -51,8 +51,8 @@ int gb_instructions(void) {
 }
 
 /* Whether vector products of bfloat16 take less time than those of float32. On AMD's processors
- * they take half the time, on Intel's twice the time (Sapphire Rapids: 61 products of bfloat16 and
- * 123 of float32 in a nanosecond). */
+ * they take half the time, but on Intel's they take twice the time (Sapphire Rapids: 61 products of
+ * bfloat16, and 123 of float32, in a nanosecond). */
 static int gb_pays_narrow_vectors(void) {
 #if defined(__x86_64__)
   enum { AUTH = 0x68747541 }; /* "Auth", of AuthenticAMD */
@@ -63,7 +63,7 @@ static int gb_pays_narrow_vectors(void) {
 #endif
 }
 
-/* The kernel, or its variant for narrow numbers if that is the better one for this processor. */
+/* The kernel, or its variant for narrow numbers if this processor computes that variant faster. */
 static const gk_kernel *gb_chosen(const gk_kernel *kernel) {
   const int has = gb_instructions();
   const int pays = (has & GB_HAS_TILES) || gb_pays_narrow_vectors();

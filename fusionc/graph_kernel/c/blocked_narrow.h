@@ -1,7 +1,7 @@
 /* Numbers of bfloat16: the upper halves of floats, rounded to the nearest number, ties to even. NaN
- * stays NaN, infinity stays infinite, and subnormal numbers become 0. Only processors with vectors
- * of 16 floats have instructions for bfloat16. The instructions are in assembly, because few
- * versions of compilers have names for them. */
+ * stays NaN, infinities stay infinite, and subnormal numbers become 0. Only processors with vectors
+ * of 16 floats have instructions for bfloat16. These are in assembly, because few versions of
+ * compilers have names for them. */
 #if GB_V == 16 && !defined(GB_NARROW_NUMBERS)
 #define GB_NARROW_NUMBERS
 typedef uint16_t gb_half_pixel __attribute__((vector_size(32), aligned(4)));
@@ -26,7 +26,7 @@ GK_INLINE gb_narrow_pixel gb_narrowed_pair(GB(vec) low, GB(vec) high) {
 }
 
 /* A mask with all bits set in the first `channels` of the 32 channels of a block. In images of
- * narrow numbers the other lanes must be zero, because products read them. */
+ * narrow numbers, the lanes of the other channels must be zero, because products read them. */
 GK_INLINE gb_narrow_pixel gb_narrow_lanes(ptrdiff_t channels) {
   const gb_narrow_pixel places = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};

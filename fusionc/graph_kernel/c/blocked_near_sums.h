@@ -1,5 +1,5 @@
 /* The functions for tiles whose pixels are next to each other in memory, and the functions that
- * call them. */
+ * call those for tiles. */
 #define GB_TILE_OF(r)                                   \
   GB_FUNCTION(one_##r, GB(sum)(t, GB_V, r, 1, GB_V), r) \
   GB_FUNCTION(two_##r, GB(sum)(t, GB_V, r, 2, GB_V), r)
@@ -24,13 +24,13 @@ void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const float *re
 void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
   float *y = t->y;
   const float *residual = t->residual;
-  /* with one loop over blocks in place of three */
+  /* one loop over blocks replaces three loops */
   if (GB_STEP == GB_V && t->blocks > 1 && t->rows * t->columns == 1) {
     t->columns = t->blocks;
     t->x_column = t->x_block;
     t->blocks = 1;
   }
-  /* without this, each step would prefetch from an unmapped address, which is slow */
+  /* Otherwise, each step would prefetch from an unmapped address, which is slow. */
   if (!t->ahead) t->ahead = t->w;
   t->asked = t->ahead_step * t->blocks * t->rows * t->columns * (GB_V / GB_STEP);
   GB(tiles_side_by_side)(t, n, tiles, GB_TILE);

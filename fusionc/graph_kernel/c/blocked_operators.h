@@ -1,5 +1,5 @@
-/* Programs as custom operators of onnxruntime. Weights are packed when a session is created, so
- * they must be constants of the model. */
+/* Programs as custom operators of onnxruntime. Weights must be constants of the model, because they
+ * are packed when a session is created. */
 static const float *gb_table(const gk_kernel *kernel, int tensor) {
   return kernel->program->tables[tensor - kernel->inputs];
 }
@@ -19,7 +19,7 @@ static OrtStatus *gb_count(OrtApi *api, const OrtValue *value, ptrdiff_t *count)
   return status;
 }
 
-/* Gets a constant input. */
+/* Gets a constant input. Returns an error if the input is not a constant. */
 static OrtStatus *gb_constant_of(OrtApi *api, const OrtKernelInfo *info, int tensor,
                                  gb_constant *constant) {
   const OrtValue *value = NULL;
@@ -34,7 +34,7 @@ static OrtStatus *gb_constant_of(OrtApi *api, const OrtKernelInfo *info, int ten
                                       (void **)(uintptr_t)&constant->data);
 }
 
-/* Looks up a constant tensor, unless `tensor` is -1 or it is known already. */
+/* Looks up a constant tensor. Does nothing if `tensor` is -1, or if the tensor is known already. */
 static OrtStatus *gb_take(const gk_kernel *kernel, OrtApi *api, const OrtKernelInfo *info,
                           int tensor, gb_constant *constants) {
   if (tensor < 0 || constants[tensor].data) return NULL;

@@ -1,9 +1,10 @@
-/* Where the units of steps (the smallest parts of their work) are in images and in packed weights.
- * */
+/* The places of the units of steps (the smallest parts of their work): in images, and in packed
+ * weights. */
 
-/* The place of a unit. A unit is some pixels of one row (or of any rows, if there are no gaps
- * between rows), for one block or a pair of blocks of channels, in one image. `top` is the first
- * part of the current strip (the parts that are computed for all blocks before the next parts). */
+/* The place of a unit. A unit is some pixels of one row (or of any rows, if rows have no gaps
+ * between them), for one block or one pair of blocks of channels, in one image. `top` is the first
+ * part of the current strip (the parts that are computed for all blocks before the next parts
+ * are). */
 typedef struct {
   ptrdiff_t first, count, row, block, image, part, top;
 } GB(place);
@@ -43,7 +44,7 @@ GK_INLINE void GB(advance)(const gb_call *c, GB(place) *at, ptrdiff_t blocks) {
   GB(find_pixels)(c, at);
 }
 
-/* The mask of the channels of a block that exist; NULL if all do. */
+/* The mask of those channels of a block that exist. NULL if all exist. */
 GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
   return (block + 1) * GB_V > c->out.channels ? c->lanes : NULL;
 }
@@ -61,8 +62,8 @@ GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
   return store;
 }
 
-/* The place of the packed weights for a block of output channels, one element of the kernel and one
- * input channel. There are `all` pairs of kernel elements and input channels. The weights of two
+/* The place of the packed weights for a block of output channels, one kernel element and one input
+ * channel. `all` is the number of pairs of kernel elements and input channels. The weights of two
  * blocks are next to each other, as tiles read them. */
 GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdiff_t all,
                             ptrdiff_t number) {
@@ -71,9 +72,9 @@ GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdif
 }
 
 /* How many blocks of input channels are processed at once: as many as have weights that stay in the
- * first-level cache for all pixels of a strip. For larger kernels it is four times as many, with
- * weights in the second-level cache: with fewer channels at once, sums would be written and read
- * again too often. */
+ * first-level cache for all pixels of a strip. For larger kernels, four times as many, with weights
+ * in the second-level cache: with fewer channels at once, sums would be written and read again too
+ * often. */
 GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
                   size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
@@ -82,7 +83,7 @@ GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
   return (blocks + times - 1) / times;
 }
 
-/* The least and the largest number that a task makes, for each lane. */
+/* The smallest and the largest number that a task makes, for each lane. */
 typedef struct {
   GB(vec) least, largest;
 } GB(range);
@@ -91,8 +92,8 @@ GK_INLINE GB(range) GB(no_range)(void) {
   return (GB(range)){GB(all)(__builtin_inff()), GB(all)(-__builtin_inff())};
 }
 
-/* Stretches a range by pixels of a block. NaN is ignored: the comparison gives the second operand
- * for it. `lanes` masks the channels of the last block. */
+/* Extends a range by the pixels of a block. NaN is ignored, because for NaN the comparison returns
+ * its second operand. `lanes` masks the channels of the last block. */
 GK_INLINE void GB(stretch)(GB(range) *range, const float *x, ptrdiff_t count,
                            const int32_t *lanes) {
   GB(vec) least[4], largest[4];
@@ -122,7 +123,7 @@ GK_INLINE void GB(stretch)(GB(range) *range, const float *x, ptrdiff_t count,
   range->largest = GB_MAX(largest[0], range->largest);
 }
 
-/* Writes the range of a task that begins with a unit, if a later step reads it. */
+/* Writes the range of the task that begins with this unit, if a later step reads the range. */
 GK_INLINE void GB(keep_range)(const gb_call *c, ptrdiff_t unit, const GB(range) *range) {
   if (!c->ranges) return;
   *(GB(vec) *)(c->ranges + 2 * unit * GB_V) = range->least;

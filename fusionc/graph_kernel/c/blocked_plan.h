@@ -1,5 +1,5 @@
-/* The plan of a run: each step is divided into units, the units are distributed over tasks for
- * threads, and images get their memory. */
+/* The plan of a run: it divides each step into units, distributes the units over tasks for threads,
+ * and gives images their memory. */
 
 static void gb_divide(const gb_width *width, gb_call *c) {
   const gb_kind *kind = &gb_kinds[c->step->op];
@@ -20,7 +20,7 @@ static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
   return gb_tasks_of(gb_nanoseconds(width, c), kind->most_tasks ? kind->most_tasks(c, most) : most);
 }
 
-/* Whether a thread may need scratch memory for a step; most products need none. */
+/* Whether a thread may need scratch memory for a step. Most products need none. */
 static int gb_may_need_scratch(const gb_width *width, const gb_step *s) {
   return width->scratches[s->op] &&
          (!gb_kinds[s->op].is_matrix || s->in3 >= 0 || gb_may_be_strassen(s));
@@ -34,10 +34,10 @@ static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
 }
 
 /* Whether a step and the steps of its chain run together, for one pair of blocks of channels after
- * another. They do if their operands and results for a pair stay in the cache of a core, and there
- * are enough pairs for all threads. */
+ * another. They do if their operands and results for a pair stay in the cache of a core, and if
+ * there are enough pairs for all threads. */
 static int gb_is_chained(const gb_program *p, const gb_call *c) {
-  /* most bytes of operands, most bytes of results, fewest pairs for each thread */
+  /* most bytes of operands, most bytes of results, least number of pairs for each thread */
   enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 };
   if (!c->step->chained || c->is_strassen) return 0;
   const ptrdiff_t read = c->in.image * (ptrdiff_t)sizeof(float);
@@ -50,7 +50,7 @@ static int gb_is_chained(const gb_program *p, const gb_call *c) {
     made += 2 * d->out.plane * (ptrdiff_t)sizeof(float);
   }
   const ptrdiff_t pairs = c->out.batch * (c->out.blocks / 2), threads = gb_threads();
-  /* many pairs for each thread, or an equal number */
+  /* many pairs for each thread, or the same number for each */
   const int is_even =
       pairs >= 2 * GB_PAIRS * threads || (pairs % threads == 0 && c->out.blocks % 2 == 0);
   return read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
@@ -73,8 +73,8 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
   }
 }
 
-/* The element type of the tensor that a step loads, stores, or reads in addition to images; 0 if
- * there is none. */
+/* The element type of the tensor that a step loads, stores, or reads in addition to images. 0 if it
+ * has no such tensor. */
 static int gb_tensor_type(const gk_kernel *kernel, const gb_step *s) {
   if (s->op == GB_STORE) return kernel->types[kernel->inputs + s->out];
   const int tensor = s->op == GB_LOAD ? s->in : s->tensor;
@@ -106,7 +106,7 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
   return c;
 }
 
-/* Fills in the steps of a plan, which already has memory for them. */
+/* Fills in the steps of a plan. The plan must already have memory for them. */
 static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
   const gb_program *p = state->kernel->program;
   char is_made[p->storages_count + 1];
@@ -125,7 +125,7 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
 }
 
 /* The plan for images of these sizes. If the last run had the same sizes, its plan is used again.
- * NULL if there is no memory. */
+ * NULL if there is not enough memory. */
 static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
@@ -151,8 +151,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    /* most steps are skipped, because dividing all of them twice would take as long as a short run
-     * */
+    /* Most steps are skipped here: dividing all of them twice would take as long as a short run. */
     if (!gb_may_need_scratch(state->width, &p->steps[k])) continue;
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);

@@ -1,8 +1,8 @@
-/* Lets products read rows from a tensor, or write them to a tensor, without a copy in a buffer. */
+/* Lets products read rows from a tensor, or write rows to a tensor, without a copy in a buffer. */
 static int gb_is_product(const gb_step *s) { return gb_kinds[s->op].is_matrix; }
 
-/* Whether a step is a product of each single pixel with a matrix. A window of several pixels would
- * read the border of zeros, which a buffer has but a tensor lacks. */
+/* Whether a step is a product of single pixels and a matrix. A window of several pixels would read
+ * the border of zeros, which a buffer has but a tensor does not. */
 static int gb_is_plain_product(const gb_step *s) {
   const int *kernel = s->kernel, *pads = s->pads;
   return gb_is_product(s) && kernel[0] * kernel[1] == 1 && !(pads[0] | pads[1] | pads[2] | pads[3]);
@@ -18,15 +18,16 @@ static int gb_reads(const gb_program *p, const gb_step *s, int storage) {
          (s->in3 >= 0 && p->buffers[s->in3].storage == storage);
 }
 
-/* The storage of a buffer, if the buffer has rows and all channels of the storage; else -1. */
+/* The storage of a buffer, if the buffer has rows, and all channels of the storage. Otherwise
+ * -1. */
 static int gb_whole_rows(const gb_program *p, int buffer) {
   const gb_buffer *b = &p->buffers[buffer];
   const gb_storage *storage = &p->storages[b->storage];
   return storage->rows && b->first == 0 && b->channels == storage->channels ? b->storage : -1;
 }
 
-/* Lets a product write its rows directly to the tensors of stores. That is possible if only store
- * steps read the rows and store each channel once, and if the tensors are float32, have a multiple
+/* Lets a product write its rows directly to the tensors of stores. This is possible if only store
+ * steps read the rows, and store each channel once; and if the tensors are float32, have a multiple
  * of GB_V channels, and begin with a pair of blocks. */
 static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
@@ -54,9 +55,9 @@ static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   }
 }
 
-/* Lets the step that makes an image find its range while the image is in the cache of its core, in
- * the memory of the result of step k. That memory is free from then on (see lifetimes in
- * blocked/place_images.py). */
+/* Lets the step that makes an image find the image's range while the image is in the cache of a
+ * core. The range is written to the memory of the result of step k, which is free from then on (see
+ * `lifetimes` in blocked/place_images.py). */
 static void gb_range_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const gb_step *s = &p->steps[k];
@@ -73,17 +74,17 @@ static void gb_range_directly(const gb_state *state, gb_plan *plan, int k) {
   plan->calls[k + 1].ranged = c;
 }
 
-/* Changes distances to those of rows in a tensor. */
+/* Changes the distances of an image to those of rows in a tensor. */
 static void gb_point_to_tensor(gb_image *image, int vector) {
   image->pixel = image->channels;
   image->plane = vector;
 }
 
-/* Lets steps read rows directly from a tensor of float32, if it has a multiple of GB_V channels.
- * The steps may be products without a window, or rotary embeddings, whose tables may have many more
- * rows than are needed. If rows are whole pages apart, they share the same few sets of the
- * first-level cache. So such rows are read directly only as addends, or by Strassen's algorithm,
- * which reads them once. */
+/* Lets steps read rows directly from a float32 tensor that has a multiple of GB_V channels. Such
+ * steps are products without a window, and rotary embeddings, whose tables may have many more rows
+ * than are needed. If rows are whole pages apart, they share the same few sets of the first-level
+ * cache. Then they are read directly only as addends, or by Strassen's algorithm, which reads them
+ * only once. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1,

@@ -1,30 +1,30 @@
 /* What a run of a program needs: the sizes of images, memory, and packed weights. */
 #if defined(__x86_64__)
-/* in the order of the results of gk_best_body */
+/* in the order of the numbers that gk_best_body returns */
 static const gb_width *const gb_widths[] = {&GB_width_of_4, &GB_width_of_8, &GB_width_of_16};
 #else
 static const gb_width *const gb_widths[] = {&GB_width_of_4};
 #endif
 
 enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_HUGE_PAGE = 2 << 20, GB_PAGE_FLOATS = 1024 };
-/* bytes of memory after all images: tiles of narrow numbers are read as a whole, even if they
- * extend beyond the last pixel */
+/* The bytes of memory after all images: a tile of narrow numbers is read as a whole, even if it
+ * extends beyond the last pixel. */
 enum { GB_BEYOND = 16 << 10 };
 
 #if defined(__linux__)
-extern int madvise(void *, size_t, int); /* with plain C11, sys/mman.h does not declare it */
+/* declared here, because sys/mman.h does not do so with plain C11 */
+extern int madvise(void *, size_t, int);
 #endif
 
-/* The state of a program in a session. `spare` is the plan of the last run; if several runs are in
- * progress, one of them can reuse it. */
+/* The state of a program in a session. `spare` is the plan of the last run. A later run takes it
+ * and uses it again; if several runs are in progress, only one of them can do so. */
 typedef struct {
   const gk_kernel *kernel;
   const gb_width *width;
-  /* for each step its weights and biases, in the order in which its tasks read them; NULL for none
-   * */
+  /* for each step: its weights, and its bias, in the order in which its tasks read them, or NULL */
   const float **weights, **bias;
   float *constants; /* the memory of weights and biases */
-  /* for each step: floats that its algorithm has derived from weights */
+  /* for each step: floats that its algorithm has derived from its weights, or NULL */
   _Atomic(void *) *derived;
   _Atomic(void *) spare;
 } gb_state;
@@ -36,33 +36,33 @@ typedef struct {
 static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
 
 /* A kind of steps: its traits, and the functions that its header defines. The table of kinds is
- * generated from blocked/kinds. If a function is NULL in the table, the runtime uses a default
- * below. `sizes` has an entry for each storage. */
+ * generated from blocked/kinds. If a function is NULL in the table, the runtime uses a default,
+ * which is below. `sizes` has an entry for each storage. */
 typedef struct {
   char keeps_pixels;    /* without a window: computes each pixel from the pixel at the same place */
   char scatters;        /* may compute consecutive pixels whose rows have gaps in the result */
   char second_is_pixel; /* in2 is one pixel for each image */
   char reads_tables;    /* in2 and in3 are rows that may be in tensors */
-  char is_matrix;       /* may be a product of pixels with a matrix */
+  char is_matrix;       /* may be a product of pixels and a matrix */
   char writes_rows;     /* may write rows directly to the tensors of later stores */
   char gives_range;     /* its tasks may also find the range of its result */
-  /* how many floats packed weights are */
+  /* the number of floats of packed weights */
   ptrdiff_t (*packed_floats)(const gb_width *, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   /* the size of the result, computed from the size of the image */
   gb_size (*size)(const gb_program *, const gb_step *, gb_size in);
-  /* what is wrong with the sizes of the operands, or NULL; `input_sizes` are the shapes of tensors
-   * */
+  /* what is wrong with the sizes of the operands, or NULL; `input_sizes` are the shapes of the
+   * inputs */
   const char *(*fault)(const gk_kernel *, const gb_step *, const gb_size *sizes, gb_size out,
                        const int64_t *const *input_sizes);
-  /* cuts a step into units */
+  /* divides a step into units */
   void (*divide)(const gb_width *, gb_call *);
-  /* how many multiplications a step takes */
+  /* the number of multiplications of a step */
   double (*products)(const gb_call *);
-  /* estimates how long a step takes on one thread */
+  /* an estimate of the time of a step on one thread */
   double (*nanoseconds)(const gb_width *, const gb_call *);
   /* the number of tasks that share the units, at most `most` */
   ptrdiff_t (*most_tasks)(const gb_call *, ptrdiff_t most);
-  /* derives data from the weights of step k, once, when a run first needs the data */
+  /* derives data from the weights of step k; called once, when a run first needs the data */
   void (*derive)(gb_state *, int k, gb_call *);
 } gb_kind;
 static const gb_kind gb_kinds[GB_KINDS];
@@ -72,12 +72,12 @@ typedef _Atomic(ptrdiff_t) gb_counter;
 /* A program with images of some sizes: its steps, and the memory that they work on. */
 typedef struct {
   gb_call *calls;
-  gb_counter *ended; /* for each step, how many of its tasks are done */
-  /* for each thread and step: how many tasks of the thread's share any thread has begun */
+  gb_counter *ended; /* for each step: how many of its tasks are done */
+  /* for each thread and step: how many tasks of the thread's share have begun, in any thread */
   gb_counter *begun;
   gb_size *sizes;    /* the sizes of the images of each storage */
   size_t size;       /* bytes of memory */
-  ptrdiff_t threads; /* how many can work at the same time */
+  ptrdiff_t threads; /* how many threads can work at the same time */
   char *memory, *scratch;
   size_t scratch_size; /* bytes of scratch memory for each thread */
 } gb_plan;
@@ -99,8 +99,8 @@ static void gb_free(gb_state *state) {
   free(state);
 }
 
-/* Allocates memory. It is in large pages if the system has them, because tasks read and write many
- * places at once. */
+/* Allocates memory. The memory is in large pages if the system has them, because tasks read and
+ * write many places at once. */
 static void *gb_allocate(ptrdiff_t bytes) {
   const ptrdiff_t align = bytes >= GB_HUGE_PAGE ? GB_HUGE_PAGE : GB_ALIGN,
                   size = gb_rounded(bytes > 0 ? bytes : 1, align);
@@ -111,7 +111,8 @@ static void *gb_allocate(ptrdiff_t bytes) {
   return memory;
 }
 
-/* The number of threads, determined once: the system call may take as long as a step. */
+/* The number of threads. It is determined only once, because the system call may take as long as a
+ * step. */
 static ptrdiff_t gb_threads(void) {
   static _Atomic long threads;
   if (!threads) {
@@ -121,8 +122,8 @@ static ptrdiff_t gb_threads(void) {
   return threads;
 }
 
-/* Keeps the data that was derived for step k. If two runs have derived it at the same time, one
- * copy is freed. */
+/* Keeps the data that was derived for step k, and returns it. If two runs have derived it at the
+ * same time, one of the two copies is freed. */
 static float *gb_keep_derived(gb_state *state, int k, float *made) {
   void *known = NULL;
   if (__atomic_compare_exchange_n((void **)&state->derived[k], &known, made, 0, __ATOMIC_SEQ_CST,
@@ -132,7 +133,7 @@ static float *gb_keep_derived(gb_state *state, int k, float *made) {
   return known;
 }
 
-/* The number of floats of packed weights, with channels rounded up to whole blocks. */
+/* The number of floats of packed weights. Channels are rounded up to whole blocks. */
 static ptrdiff_t gb_packed_floats(const gb_width *width, const gb_step *s, ptrdiff_t in,
                                   ptrdiff_t out) {
   return gb_rounded(in / s->group, width->vector) * gb_rounded(out, width->vector) * s->kernel[0] *
@@ -145,8 +146,8 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
       width, s, p->buffers[s->in].channels, p->buffers[s->out].channels);
 }
 
-/* The elements of a constant as floats. If they have another type, they are converted into `room`.
- * */
+/* The elements of a constant as floats. If they have another type, they are converted into
+ * `room`. */
 static const float *gb_as_floats(const gk_kernel *kernel, const gb_width *width,
                                  const gb_constant *constants, int tensor, float *room) {
   const gb_unpacking *unpacking = gb_unpacking_of(kernel->program, tensor);
@@ -166,9 +167,9 @@ static ptrdiff_t gb_largest_float16(const gk_kernel *kernel, const gb_constant *
   return largest;
 }
 
-/* Makes the state of a program for a session; NULL if there is no memory. `constants` are the
- * tensors with weights. All packed weights share one allocation, so that small ones are in large
- * pages, too. */
+/* Makes the state of a program for a session. NULL if there is not enough memory. `constants` are
+ * the tensors with weights. All packed weights share one allocation, so that small ones are in
+ * large pages, too. */
 static gb_state *gb_new(const gk_kernel *kernel, const gb_constant *constants) {
   const gb_program *p = kernel->program;
   gb_state *state = calloc(1, sizeof *state);
@@ -217,7 +218,7 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   const ptrdiff_t reach = (ptrdiff_t)s->dilation[axis] * (s->kernel[axis] - 1) + 1;
   const ptrdiff_t room = size + s->pads[axis] + s->pads[axis + 2] - reach;
   if (room < 0 && (s->weights >= 0 || size <= 0)) return 0;
-  /* as in onnxruntime, a pool over an image that is smaller than the window has one window */
+  /* as in onnxruntime, a pool has one window if the image is smaller than the window */
   return room / s->stride[axis] + 1;
 }
 
@@ -227,14 +228,14 @@ static ptrdiff_t gb_enlarged(const gb_step *s, int axis, ptrdiff_t size) {
   return made > 0 ? made : 0;
 }
 
-/* How many rows a buffer has for each batch. */
+/* The number of rows that a buffer has for each batch. */
 static ptrdiff_t gb_rows_of(const gb_program *p, int buffer, const gb_size *sizes) {
   const gb_size size = sizes[p->buffers[buffer].storage];
   return size.height * size.width;
 }
 
-/* Whether the images of a buffer have the size `others`. With `is_pixel`: whether they have one
- * pixel for each image of that size. True if there is no such buffer. */
+/* Whether the images of a buffer have the size `others`; or, if is_pixel, whether the buffer has
+ * one pixel for each image of that size. True if there is no such buffer. */
 static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_size others,
                    int is_pixel) {
   if (buffer < 0) return 1;
@@ -243,8 +244,8 @@ static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_siz
   return size.batch == others.batch && size.height == others.height && size.width == others.width;
 }
 
-/* The error if the sizes of images that are added or multiplied do not fit; else NULL. With
- * `is_pixel`, in2 must have one pixel for each image. */
+/* The error if the sizes of images that are added or multiplied do not fit, otherwise NULL. If
+ * is_pixel, in2 must have one pixel for each image. */
 static const char *gb_unlike(const gb_program *p, const gb_step *s, const gb_size *sizes,
                              gb_size out, int is_pixel) {
   const int fits = gb_fits(p, s->in2, sizes, out, is_pixel) && gb_fits(p, s->in3, sizes, out, 1);
@@ -269,10 +270,10 @@ static const char *gb_loaded(const gk_kernel *kernel, const gb_step *s, const in
   return NULL;
 }
 
-/* Sets the sizes of the images in all storages. Returns an error or NULL. `input_sizes` has the
- * shapes of the inputs: [batch, channels, height, width] for images; [batch, height, width,
- * channels] for rows, or without batch and height; [batch, head, query, key] for the addend of
- * attention scores; [batch, row, 1] for the selection of rows to clear. */
+/* Sets the sizes of the images in all storages. Returns an error or NULL. `input_sizes` are the
+ * shapes of the inputs: images are [batch, channels, height, width]; rows are [batch, height,
+ * width, channels], or the same without batch and height; the addend of attention scores is [batch,
+ * head, query, key]; the selection of rows to clear is [batch, row, 1]. */
 static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input_sizes,
                             gb_size *sizes) {
   const gb_program *p = kernel->program;
@@ -331,7 +332,7 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   const gb_storage *storage = &p->storages[b->storage];
   gb_size size = sizes[b->storage];
   if (storage->rows) size = (gb_size){1, 1, size.batch * size.height * size.width};
-  enum { GB_BYTES_VECTOR = 16 }; /* the same for all widths of vectors */
+  enum { GB_BYTES_VECTOR = 16 }; /* floats; the same for all widths of vectors */
   const ptrdiff_t vector = storage->bytes == 1 ? GB_BYTES_VECTOR : state->width->vector;
   const ptrdiff_t v = b->planar ? 1 : vector, halo = storage->halo,
                   own = v * (ptrdiff_t)sizeof(float) / storage->bytes;

@@ -1,7 +1,8 @@
 /* One run. Threads of onnxruntime go through the steps together. Each thread begins with its own
- * share of a step's tasks; if possible, these compute the same pixels as its tasks of the preceding
- * step. Then it takes tasks from the shares of other threads, so a thread that comes late, or
- * never, delays nothing. A thread waits only for tasks that another one is running. */
+ * share of a step's tasks. If possible, these compute the same pixels as the thread's tasks of the
+ * step before. Then the thread takes tasks from the shares of other threads, so that a thread that
+ * comes late, or never, delays nothing. A thread waits only for tasks that another thread is
+ * running. */
 typedef struct {
   const gb_state *state;
   gb_plan *plan;
@@ -10,7 +11,7 @@ typedef struct {
 enum { GB_PATIENCE = 2000 }; /* polls (about 50 µs) before a thread yields its core */
 
 #if defined(__linux__) || defined(__APPLE__)
-extern int sched_yield(void); /* sched.h */
+extern int sched_yield(void); /* of sched.h */
 static void gb_yield(void) { sched_yield(); }
 #else
 static void gb_yield(void) {}
@@ -28,9 +29,9 @@ static void gb_give_back(gb_state *state, gb_plan *plan) {
   gb_free_plan(__atomic_exchange_n((void **)&state->spare, plan, __ATOMIC_SEQ_CST));
 }
 
-/* Clears the border of some blocks of an image that a step makes. It is set to zeros, or to the
- * zero point of bytes. The border after one row and the border before the next row are adjacent, so
- * they are cleared as one piece. */
+/* Clears the border of some blocks of an image that a step makes: sets it to zeros, or to the zero
+ * point of bytes. The border after one row and the border before the next row are adjacent, so they
+ * are cleared as one piece. */
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
   const ptrdiff_t side = c->halo * image->pixel, ends = c->halo * image->row + side;
@@ -48,7 +49,8 @@ static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first,
   }
 }
 
-/* Runs all steps of a chain for some blocks of channels of an image, and clears their borders. */
+/* Runs all steps of a chain for some blocks of channels of an image, and clears the borders of
+ * their results. */
 static void gb_do_blocks(const gb_work *w, const gb_call *c, ptrdiff_t image, ptrdiff_t block,
                          ptrdiff_t blocks, float *scratch) {
   for (const gb_call *d = c; d <= c + c->chained; ++d) {
@@ -73,8 +75,8 @@ static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *s
     }
     return;
   }
-  /* the first task clears borders while other tasks write the inside: no step reads the image
-   * before all tasks are done */
+  /* The first task clears borders while other tasks write the inside. No step reads the image
+   * before all tasks are done. */
   if (c->halo && number == 0)
     for (ptrdiff_t n = 0; n < c->out.batch; ++n)
       gb_clear_halo(w->state, c, c->whole + n * c->out.image, c->out.image / c->out.plane);
@@ -82,7 +84,7 @@ static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *s
   if (c->units) task(c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
 }
 
-/* One thread's work for one step. */
+/* The work of one thread for one step. */
 static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scratch) {
   const gb_call *c = &w->plan->calls[k];
   const ptrdiff_t threads = w->plan->threads;
@@ -101,7 +103,7 @@ static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scra
   }
 }
 
-/* One thread's work for a run. */
+/* The work of one thread for a whole run. */
 static void gb_go(void *work, size_t thread) {
   const gb_work *w = work;
   float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
@@ -111,8 +113,8 @@ static void gb_go(void *work, size_t thread) {
   }
 }
 
-/* Sets the tensor that a step reads as it is: a table, or an input [batch, part, …]. If a dimension
- * is 1, all batches or all parts read the same elements. */
+/* Sets the tensor that a step reads in the tensor's own layout: a table, or an input [batch, part,
+ * …]. If one of these two dimensions is 1, all batches or all parts read the same elements. */
 static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *const *inputs,
                         const int64_t *const *input_sizes) {
   const int tensor = c->step->tensor, table = tensor - kernel->inputs;
@@ -125,8 +127,9 @@ static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *const 
   c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
 }
 
-/* Runs a program. `inputs` and `outputs` are the tensors by number, `input_sizes` are the shapes of
- * the inputs. Returns NULL, or the error of `parallel`. Sets *failed if there is no memory. */
+/* Runs a program. `inputs` and `outputs` are the tensors by number, and `input_sizes` are the
+ * shapes of the inputs. Returns NULL, or the error of `parallel`. Sets *failed if there is not
+ * enough memory. */
 static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *input_sizes,
                     const float *const *inputs, float *const *outputs, gk_parallel *parallel,
                     void *context, int *failed) {
@@ -136,7 +139,7 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const 
     return NULL;
   }
   const int steps = state->kernel->program->steps_count;
-  /* clears the counters `begun`, too, which come next in memory */
+  /* also clears the counters `begun`, which come next in memory */
   memset((void *)plan->ended, 0, (size_t)(steps * (1 + plan->threads)) * sizeof(gb_counter));
   for (int k = 0; k < steps; ++k) {
     gb_call *c = &plan->calls[k];

@@ -1,34 +1,36 @@
-/* Products of pixels with a matrix by Strassen's algorithm. The pixels, the input channels and the
- * output channels are divided into halves, and 7 products of quarters are computed in place of 8.
+/* Products of pixels and a matrix with Strassen's algorithm. The pixels, the input channels and the
+ * output channels are divided into halves, and 7 products of quarters are computed instead of 8.
+ * See V. Strassen, Gaussian Elimination is not Optimal, 1969.
  *
- * V. Strassen, Gaussian Elimination is not Optimal, 1969. The halves can be chosen freely: here
- * they are the halves of a chunk of pixels, of all blocks of input channels, and of a group of four
- * blocks of output channels. The sums of quarters add different pixels, so small pixels would lose
- * digits next to large ones. Therefore each pixel is first scaled by a power of two that makes the
- * sum of its magnitudes about 1; a pixel of zeros is not changed. The sums add different columns of
- * the matrix, too. If the magnitudes of columns differ too much, or if a number is not finite and
- * would reach other pixels, the product is computed directly. */
+ * Any halves can be chosen. Here, they are the halves of a chunk of pixels, of all blocks of input
+ * channels, and of a group of four blocks of output channels.
+ *
+ * The sums of quarters add different pixels, so that small pixels would lose digits next to large
+ * ones. Therefore each pixel is first scaled by a power of two that makes the sum of its magnitudes
+ * about 1. (A pixel of zeros is not changed.) The sums also add different columns of the matrix. If
+ * the magnitudes of columns differ too much, or if a number is not finite and would reach other
+ * pixels, the product is computed directly. */
 #define GB_MOST_PAIRS (8 * GB_TILE) /* the most pairs of pixels in a chunk */
 
-/* For each product: the quarter of the matrix that is its factor, or -1 for the next sum of
- * quarters; and one or two quarters of the result (-1: only one) to which it is added, or from
- * which it is subtracted if `sign` is -1. Quarters 0 and 1 are the upper ones, 2 and 3 the lower
- * ones. `add_pixels` makes the factors from pixels, `add_quarters` the sums of quarters. */
+/* For each product: `matrix` is the quarter of the matrix that is its factor, or -1 for the next
+ * sum of quarters. `to` and `also_to` (-1: none) are the quarters of the result to which the
+ * product is added; if `sign` is -1, it is subtracted. Quarters 0 and 1 are the upper ones, and 2
+ * and 3 are the lower ones. `add_pixels` makes the factors from pixels, and `add_quarters` makes
+ * the sums of quarters. */
 static const struct {
   int matrix, to, also_to, sign;
 } GB(products)[GB_SEVEN] = {{-1, 0, 3, 1},  {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
                             {-1, 0, -1, 1}, {0, 2, 3, -1}, {3, 1, 0, -1}};
 
-/* The scratch memory of a thread. The distance between blocks of channels, `apart`, is an odd
- * number of pixels: at a distance of whole pages, blocks would share the same few sets of a cache.
- * */
+/* The scratch memory of a thread. `apart` is the distance between blocks of channels, an odd number
+ * of pixels: at a distance of whole pages, blocks would share the same few sets of a cache. */
 typedef struct {
   gb_chunk *kept;
   float *factors;             /* sums of quarters of the pixels of a chunk, for each product */
   float *made, *sums;         /* the results of one product; the sums of a group */
   float *scale, *unscale;     /* the power of two for each pixel, and its inverse */
   ptrdiff_t *out_at, *in2_at; /* the place of each pixel */
-  ptrdiff_t apart, each;      /* each: floats of the factors of a product */
+  ptrdiff_t apart, each;      /* each: the floats of the factors of one product */
 } GB(strassen_work);
 
 ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels) {
@@ -36,7 +38,7 @@ ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels) {
   return fit < GB_TILE ? GB_TILE : fit > GB_MOST_PAIRS ? GB_MOST_PAIRS : fit;
 }
 
-/* Divides the scratch memory, which is large enough and aligned to vectors. */
+/* Divides the scratch memory. It must be large enough, and aligned to vectors. */
 static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1;
   GB(strassen_work) k = {
@@ -51,7 +53,7 @@ static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
   return k;
 }
 
-/* How many floats of scratch memory a thread needs. */
+/* The floats of scratch memory that a thread needs. */
 ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1,
                   blocks = GB_SEVEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
@@ -59,10 +61,10 @@ ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
          2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
 }
 
-/* Whether the columns of a group of packed weights are of similar magnitude, are all finite, and
- * none is zero. Columns are similar if the sums of their magnitudes and their largest magnitudes
- * are: a sparse column has a small sum even if its largest number is as large as in other columns.
- * */
+/* Whether the columns of a group of packed weights are all finite, not zero, and of similar
+ * magnitude. They are if the sums of their magnitudes are similar, and their largest magnitudes
+ * are: a sparse column has a small sum even if its largest number is as large as in other
+ * columns. */
 static int GB(is_even)(const float *w, ptrdiff_t in) {
   enum { BY_SUM = 8, BY_LARGEST = 64 };
   float most = 0.0f, least = INFINITY, most_sum = 0.0f, least_sum = INFINITY;
@@ -84,8 +86,8 @@ static int GB(is_even)(const float *w, ptrdiff_t in) {
          most_sum <= BY_SUM * least_sum;
 }
 
-/* Writes the sums of quarters of a group of packed weights. Returns whether the columns are even.
- * */
+/* Writes the sums of quarters of a group of packed weights. Returns whether the columns are even,
+ * that is, of similar magnitude. */
 int GB(add_quarters)(const float *w, float *to, ptrdiff_t in) {
   const ptrdiff_t below = in * GB_V, beside = 2 * below;
   for (ptrdiff_t i = 0; i < below; i += GB_V, to += GB_V) {
@@ -104,8 +106,8 @@ GK_INLINE ptrdiff_t GB(offset_of)(const gb_image *image, ptrdiff_t width, ptrdif
   return pixel / width * image->row + pixel % width * image->pixel;
 }
 
-/* Finds the power of two that makes the sum of a pixel's magnitudes about 1, and its inverse for
- * the results. Returns whether the sum of magnitudes is finite. */
+/* Finds the power of two that makes the sum of a pixel's magnitudes about 1; and the inverse of
+ * this power, by which results are multiplied. Returns whether the sum of magnitudes is finite. */
 GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, float *unscale) {
   GB(vec) sums[2] = {{0}, {0}};
   for (ptrdiff_t b = 0; b < c->in.blocks; b += 2)
@@ -164,8 +166,8 @@ static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_
   return 1;
 }
 
-/* Adds the results of a product to a quarter of the sums, or copies them if the quarter is still
- * empty. */
+/* Adds the results of a product to a quarter of the sums. If the quarter is still empty, copies
+ * them. */
 GK_INLINE void GB(add_made)(const float *made, float *sums, ptrdiff_t apart, ptrdiff_t pairs,
                             int sign, int is_begun) {
   for (int b = 0; b < 2; ++b, made += apart, sums += apart)
@@ -177,8 +179,8 @@ GK_INLINE void GB(add_made)(const float *made, float *sums, ptrdiff_t apart, ptr
     }
 }
 
-/* Computes the sums of a group for pairs of pixels, from its weights and the sums of quarters of
- * its weights. */
+/* Computes the sums of a group, for pairs of pixels, from the group's weights and the sums of
+ * quarters of these weights. */
 static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, const float *w,
                                   const float *sum, ptrdiff_t pairs) {
   const ptrdiff_t half = c->in.blocks / 2, at_once = GB(blocks_at_once)(c->step, half),
@@ -200,7 +202,7 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
           .x_block = k->apart,
           .w = matrix + b * row,
           .ahead = b + at_once < half ? matrix + (b + at_once) * row : next,
-          /* chosen so that all tiles together prefetch about one matrix */
+          /* so that all tiles together prefetch about one matrix */
           .ahead_step = tiles > FEW_TILES ? GB_LINE : 2 * GB_LINE,
           .blocks = half - b < at_once ? half - b : at_once,
           .last = GB_V,
@@ -221,7 +223,7 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
   }
 }
 
-/* Turns the sums of a group into results for one half of a chunk: n pixels from number `p` on. */
+/* Converts the sums of a group to results, for one half of a chunk: n pixels from pixel `p` on. */
 static void GB(store_half)(const gb_call *c, const GB(strassen_work) *k, float *sums,
                            ptrdiff_t image, ptrdiff_t first, ptrdiff_t block, ptrdiff_t p,
                            ptrdiff_t n) {
@@ -278,7 +280,7 @@ static void GB(convolve_group)(const gb_call *c, ptrdiff_t image, ptrdiff_t firs
   }
 }
 
-/* Computes units. A unit is a chunk of pixels (an image has c->rows chunks) and a part of the
+/* Computes units. A unit is a chunk of pixels (an image has c->rows chunks), and a part of the
  * groups of output channels (there are c->strip parts). */
 void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t whole = c->out.channels / (GB_GROUP * GB_V),

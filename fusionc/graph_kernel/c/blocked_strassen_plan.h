@@ -1,16 +1,20 @@
 /* Decides which products use Strassen's algorithm, and makes the data that they need for it. The
- * data is made when a run first has enough pixels, so a session that never has enough does not keep
- * such data. */
+ * data is made when a run has enough pixels for the first time. So a session that never has enough
+ * does not keep such data. */
 
 static int gb_may_be_strassen(const gb_step *s) {
   return gb_kinds[s->op].is_matrix && s->strassen_from > 0;
 }
 
-/* Whether Strassen's algorithm takes less time on this processor. That depends on how fast it
- * multiplies compared to how fast it reads. Measured times, divided by those of direct products:
- * 0.90 to 0.97 on AMD's Zen 4 (its family 25 with AVX-512), 1.00 on Zen 3 (the same family without
- * AVX-512; three whole models), 0.93 to 1.27 on Intel's Sapphire Rapids, which multiplies twice as
- * fast. Other processors do not use it. */
+/* Whether Strassen's algorithm takes less time on this processor. This depends on how fast the
+ * processor multiplies, compared to how fast it reads. Measured times, divided by the times of
+ * direct products:
+ *
+ *   AMD Zen 4 (family 25 with AVX-512):                                  0.90 to 0.97
+ *   AMD Zen 3 (family 25 without AVX-512), three whole models:           1.00
+ *   Intel Sapphire Rapids, which multiplies twice as fast:               0.93 to 1.27
+ *
+ * Other processors do not use the algorithm. */
 static int gb_is_known_to_pay(void) {
 #if defined(__x86_64__)
   enum { FAMILY = 25, EXTENDED = 15, FEATURES = 7 };
@@ -25,15 +29,15 @@ static int gb_is_known_to_pay(void) {
 }
 
 static int gb_pays_strassen(void) {
-  /* kept, because the instruction that identifies a processor takes long on virtual machines */
+  /* kept, because the instruction that identifies the processor takes long on virtual machines */
   static _Atomic int pays = -1;
   if (pays < 0) pays = gb_is_known_to_pay();
   return pays;
 }
 
-/* Gives step k the sums of quarters of its weights. Before them is a number for each group, which
- * says whether its columns are of similar magnitude. If there is no memory for the sums, products
- * are computed directly. */
+/* Gives step k the sums of quarters of its weights. Before the sums is a number for each group,
+ * which says whether the group's columns are of similar magnitude. If there is not enough memory,
+ * products are computed directly. */
 static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t in = c->in.channels, groups = c->out.channels / (GB_GROUP * state->width->vector);
   const ptrdiff_t group = GB_GROUP * state->width->vector * in,
@@ -51,8 +55,8 @@ static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   c->derived = made + first;
 }
 
-/* Whether a step uses Strassen's algorithm, on a processor on which that saves time. Each thread
- * computes the factors of its pixels itself. If it has few groups to use them for, that takes
+/* Whether a step uses Strassen's algorithm, on a processor on which this saves time. Each thread
+ * computes the factors of its pixels itself. If it needs them for only a few groups, this takes
  * longer than the algorithm saves. */
 static int gb_is_strassen(const gb_width *width, const gb_call *c) {
   enum { GB_LEAST_GROUPS = 4 };
@@ -65,10 +69,10 @@ static int gb_is_strassen(const gb_width *width, const gb_call *c) {
 }
 
 /* Divides pairs of pixels into an even number of chunks, so that two threads have equal work. If
- * threads would not have equal numbers of chunks, they share the groups of blocks of output
+ * threads would have different numbers of chunks, they share the groups of blocks of output
  * channels instead. */
 static void gb_divide_strassen(const gb_width *width, gb_call *c) {
-  enum { GB_MANY = 4 }; /* chunks for each thread */
+  enum { GB_MANY = 4 }; /* the number of chunks for each thread */
   const ptrdiff_t pairs = (c->out.height * c->out.width + 1) / 2,
                   most = width->pairs_at_once(c->in.channels);
   c->is_strassen = 1;

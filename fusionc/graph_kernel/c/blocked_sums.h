@@ -1,7 +1,8 @@
 /* The sums of a tile, as inline code that several C texts use. If there are few registers, gcc
  * needs hints to use them well. */
 
-/* The pixels that are addressed from one pointer; a second pointer addresses the others. */
+/* The number of pixels that are addressed from one pointer. A second pointer addresses the
+ * others. */
 #define GB_HALF (GB_STEP == GB_V ? GB_TILE / 2 : GB_TILE)
 /* Makes gcc forget what it knows about a number. Otherwise it would keep values in registers
  * because later iterations need equal ones. */
@@ -22,7 +23,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     s0[r] = t->is_begun ? GB(load_loose)(t->y + r * t->y_pixel) : b0;
     s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
   }
-  if (C == 1) /* after few products, results are written to slower memory */
+  if (C == 1) /* with so few products, the slow part is to write results to memory: prefetch it */
     GB_FOR_PIXELS(r) {
       __builtin_prefetch(t->y + r * t->y_pixel, 1);
       if (O > 1) __builtin_prefetch(t->y + t->y_block + r * t->y_pixel, 1);

@@ -1,6 +1,6 @@
 /* How steps are divided into units (the smallest parts of their work), and estimates of their time.
- * A part is some pixels; a strip is the parts that are computed for all blocks of channels before
- * the next parts are. */
+ * A part is some pixels. A strip is some parts, which are computed for all blocks of channels
+ * before the next parts are. */
 /* the bytes of an image that a strip reads */
 enum { GB_STRIP = 512 << 10 };
 
@@ -9,9 +9,9 @@ static int gb_is_flat(const gb_image *image) {
   return !image->data || image->row == image->width * image->pixel;
 }
 
-/* Whether a step computes each pixel from the pixel at the same place, and rows have no gaps
- * between them, so that it can treat all rows as one. The rows of a convolution's result may have
- * gaps if they are so short that moving pixels costs less than partly filled tiles. */
+/* Whether a step can treat all rows as one. It can if it computes each pixel from the pixel at the
+ * same place, and if rows have no gaps between them. The rows of a convolution's result may have
+ * gaps, if they are so short that moving pixels takes less time than partly filled tiles. */
 static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
   const gb_step *s = c->step;
   const gb_kind *kind = &gb_kinds[s->op];
@@ -23,25 +23,26 @@ static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
          (kind->second_is_pixel || gb_is_flat(&c->in2));
 }
 
-/* Divides all pixels into parts of about eight tiles, at most nine (GB_PART). If there are few
- * parts, their number is a multiple of the number of threads, to give each thread the same work. */
+/* Divides all pixels into parts of about eight tiles, and at most nine (GB_PART). If there are few
+ * parts, their number is a multiple of the number of threads, so that all threads have the same
+ * work. */
 static void gb_divide_pixels(const gb_width *width, gb_call *c, ptrdiff_t pixels, int is_in_tiles) {
-  enum { GB_FEW = 4 }; /* parts for each thread */
+  enum { GB_FEW = 4 }; /* this many parts for each thread, or fewer, are few */
   const ptrdiff_t most = 8 * width->tile, threads = gb_threads(), left = pixels % most;
-  /* a few remaining pixels do not become a part of their own */
+  /* if only a few pixels remain, they do not become a part of their own */
   ptrdiff_t parts = pixels / most + (left >= width->tile / 2 || pixels < most);
   if (parts < GB_FEW * threads && pixels >= threads * width->tile)
     parts = gb_rounded(parts, threads);
-  /* whole tiles take the least time for a pixel */
+  /* parts of whole tiles take the least time for each pixel */
   c->part = gb_rounded((pixels + parts - 1) / parts, is_in_tiles ? width->tile : 1);
   c->rows = c->part ? (pixels + c->part - 1) / c->part : 0;
 }
 
-/* How many parts a strip has. By default, it is each thread's share of an image, so that a thread
- * finds in its cache what it computed in the preceding step. For convolutions, it is about as many
- * as the cache holds, and the number of strips is a multiple of the number of threads. If an input
- * channel has more weights than pixels, each thread reads all pixels and only some of the weights.
- * */
+/* The number of parts of a strip. By default, it is each thread's share of an image, so that a
+ * thread finds in its cache what it has computed in the step before. For convolutions, it is about
+ * as many parts as the cache holds, and the number of strips is a multiple of the number of
+ * threads. If an input channel has more weights than pixels, each thread reads all pixels, and only
+ * some of the weights. */
 static ptrdiff_t gb_strip_of(const gb_call *c, int is_convolution) {
   const gb_step *s = c->step;
   const ptrdiff_t threads = gb_threads(),
@@ -51,7 +52,7 @@ static ptrdiff_t gb_strip_of(const gb_call *c, int is_convolution) {
       c->in.channels / s->group * c->part * s->stride[1] * (s->kernel[0] > 1 ? s->stride[0] : 1);
   const ptrdiff_t fit = GB_STRIP / (read * (ptrdiff_t)sizeof(float) + 1) + 1,
                   most = fit < c->rows ? fit : c->rows;
-  /* weights of an input channel */
+  /* the number of weights of an input channel */
   const ptrdiff_t of_channel = (ptrdiff_t)s->kernel[0] * s->kernel[1] * c->out.channels / s->group;
   if (c->rows < threads || of_channel >= c->in.height * c->in.width) return most;
   /* rounded to a multiple of the number of threads */
@@ -59,7 +60,7 @@ static ptrdiff_t gb_strip_of(const gb_call *c, int is_convolution) {
   return strips > threads ? (c->rows + strips - 1) / strips : of_each;
 }
 
-/* How many pairs of blocks of output channels there are. */
+/* The number of pairs of blocks of output channels. */
 static ptrdiff_t gb_pairs(const gb_call *c) {
   return (c->out.blocks / c->step->group + 1) / 2 * c->step->group;
 }
@@ -80,8 +81,8 @@ static void gb_divide_into(const gb_width *width, gb_call *c, ptrdiff_t blocks,
   c->units = c->out.batch * blocks * c->rows;
 }
 
-/* How many elements a step makes, how many elements its kernel has, how many weights, how many
- * products, and how many products a nanosecond has. */
+/* Numbers of a step: the elements that it makes, the elements of its kernel, its weights, its
+ * products, and the products that are computed in a nanosecond. */
 static double gb_made(const gb_call *c) {
   return (double)c->out.batch * (double)c->out.height * (double)c->out.width *
          (double)c->out.channels;
@@ -95,12 +96,12 @@ static double gb_speed(const gb_width *width) { return GB_PRODUCTS * width->vect
 
 enum {
   GB_TASK_NS = 4000, /* about the least time of a task: much more than it takes to begin one */
-  /* the most tasks for each thread: with only 8, threads wait for the last one; more than 24 save
-   * no time */
+  /* the most tasks for each thread: with only 8, threads wait for the last task; with more than
+   * 24, no more time is saved */
   GB_TASKS = 24,
 };
 
-/* Into how many tasks a step is divided. No task takes much less than GB_TASK_NS. */
+/* The number of tasks into which a step is divided. No task takes much less than GB_TASK_NS. */
 static ptrdiff_t gb_tasks_of(double ns, ptrdiff_t most) {
   return ns > (double)GB_TASK_NS * (double)most ? most
          : ns > 2.0 * GB_TASK_NS                ? (ptrdiff_t)(ns / GB_TASK_NS)

@@ -1,4 +1,4 @@
-/* Computes weights from integers, or from floats of 8 bits. */
+/* Computes weights from integers or 8-bit floats. */
 enum { /* element types, as in onnx.TensorProto */
   GB_FLOAT = 1,
   GB_UINT8 = 2,
@@ -12,7 +12,7 @@ enum { /* element types, as in onnx.TensorProto */
   GB_INT4 = 22,
 };
 
-/* A float of 8 bits. */
+/* The float that these bits of an 8-bit type mean. */
 static float gb_float8(int bits, int type) {
   const int is_e4 = type <= GB_E4M3FNUZ, mantissa = is_e4 ? 3 : 2,
             is_unsigned_zero = type == GB_E4M3FNUZ || type == GB_E5M2FNUZ, magnitude = bits & 127,
@@ -27,7 +27,7 @@ static float gb_float8(int bits, int type) {
   return sign * ldexpf((float)whole, power);
 }
 
-/* The number of a type with 8 or 4 bits that has these bits. */
+/* The number that these bits of a type of 8 or 4 bits mean. */
 static float gb_small_number(int bits, int type) {
   switch (type) {
   case GB_UINT8:
@@ -42,7 +42,7 @@ static float gb_small_number(int bits, int type) {
 static void gb_decode(const void *from, int type, ptrdiff_t count, float *to) {
   const unsigned char *bytes = from;
   const int is_half = type == GB_UINT4 || type == GB_INT4;
-  float numbers[256]; /* the numbers by their bits */
+  float numbers[256]; /* for each combination of bits, the number */
   if (type == GB_FLOAT) {
     memcpy(to, from, (size_t)count * sizeof *to);
     return;
@@ -65,7 +65,7 @@ static ptrdiff_t gb_unpacked_floats(const gb_unpacking *u) {
   return count;
 }
 
-/* How many zero points there are. */
+/* The number of zero points. */
 static ptrdiff_t gb_zero_points(const gb_unpacking *u) {
   ptrdiff_t last = 0;
   for (int k = 0; k < u->parts_count && u->zero >= 0; ++k)
@@ -90,14 +90,14 @@ static void gb_scale(const gb_unpacking *u, const float *scales, const float *ze
   }
 }
 
-/* How the weights `tensor` are computed; NULL if the tensor has floats. */
+/* How the weights `tensor` are computed. NULL if the tensor contains floats. */
 static const gb_unpacking *gb_unpacking_of(const gb_program *p, int tensor) {
   for (const gb_unpacking *u = p->unpackings; u->packed >= 0; ++u)
     if (u->packed == tensor) return u;
   return NULL;
 }
 
-/* How many floats of memory suffice to compute any of a program's weights. */
+/* The floats of memory that suffice to compute any of a program's weights. */
 static ptrdiff_t gb_floats_to_unpack(const gb_program *p) {
   ptrdiff_t most = 0;
   for (const gb_unpacking *u = p->unpackings; u->packed >= 0; ++u) {

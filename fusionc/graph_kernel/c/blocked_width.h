@@ -1,5 +1,5 @@
-/* The table of functions for one width of vectors. The lists of the kinds' functions are generated.
- * Functions that no program needs are not compiled. */
+/* The table of functions for one width of vectors. The lists of the kinds' functions in it are
+ * generated. Functions that no program needs are not compiled. */
 #if GB_HAS_STRASSEN
 gb_task GB(strassen);
 ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels);

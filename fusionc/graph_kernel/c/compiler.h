@@ -1,4 +1,4 @@
-/* Switches off optimizations that the compiler must not apply to the functions below. */
+/* Switches off an optimization that the compiler must not apply to the functions below. */
 
 /* gcc may move 8 bytes through an MMX register. Afterwards, all long doubles of the process would
  * be NaN. */

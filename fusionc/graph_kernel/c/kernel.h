@@ -1,13 +1,13 @@
-/* The parts of a kernel. A kernel has pieces; each piece is a nest of loops: over grid variables
- * outside, and over row variables inside.
+/* The parts of a kernel of loops. A kernel has pieces. Each piece is a nest of loops: loops over
+ * grid variables outside, and loops over row variables inside.
  *
- * An access reads or writes a tensor at offset + sum of variable * stride, in elements. A body is a
- * function that computes `rows` rows. */
+ * An access reads or writes a tensor at offset + sum of (variable * stride), in elements. A body is
+ * a function that computes `rows` rows. */
 #include <stddef.h>
 
 typedef struct {
   short tensor;  /* inputs first, then outputs, then tables */
-  short bytes;   /* of an element */
+  short bytes;   /* the bytes of an element */
   short unit;    /* the stride along the last row variable that fast bodies assume */
   short varies;  /* whether fast bodies use the stride of the piece instead */
   short rowwise; /* whether the access depends on row variables */
@@ -17,7 +17,7 @@ typedef struct {
   ptrdiff_t extent[GK_VARIABLES];
   ptrdiff_t stride[GK_ACCESSES][GK_VARIABLES];
   ptrdiff_t offset[GK_ACCESSES];
-  ptrdiff_t number[GK_NUMBERS]; /* sizes that steps compute with */
+  ptrdiff_t number[GK_NUMBERS]; /* the sizes that steps compute with */
   const double *scalar;         /* constants of the model */
 } gk_piece;
 
@@ -25,13 +25,13 @@ typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdif
                      char *scratch);
 
 typedef struct {
-  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512; the last one for any strides, if
-                             they need it */
+  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512; and, if they need it, a last one
+                             for any strides */
   const gk_access *access;
-  short accesses, grid, row; /* number of accesses */
+  short accesses, grid, row; /* the numbers of accesses, grid variables and row variables */
   short divisible; /* whether a row can be computed in parts, because nothing is reduced */
-  int scratch;     /* bytes of memory for each element of a row */
-  int cost;        /* of an element, in 1/16 ns */
+  int scratch;     /* the bytes of memory for each element of a row */
+  int cost;        /* the time for an element, in 1/16 ns */
   int scalar;      /* the index of its first scalar in the kernel's scalars */
 } gk_form;
 
@@ -39,13 +39,13 @@ typedef struct {
 typedef struct {
   const char *model;
   size_t bytes;
-  _Atomic(void *) session; /* runs them; NULL until it is created */
+  _Atomic(void *) session; /* runs the operators; NULL until it is created */
 } gk_operators_of;
 
 typedef struct gk_kernel {
   const char *name;
   short inputs, outputs, pieces;
-  const short *types, *ranks; /* of inputs, then outputs */
+  const short *types, *ranks; /* of the inputs, then of the outputs */
   const char *(*plan)(const int64_t *const *in, int64_t *const *out, gk_piece *pieces);
   const gk_form *forms;
   const void *const *tables;
@@ -54,12 +54,12 @@ typedef struct gk_kernel {
       *program; /* of an area in a blocked layout, which does not use the five fields above */
   gk_operators_of *otherwise; /* runs the operators for sizes that the kernel does not support */
   /* the same kernel with a program of narrow numbers, for processors that have instructions for
-   * these; NULL if there is none */
+   * these; or NULL */
   const struct gk_kernel *narrow;
 } gk_kernel;
 
-/* The start and length of a Slice. Negative bounds count from the end; all bounds are limited to
- * the size. */
+/* The start and the length of a Slice. Negative bounds count from the end. All bounds are limited
+ * to the size. */
 static inline int64_t gk_slice_start(int64_t size, int64_t start, int64_t step) {
   if (start < 0) start += size;
   if (start < 0) return 0;
@@ -76,23 +76,23 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
   return length > 0 ? length : 0;
 }
 
-/* Prefetches the cache lines of `count` elements 2 KiB after p. A cheap kernel mostly waits for
+/* Prefetches the cache lines of `count` elements, 2 KiB after p. A cheap kernel mostly waits for
  * memory, and the processor itself prefetches only up to the end of a page. */
 #define GK_AHEAD(p, stride, count)                                  \
   if ((stride) == 1)                                                \
     for (size_t line = 0; line < (count) * sizeof *(p); line += 64) \
   __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
 
-/* Whether a row is long enough to prefetch. The bodies for any x86-64 never prefetch: few
- * processors run them, and without a second loop they compile faster. */
+/* Whether a row is long enough for prefetching. The bodies for any x86-64 never prefetch: few
+ * processors run them, and they compile faster without a second loop. */
 #if defined(__x86_64__)
 #define GK_IS_LONG(n, least, machine) ((machine).fused && (n) >= (least))
 #else
 #define GK_IS_LONG(n, least, machine) ((n) >= (least))
 #endif
 
-/* The bodies of a piece. `fast` are the strides along the last row variable as the fast bodies have
- * them, constants if possible; `any` are the strides of the piece. */
+/* The bodies of a piece. `fast` are the strides along the last row variable that the fast bodies
+ * use, which are constants if possible. `any` are the strides of the piece. */
 #define GK_LIST(...) __VA_ARGS__
 #define GK_PARAMETERS \
   const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch

@@ -1,6 +1,6 @@
 /* The functions that onnxruntime calls for a custom operator whose kernel consists of loops. */
 
-/* With this mark in a library, fusionc recognizes the files that it may replace. */
+/* A library with this mark is one that fusionc has made, and may replace. */
 __attribute__((visibility("default"))) extern const char fusionc_made_this[];
 const char fusionc_made_this[] = "kernels of areas, made by fusionc";
 
@@ -29,7 +29,7 @@ static void *gk_share(void *context, void (*task)(void *, size_t), size_t tasks,
   return GK_ORT_ParallelFor(gk_api)(context, task, tasks, 0, work);
 }
 
-/* Copies the sizes of a value into dims. That allocates memory each time, but older versions of
+/* Copies the sizes of a value into dims. This allocates memory each time, but older versions of
  * onnxruntime have no other function. */
 static OrtStatus *gk_copied_sizes(const OrtValue *value, short rank, int64_t *dims,
                                   size_t *actual) {
@@ -43,8 +43,8 @@ static OrtStatus *gk_copied_sizes(const OrtValue *value, short rank, int64_t *di
   return status;
 }
 
-/* Points *sizes to the sizes of an input (possibly copied into dims), and *data to its data. Clears
- * *fits if the input does not have this rank. */
+/* Points *sizes to the sizes of an input, which may be copied into dims, and points *data to its
+ * data. Clears *fits if the input has another rank. */
 static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims,
                            const int64_t **sizes, char **data, int *fits) {
   const OrtValue *value;

@@ -1,8 +1,8 @@
 /* The functions that expressions of kernels call. They do not branch on values, so that loops over
- * them become vectors.
+ * them become vector instructions.
  *
  * exp, log, tanh, erf, sigmoid, asin, acos and atan of floats are implemented here. Their errors
- * are at most 4 units in the last place; that of erf is less than 1. NaN gives NaN. */
+ * are at most 4 units in the last place; the error of erf is less than 1. NaN gives NaN. */
 #ifndef GK_INLINE
 #include <math.h>
 #include <stdint.h>
@@ -11,16 +11,17 @@
 
 #define GK_INLINE static inline __attribute__((always_inline, unused))
 
-/* Hides the value of a variable from the compiler. If gcc knows a bound, it writes a comparison and
- * a blend; if the bound is hidden, it writes a single instruction. */
+/* Hides the value of a variable from the compiler. For a bound that it knows, gcc writes a
+ * comparison and a blend; for a hidden bound, it writes a single instruction. */
 #if defined(__x86_64__)
 #define GK_HIDE(variable) __asm__("" : "+x"(variable))
 #else
 #define GK_HIDE(variable) (void)(variable)
 #endif
 
-/* The machine for which functions are compiled. `fused` says whether one instruction multiplies and
- * adds; after inlining it is a constant. The other members are hidden bounds. */
+/* The machine for which a function is compiled. `fused` says whether one instruction multiplies and
+ * adds; it is a constant after inlining. The other members are bounds, which are hidden from the
+ * compiler. */
 typedef struct {
   int fused;
   float one, exp_least, exp_most, negative_least, sigmoid_least, sigmoid_most, tanh_most, erf_most;
@@ -39,7 +40,7 @@ GK_INLINE gk_machine gk_machine_with(int fused) {
   return m;
 }
 
-/* x limited by a bound; NaN stays NaN */
+/* x limited by one bound; NaN stays NaN */
 GK_INLINE float gk_at_least(float x, float least) { return x < least ? least : x; }
 GK_INLINE float gk_at_most(float x, float most) { return x > most ? most : x; }
 
@@ -59,23 +60,23 @@ GK_INLINE float gk_madd(float a, float b, float c, int fused) {
   return fused ? __builtin_fmaf(a, b, c) : a * b + c;
 }
 
-/* The same with a single rounding on every machine. It is slow on machines without such an
- * instruction, which are few. */
+/* The same as gk_madd, but with a single rounding on every machine. It is slow on the few machines
+ * without such an instruction. */
 GK_INLINE float gk_madd_once(float a, float b, float c, int fused) {
   return fused ? __builtin_fmaf(a, b, c) : (float)((double)a * b + c);
 }
 
-/* The sum of x and this number has x, rounded to an integer n, in its last bits. The sum with 127
- * more has the exponent of 2^n there. */
+/* The sum of x and this number contains x, rounded to an integer n, in its last bits. If 127 is
+ * added to this number, the sum contains the exponent of 2^n there. */
 #define GK_TO_INTEGER 12582912.0f /* 1.5 * 2^23 */
 GK_INLINE int32_t gk_exponent(float shifted) { return (int32_t)((uint32_t)gk_bits(shifted) << 23); }
 
-/* ln 2 as the sum of two numbers; the first has 9 bits, so its products with n are exact */
+/* ln 2 as a sum of two numbers; the first one has 9 bits, so that its products with n are exact */
 #define GK_LN2_HIGH 0.693359375f
 #define GK_LN2_LOW -2.12194440e-4f
 
-/* Writes x as n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 128. Returns r, and sets *scale to
- * 2^n, which becomes 0 for the least n and infinite for the greatest. */
+/* Writes x as n ln 2 + r, with |r| <= ln 2 / 2 and -127 <= n <= 128. Returns r, and sets *scale to
+ * 2^n, which is 0 for the smallest n, and infinite for the largest n. */
 GK_INLINE float gk_reduced(float x, float *scale, int fused) {
   float shifted = gk_madd(x, 1.44269504f, GK_TO_INTEGER + 127, fused);
   float n = shifted - (GK_TO_INTEGER + 127);
@@ -83,7 +84,7 @@ GK_INLINE float gk_reduced(float x, float *scale, int fused) {
   return gk_madd(n, -GK_LN2_LOW, gk_madd(n, -GK_LN2_HIGH, x, fused), fused);
 }
 
-/* Computes the square of exp(x / 2), because exp(x / 2) is never subnormal or infinite. r is twice
+/* exp(x), computed as the square of exp(x / 2), which is never subnormal or infinite. r is twice
  * the remainder of x / 2. */
 GK_INLINE float gk_exp_f32(float x, gk_machine m) {
   float c = gk_at_most(gk_at_least(x, m.exp_least), m.exp_most);
@@ -98,7 +99,7 @@ GK_INLINE float gk_exp_f32(float x, gk_machine m) {
   p = gk_madd(p, r, 0.5f, m.fused);
   p = gk_madd(p, r, 1.0f, m.fused);
   float root = gk_float(gk_bits(p) + gk_exponent(shifted));
-  return x == x ? root * root : x; /* the payload of a NaN would become an exponent */
+  return x == x ? root * root : x; /* otherwise the payload of a NaN would become an exponent */
 }
 
 /* exp(r) for |r| <= ln 2 / 2 */
@@ -111,7 +112,7 @@ GK_INLINE float gk_exp_of_rest(float r, int fused) {
   return gk_madd(p, r, 1.0f, fused);
 }
 
-/* exp(x) for x <= 0; subnormal results may be 0 */
+/* exp(x) for x <= 0. Results that would be subnormal may be 0. */
 GK_INLINE float gk_exp_of_negative_f32(float x, gk_machine m) {
   float scale, r = gk_reduced(gk_at_least(x, m.negative_least), &scale, m.fused);
   return gk_exp_of_rest(r, m.fused) * scale;
@@ -124,7 +125,7 @@ GK_INLINE float gk_sigmoid_f32(float x, gk_machine m) {
   return 1.0f / gk_madd(gk_exp_of_rest(r, m.fused), scale, 1.0f, m.fused);
 }
 
-/* exp(x) - 1 for |x| < 80, accurate to the last place even near 0 */
+/* exp(x) - 1 for |x| < 80. It is accurate to the last place, even near 0. */
 GK_INLINE float gk_expm1_f32(float x, gk_machine m) {
   float scale, r = gk_reduced(x, &scale, m.fused);
   float q = gk_madd(r, 0.001386831631f, 0.008366423659f, m.fused);
@@ -135,15 +136,15 @@ GK_INLINE float gk_expm1_f32(float x, gk_machine m) {
   return gk_madd(e, scale, scale - 1.0f, m.fused);
 }
 
-/* 2 t / (1 + t^2) for t = a / b: tanh(y) if t is tanh(y / 2). If t is near 1, an error of t hardly
- * changes the result. */
+/* 2 t / (1 + t^2) for t = a / b. This is tanh(y) if t is tanh(y / 2). If t is near 1, an error of t
+ * hardly changes the result. */
 GK_INLINE float gk_of_half(float a, float b, gk_machine m) {
   float whole = (a + a) * b / gk_madd(b, b, a * a, m.fused);
   return gk_at_most(gk_at_least(whole, -m.one), m.one);
 }
 
-/* tanh(x), from tanh(x / 2) = x P(x^2) / Q(x^2); x is limited to the smallest number with a result
- * of 1 */
+/* tanh(x), computed from tanh(x / 2) = x P(x^2) / Q(x^2). x is limited to the smallest number whose
+ * result is 1. */
 GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
   float c = gk_at_most(gk_at_least(x, -m.tanh_most), m.tanh_most), u = c * c;
   float p = gk_madd(u, 0.00010677625f, 0.0278976373f, m.fused);
@@ -154,11 +155,11 @@ GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
   return gk_of_half(p * c, q, m);
 }
 
-/* The error of erf is less than 1 unit in the last place. It must be small, because near -5 the
- * result of a GELU depends on the difference 1 + erf(x). Near 0, erf is x + x P(x^2 - 1/2); from
- * 1.08 on it is 1 - 2^(t Q(t)) with t = |x|, whose error vanishes as erf(x) approaches 1. Q is
- * fitted to onnxruntime's results, which are a third of a unit too low at 2: from 2 on, 99 of 100
- * results are the same. */
+/* erf(x), with an error of less than 1 unit in the last place. The error must be small, because
+ * near -5 the result of a GELU depends on the difference 1 + erf(x). Near 0, erf is x + x P(x^2 -
+ * 1/2). From 1.08 on, it is 1 - 2^(t Q(t)) with t = |x|; the error of this vanishes as erf(x)
+ * approaches 1. Q is fitted to onnxruntime's results, which are a third of a unit too low at 2.
+ * From 2 on, 99 of 100 results are the same. */
 GK_INLINE float gk_erf_f32(float x, gk_machine m) {
   float t = gk_at_most(fabsf(x), m.erf_most), v = gk_madd_once(x, x, -0.5f, m.fused);
   float p = gk_madd(v, 7.33448251e-05f, -0.000565449824f, m.fused);
@@ -186,7 +187,7 @@ GK_INLINE float gk_erf_f32(float x, gk_machine m) {
   return t > 1.08f ? copysignf(far, x) : gk_madd_once(p, x, x, m.fused);
 }
 
-/* x = 2^n m with m between the square roots of 1/2 and 2 */
+/* log(x), with x = 2^n m, and m between the square roots of 1/2 and 2 */
 GK_INLINE float gk_log_f32(float x, gk_machine m) {
   int subnormal = x < 1.17549435e-38f;
   int32_t bits = gk_bits(subnormal ? x * 8388608.0f : x);
@@ -213,8 +214,8 @@ GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
   return u < INFINITY ? y : u;
 }
 
-/* Up to this magnitude, sine and cosine are computed here; beyond it, the C library computes them.
- * A loop tests all magnitudes first, so that it can become vector instructions. */
+/* Up to this magnitude, sine and cosine are computed here; beyond it, by the C library. A loop
+ * tests all magnitudes first, so that it can become vector instructions. */
 #define GK_NEAR_0 4194304.0f /* 2^22 */
 GK_INLINE int gk_is_far(float x) { return fabsf(x) > GK_NEAR_0; }
 
@@ -222,9 +223,9 @@ GK_INLINE double gk_madd_f64(double a, double b, double c, int fused) {
   return fused ? __builtin_fma(a, b, c) : a * b + c;
 }
 
-/* sin(x + quarter * pi / 2), computed in doubles: x = n pi / 2 + r. pi / 2 is written as the sum of
- * two numbers. The first number has 25 bits, so its products with n are exact, and r is exact to
- * 2^-57. The last bits of n choose sine or cosine of r, and the sign. */
+/* sin(x + quarter * pi / 2), computed in doubles: x = n pi / 2 + r. pi / 2 is written as a sum of
+ * two numbers. The first one has 25 bits, so that its products with n are exact; r is exact to
+ * 2^-57. The last bits of n choose the sine or cosine of r, and the sign. */
 GK_INLINE float gk_wave(float x, int64_t quarter, int fused) {
   const double to_integer = 0x1.8p52;
   double d = x, shifted = gk_madd_f64(d, 0.6366197723675814, to_integer, fused),
@@ -259,7 +260,7 @@ GK_INLINE float gk_cos_f32(float x, gk_machine m) {
 #define gk_sin_f64(x, m) sin(x)
 #define gk_cos_f64(x, m) cos(x)
 
-/* atan(x) = pi / 2 - atan(1 / x) for x > 1; up to 1 it is t + t^3 P(t^2) */
+/* atan(x) is pi / 2 - atan(1 / x) for x > 1, and t + t^3 P(t^2) up to 1 */
 GK_INLINE float gk_atan_f32(float x, gk_machine m) {
   float size = fabsf(x), t = size > m.one ? m.one / size : size, z = t * t;
   float p = gk_madd(z, -0.00242353625f, 0.0136558153f, m.fused);
@@ -274,8 +275,8 @@ GK_INLINE float gk_atan_f32(float x, gk_machine m) {
   return copysignf(size > m.one ? 1.57079637f - (y + 4.37113883e-8f) : y, x);
 }
 
-/* asin(t) as t + t^3 P(t^2). If |x| <= 1/2, t is |x|; otherwise t is the root of (1 - |x|) / 2: the
- * sine of half of acos |x|. NaN beyond 1. */
+/* asin(t) as t + t^3 P(t^2). If |x| <= 1/2, t is |x|. Otherwise, t is the root of (1 - |x|) / 2:
+ * the sine of half of acos |x|. The result is NaN beyond 1. */
 GK_INLINE float gk_near_asin_f32(float size, int is_near, int fused) {
   float z = is_near ? size * size : 0.5f - 0.5f * size, t = is_near ? size : sqrtf(z);
   float p = gk_madd(z, 0.038196291f, 0.0264993706f, fused);
@@ -300,7 +301,7 @@ GK_INLINE float gk_acos_f32(float x, gk_machine m) {
   return is_near ? 1.57079637f - (copysignf(y, x) + 4.37113883e-8f) : far;
 }
 
-/* doubles are rare in models: the C library's functions suffice */
+/* doubles are rare in models, so the C library's functions suffice */
 #define gk_exp_f64(x, m) exp(x)
 #define gk_tanh_f64(x, m) tanh(x)
 #define gk_erf_f64(x, m) erf(x)
@@ -313,8 +314,8 @@ GK_INLINE double gk_sigmoid_f64(double x, gk_machine m) {
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* The operator Sigmoid as in onnxruntime: very small results are 0. The difference matters, because
- * 0 and a small number have different signs. */
+/* The operator Sigmoid, as in onnxruntime: very small results are 0. This matters, because 0 and a
+ * small number have different signs (for the operator Sign). */
 GK_INLINE float gk_logistic_f32(float x, gk_machine m) {
   return x <= -18.0f ? 0.0f : gk_sigmoid_f32(x, m);
 }
@@ -356,8 +357,8 @@ GK_INLINE float gk_any_expm1_f32(float x, gk_machine m) {
 GK_FOR_FLOATS(f32, float, f)
 GK_FOR_FLOATS(f64, double, )
 
-/* A division by zero is undefined in ONNX; here it gives 0. The smallest number divided by -1 gives
- * itself. */
+/* A division by zero is undefined in ONNX; here its result is 0. The smallest number divided by -1
+ * is itself. */
 #define GK_FOR_INTEGERS(name, type)                                      \
   GK_INLINE type gk_div_##name(type x, type y) {                         \
     return y == 0 ? 0 : y == (type) - 1 ? (type)(0 - x) : (type)(x / y); \
@@ -381,9 +382,9 @@ GK_INLINE uint8_t gk_rem_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x % y) 
 GK_INLINE uint8_t gk_max_u8(uint8_t x, uint8_t y) { return x > y ? x : y; }
 GK_INLINE uint8_t gk_min_u8(uint8_t x, uint8_t y) { return x < y ? x : y; }
 
-/* Conversion of float16 in memory. Subnormals are converted with integers, because a session may
- * read subnormals of float32 as 0. Everything except a last shift is computed with 32 bits: with
- * numbers of 16 bits, compilers would mix vectors of two widths, and moving conditions between
+/* Converts float16 in memory to float. Subnormals are converted with integers, because a session
+ * may read subnormals of float32 as 0. Everything except a last shift is computed with 32 bits:
+ * with numbers of 16 bits, compilers would mix vectors of two widths, and moving conditions between
  * these is ten times as expensive. */
 GK_INLINE float gk_from_half(uint16_t half) {
   uint32_t wide = half, magnitude = (wide & 0x7FFF) << 13;
@@ -394,7 +395,7 @@ GK_INLINE float gk_from_half(uint16_t half) {
   return gk_float((int32_t)((wide & 0x8000) << 16 | scaled | endless));
 }
 
-/* to the nearest, ties to even */
+/* Converts a float to the nearest float16, ties to even. */
 GK_INLINE uint16_t gk_to_half(float x) {
   int32_t bits = gk_bits(x), magnitude = bits & 0x7FFFFFFF;
   int32_t normal = magnitude - (112 << 23) + 0xFFF + ((magnitude >> 13) & 1);

@@ -12,12 +12,12 @@
 
 #if GB_HAS_INTRINSICS
 /* The integers nearest to 16 floats. Numbers above 65536 become 65536, which saturates when it is
- * packed to a byte. Without this limit, the instruction would give the smallest integer for numbers
- * beyond 32 bits. */
+ * packed to a byte. Without this limit, the instruction would return the smallest integer for
+ * numbers that need more than 32 bits. */
 #define GB_TO_INTEGERS(x) _mm512_cvtps_epi32(_mm512_min_ps(x, _mm512_set1_ps(65536.0f)))
 
-/* The configuration of the tiles before ours. It is restored, because other code of the thread may
- * use the tiles, too. */
+/* The configuration that the tiles had before. It is restored afterwards, because other code of the
+ * thread may use the tiles, too. */
 typedef struct {
   unsigned char config[64];
 } gb_tile_state;

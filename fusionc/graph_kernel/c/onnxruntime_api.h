@@ -29,7 +29,7 @@ typedef struct OrtSession OrtSession;
 typedef void *const OrtApi; /* the first entry of the table */
 
 typedef struct {
-  OrtApi *(*GetApi)(uint32_t version); /* NULL if onnxruntime is older than the version */
+  OrtApi *(*GetApi)(uint32_t version); /* returns NULL if onnxruntime is older than the version */
   const char *(*GetVersionString)(void);
 } OrtApiBase;
 

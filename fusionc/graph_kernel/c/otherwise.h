@@ -1,5 +1,5 @@
-/* What a kernel does for sizes that it does not support: the operators of its area run in a session
- * of their own. It gives the same result, or the same error, as the model without kernels. */
+/* How a kernel runs with sizes that it does not support: the operators of its area run in a
+ * separate session. This gives the same result, or the same error, as the model without kernels. */
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 static OrtApi *gk_api;
 static int gk_has_reference; /* whether onnxruntime's table is GK_API_REFERENCE or newer */
 
-/* The session for the operators: one for all callers, created when it is first needed, and never
- * released. */
+/* The session for the operators. It is the same for all callers, is created when it is first
+ * needed, and is never released. */
 static OrtStatus *gk_session(gk_operators_of *otherwise, OrtSession **session) {
   OrtEnv *environment =
       NULL; /* onnxruntime has one for the process; it exists as long as something uses it */
@@ -52,7 +52,7 @@ static size_t gk_bytes_of(int type) {
   }
 }
 
-/* Copies a result of the operators into an output of the kernel. */
+/* Copies a result of the operators to an output of the kernel. */
 static OrtStatus *gk_hand_out(OrtKernelContext *context, size_t k, OrtValue *made, int type) {
   OrtShape *shape;
   OrtValue *value;

@@ -1,5 +1,5 @@
-/* Runs a kernel. Adjacent loops are joined into one if, with the sizes of this run, they are
- * contiguous for every access. */
+/* Runs a kernel of loops. Adjacent loops are joined into one if, with the sizes of this run, they
+ * are contiguous for every access. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -10,8 +10,8 @@ enum { GK_CHUNK = 2048, GK_GRAIN = 16384, GK_TASKS = 64, GK_STACK = 32768 };
  * Returns NULL or an error. */
 typedef void *gk_parallel(void *context, void (*task)(void *, size_t), size_t tasks, void *work);
 
-/* The number of the best body for this machine. The processor is asked directly, because not every
- * compiler has a library function for it. */
+/* The number of the best body for this machine. The processor is asked directly, because some
+ * compilers have no library function for this. */
 static int gk_best_body(void) {
 #if defined(__x86_64__)
   unsigned a, b, c, d, enabled;
@@ -29,8 +29,8 @@ static int gk_best_body(void) {
   return 0;
 }
 
-/* Whether fast bodies, which assume the strides of the innermost loop, could have loop k as the
- * innermost one. */
+/* Whether loop k could be the innermost one for fast bodies, which assume certain strides of the
+ * innermost loop. */
 static int gk_fits(const gk_form *form, const gk_piece *q, int k) {
   for (int a = 0; a < form->accesses; ++a) {
     const gk_access *access = &form->access[a];
@@ -40,7 +40,7 @@ static int gk_fits(const gk_form *form, const gk_piece *q, int k) {
 }
 
 /* Joins adjacent loops among the loops from `first` to `last`, if possible. The loops that remain
- * are the last ones; those before them get extent 1. Returns the first that remains. */
+ * are the last ones; the others get the extent 1. Returns the first loop that remains. */
 static int gk_collapse(const gk_form *form, gk_piece *q, int first, int last, int into_row) {
   const int innermost = form->grid + form->row - 1;
   int kept = last;
@@ -50,8 +50,8 @@ static int gk_collapse(const gk_form *form, gk_piece *q, int first, int last, in
     if (q->extent[k] != 1)
       for (int a = 0; a < form->accesses && one; ++a) {
         ptrdiff_t step = q->stride[a][k], inner = q->stride[a][kept];
-        /* an inner loop of one iteration may have any stride, but an access that is read once for
-         * each row must not become one that changes within the row */
+        /* An inner loop of one iteration may have any stride. But an access that is read once for
+         * each row must not become one that changes within the row. */
         one = step == q->extent[kept] * inner ||
               (q->extent[kept] == 1 && !(into_row && kept == last && !form->access[a].rowwise));
       }
@@ -75,8 +75,8 @@ typedef struct {
   gk_body *body;
   char *const *base;
   ptrdiff_t units, tasks, chunks, n, scratch;
-  int first, rows; /* the outermost remaining grid loop, and the one whose iterations are rows of
-                      one call */
+  int first, rows; /* the outermost remaining grid loop, and the grid loop whose iterations are the
+                      rows of one call */
   _Atomic int failed;
 } gk_work;
 
@@ -111,13 +111,14 @@ static void gk_task(void *work, size_t task) {
     w->failed = 1;
     return;
   }
-  /* units * task stays far below 2^63: there are at most GK_TASKS tasks */
+  /* units * task stays far below 2^63, because there are at most GK_TASKS tasks */
   gk_units(w, w->units * (ptrdiff_t)task / w->tasks, w->units * (ptrdiff_t)(task + 1) / w->tasks,
            scratch);
   if (scratch != stack) free(scratch);
 }
 
-/* Runs one piece. Returns NULL, or the error of `parallel`. Sets *failed if there is no memory. */
+/* Runs one piece. Returns NULL, or the error of `parallel`. Sets *failed if there is not enough
+ * memory. */
 static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_parallel *parallel,
                     void *context, int *failed) {
   static _Atomic int machine = -1;

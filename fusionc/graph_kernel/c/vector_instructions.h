@@ -1,6 +1,6 @@
-/* The vector instructions of x86-64 that steps use, for each number of floats in a vector. For
- * known versions of gcc, their built-in names are used, because reading immintrin.h with its
- * thousands of functions takes as long as compiling half a text. */
+/* The vector instructions of x86-64 that steps use, for each number of floats in a vector. For the
+ * known versions of gcc, their built-in names are used: reading immintrin.h, which has thousands of
+ * functions, takes as long as compiling half a text. */
 #if defined(__x86_64__) && !defined(GB_VECTOR_INSTRUCTIONS)
 #define GB_VECTOR_INSTRUCTIONS
 #if !defined(__clang__) && __GNUC__ >= 9 && __GNUC__ <= 14

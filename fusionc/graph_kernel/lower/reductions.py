@@ -71,7 +71,7 @@ def _reduced_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
 def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shape = info.shapes[node.input[0]]
     axes = _reduced_axes(info, node)
-    if ZERO in shape:  # without elements, onnxruntime does not reduce all the axes
+    if ZERO in shape:  # without elements, onnxruntime leaves some of the axes unreduced
         raise Unsupported(f"no kernel computes {node.op_type} of nothing")
     if attribute(node, "keepdims", 1):
         return [tuple(ONE if axis in axes else n for axis, n in enumerate(shape))]

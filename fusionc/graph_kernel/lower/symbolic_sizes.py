@@ -1,4 +1,4 @@
-"""C code for sizes that are unknown until a kernel runs. A size is a polynomial of C variables."""
+"""C code for sizes that are unknown until a kernel runs. They are polynomials of C variables."""
 
 from __future__ import annotations
 

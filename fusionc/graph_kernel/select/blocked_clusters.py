@@ -431,12 +431,11 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """The operators of a cluster from which the cluster would gain nothing. Useful are
-    convolutions, products, and all operators after them; before a convolution, operators are
-    useful, too.
+    """The operators that a cluster gains nothing from. Convolutions, products and all operators
+    after them are useful. Operators before them are useful only if the cluster has a convolution.
 
-    If the cluster has only products, the operators before them would save nothing, and onnxruntime
-    may recognize them as part of a normalization.
+    If it has only products, the operators before them would save nothing, and onnxruntime may
+    recognize them as part of a normalization.
     """
     useful = _convolutions_and(nodes, _producers)
     if not all(is_product(node.op) for node in nodes if _convolves(node)):

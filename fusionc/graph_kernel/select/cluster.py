@@ -66,9 +66,7 @@ def _raise(
     ):
         return
     same = [maker for maker in makers[node] if maker in members and levels[maker] == levels[node]]
-    if all(
-        len(users[maker]) == 1 for maker in same
-    ):  # these producers can move up together with it
+    if all(len(users[maker]) == 1 for maker in same):  # these producers can move up with it
         levels[node] = highest
 
 

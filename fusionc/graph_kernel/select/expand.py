@@ -1,7 +1,8 @@
 """Expand: replace composite operators by basic operators, as their definitions in ONNX or
 onnxruntime say.
 
-An operator that a kernel can compute as it is, is not expanded: the kernel is better without.
+If a kernel can compute an operator as it is, the operator is not expanded, because then the kernel
+is better.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 /* Attention of rows: softmax(q · k · scale + bias) · v for each head. It is computed as two
- * products of pixels with weights. In the first product, queries are the pixels and keys the
- * weights; in the second, scores are the pixels and values the weights. The rows are always in the
- * blocked layout, GB_V floats apart, never in the layout of a tensor. */
+ * products of pixels and weights. In the first product, the queries are the pixels and the keys are
+ * the weights. In the second one, the scores are the pixels and the values are the weights. The
+ * rows are always in the blocked layout, GB_V floats apart, and never in the layout of a tensor. */
 #ifdef GB_V
-/* the most blocks of keys in one running sum: rounding errors grow with its length */
+/* The most blocks of keys in one running sum. Rounding errors grow with the length of a sum. */
 enum { GB(LONGEST_SUM) = 512 / GB_V };
 
 /* The memory of a task: keys and values as weights, the scores of some queries, one row of scores,
- * and partial results for some of the keys. */
+ * and partial results (for some of the keys). */
 typedef struct {
   float *keys, *values, *scores, *row, *some;
   ptrdiff_t blocks; /* of keys */
@@ -20,8 +20,8 @@ ptrdiff_t GB(attention_floats)(const gb_call *c) {
   return GB(blocks_of)(c->keys) * GB_V * (channels + c->part + 1) + channels * c->part;
 }
 
-/* Transposes keys [key, channel] to [channel][key], and fills up the last block of keys with zeros.
- * */
+/* Transposes keys from [key, channel] to [channel][key], and fills the last block of keys up with
+ * zeros. */
 static void GB(turn_keys)(const float *from, ptrdiff_t plane, ptrdiff_t keys, ptrdiff_t channels,
                           float *to) {
   const ptrdiff_t blocks = GB(blocks_of)(keys), whole = keys / 4 * 4;
@@ -37,7 +37,7 @@ static void GB(turn_keys)(const float *from, ptrdiff_t plane, ptrdiff_t keys, pt
           key < keys ? from[i / GB_V * plane + key * GB_V + i % GB_V] : 0.0f;
 }
 
-/* Copies values [key, channel], with the channels of two blocks side by side. */
+/* Copies values [key, channel] so that the channels of two blocks are side by side. */
 static void GB(take_values)(const float *from, ptrdiff_t plane, ptrdiff_t keys, ptrdiff_t channels,
                             float *to) {
   const ptrdiff_t all = GB(blocks_of)(keys) * GB_V;
@@ -47,8 +47,8 @@ static void GB(take_values)(const float *from, ptrdiff_t plane, ptrdiff_t keys, 
           key < keys ? GB(load)(from + b * plane + key * GB_V) : (GB(vec)){0};
 }
 
-/* Multiplies `blocks` of the `all` blocks of x, beginning with block `first`, by their weights, and
- * adds the products to `made` blocks of y. */
+/* Multiplies `blocks` of the `all` blocks of x, from block `first` on, by their weights, and adds
+ * the products to `made` blocks of y. */
 static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptrdiff_t blocks,
                          ptrdiff_t all, ptrdiff_t last, const float *w, ptrdiff_t count, float *y,
                          ptrdiff_t y_block, ptrdiff_t made) {
@@ -71,8 +71,8 @@ static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptr
   }
 }
 
-/* Softmax: turns the scores of one query into shares that add up to 1. The distance between blocks
- * of scores is `step`. */
+/* Softmax: replaces the scores of one query by shares that add up to 1. `step` is the distance
+ * between blocks of scores. */
 static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale,
                       const float *bias) {
   const gk_machine m = gk_machine_with(GB_FUSED);
@@ -83,7 +83,7 @@ static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_
     GB(vec) x = GB(load)(scores + b * step) * scale;
     if (bias) x += GB(load_loose)(bias + b * GB_V);
     *(GB(vec) *)(row + b * GB_V) = x;
-    largest = GB_MAX(x, largest); /* a NaN does not change it */
+    largest = GB_MAX(x, largest); /* stays the same if x is NaN */
   }
   for (int v = 0; v < GB_V; ++v) most = largest[v] > most ? largest[v] : most;
   for (ptrdiff_t key = whole * GB_V; key < all; ++key) {
@@ -99,7 +99,7 @@ static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_
     *(GB(vec) *)(scores + b * step) = GB(load)(row + b * GB_V) * (1.0f / sum);
 }
 
-/* Computes the results of some queries: the sums of values, multiplied by their shares. */
+/* Computes the results of some queries: the sums of the values multiplied by their shares. */
 static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count, float *y,
                             ptrdiff_t made) {
   const ptrdiff_t step = c->part * GB_V, last = GB(last_of)(c->keys);
@@ -114,8 +114,8 @@ static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count
   }
 }
 
-/* The numbers that the tensor adds to the scores of a query, as floats; NULL if there is no tensor.
- * `weigh` may overwrite them with its sums. */
+/* The numbers that the tensor adds to the scores of a query, as floats. NULL if there is no tensor.
+ * `weigh` may later write its sums over them. */
 GK_INLINE const float *GB(bias_of)(const gb_call *c, const GB(head) *h, ptrdiff_t number) {
   if (!c->tensor || !c->is_float16) return c->tensor ? c->tensor + number : NULL;
   GB(widen_float16)((const uint16_t *)(const void *)c->tensor + number, h->row, c->keys);
@@ -144,7 +144,8 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
 void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t heads = c->step->heads, taken = c->in.channels / heads,
                   made = c->out.channels / heads;
-  const ptrdiff_t times = c->in.channels / c->in2.channels; /* heads of queries for each of keys */
+  /* heads of queries for each head of keys */
+  const ptrdiff_t times = c->in.channels / c->in2.channels;
   GB(head) h = {.blocks = GB(blocks_of)(c->keys), .keys = scratch};
   h.values = h.keys + h.blocks * GB_V * taken;
   h.scores = h.values + h.blocks * GB_V * made;
@@ -167,8 +168,8 @@ void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch)
 }
 
 #else
-/* In the tensor that is added to scores, the sizes of batch and head may be 1 or the full numbers.
- * */
+/* Checks the sizes of the operands. In the tensor that is added to the scores, the sizes of batch
+ * and head may be 1, or the full numbers. */
 static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s,
                                       const gb_size *sizes, gb_size out,
                                       const int64_t *const *input_sizes) {
@@ -185,8 +186,8 @@ static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s,
   return is_of_all && is_of_each ? NULL : "the addend of the scores does not fit the scores";
 }
 
-/* Chooses how many queries of a head a unit has: so few that their scores stay in the cache of a
- * core and that all threads get some. */
+/* Chooses how many queries of a head belong to a unit: so few that their scores stay in the cache
+ * of a core, and that all threads get some. */
 static void gb_divide_attention(const gb_width *width, gb_call *c) {
   enum { GB_SCORES = 64 << 10 }; /* floats */
   /* the heads of all batches */
@@ -203,9 +204,9 @@ static void gb_divide_attention(const gb_width *width, gb_call *c) {
   c->units = heads * c->rows;
 }
 
-/* The number of tasks, at most `most`. If possible, a task has whole heads, because it has to pack
- * the keys and values of each of its heads. If threads would get unequal numbers of heads, several
- * tasks share a head. */
+/* The number of tasks, at most `most`. If possible, a task gets whole heads, because it must pack
+ * the keys and values of each head that it works on. If threads would get different numbers of
+ * heads, several tasks share a head. */
 static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
   ptrdiff_t tasks = most < heads ? most : heads;
   while (tasks > 0 && heads % tasks) --tasks;
@@ -213,7 +214,7 @@ static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
 }
 
 static ptrdiff_t gb_attention_tasks(const gb_call *c, ptrdiff_t most) {
-  /* heads of keys; there may be more heads of queries */
+  /* counted in heads of keys; there may be more heads of queries */
   return c->rows ? gb_tasks_of_heads(c->units / c->rows * c->in2.channels / c->in.channels, most)
                  : most;
 }

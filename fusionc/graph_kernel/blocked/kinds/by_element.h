@@ -1,4 +1,5 @@
-/* Elementwise steps. A unit is a row of a block, or some consecutive pixels of a block. */
+/* Elementwise steps. A unit (the smallest part of the work) is a row of a block of channels, or
+ * some consecutive pixels of a block. */
 #ifdef GB_V
 void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;

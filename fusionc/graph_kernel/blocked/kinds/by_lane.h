@@ -2,8 +2,8 @@
  * convolutions whose groups are not whole vectors. */
 #ifndef GB_BY_LANE
 #define GB_BY_LANE
-/* Whether each lane reads its own channel (depthwise), or its own group of channels. If not, groups
- * are whole vectors. */
+/* Whether each lane reads its own channel (in a depthwise convolution) or its own group of
+ * channels. Otherwise, groups are whole vectors. */
 static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s,
                                                                        ptrdiff_t in, ptrdiff_t out,
                                                                        int vector) {
@@ -12,8 +12,8 @@ static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_
 #endif
 
 #ifdef GB_V
-/* The depthwise sums of R pixels of one block, for kernels with K columns. `pixel` and `column` are
- * the distances between pixels and between columns. */
+/* The depthwise sums of R pixels of one block, for kernels with K columns. `pixel` is the distance
+ * between pixels, and `column` the distance between columns. */
 GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column,
                             const int R, const ptrdiff_t K) {
   GB(vec) sums[GB_LONGEST];
@@ -29,8 +29,8 @@ GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrd
   GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
 }
 
-/* The grouped sums of R pixels of one block. Each lane adds up the channels of its group; all lanes
- * do so at the same time, one channel after the other. */
+/* The grouped sums of R pixels of one block. Each lane adds up the channels of its own group. All
+ * lanes do so at the same time, one channel after the other. */
 GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   GB(vec) sums[GB_LONGEST];
   GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
@@ -67,9 +67,9 @@ GB_LANE_TILES(GB_LANE_TILE_OF)
 #define GB_EACH_5_2(r) [r] = GB(each_5_2_##r),
 #define GB_EACH_7(r) [r] = GB(each_7_##r),
 #define GB_GROUPED_TILE(r) [r] = GB(grouped_##r),
-/* The functions by number of pixels. The rows of the table are for any kernel; for 3, 5 and 7
- * columns; for 3 and 5 columns with a stride of 2; and for groups. NULL means that there is no
- * function for that number of pixels. */
+/* The functions, by number of pixels. The rows of this table are: any kernel; kernels of 3, 5 and 7
+ * columns; kernels of 3 and 5 columns with a stride of 2; grouped convolutions. NULL means that
+ * there is no function for that number of pixels. */
 static GB(tile_function) *const GB(lane_tiles)[][GB_LONGEST + 1] = {
     {GB_LANE_TILES(GB_EACH_TILE)},    {GB_LANE_TILES(GB_EACH_3)},   {GB_LANE_TILES(GB_EACH_5)},
     {GB_LANE_TILES(GB_EACH_7)},       {GB_LANE_TILES(GB_EACH_3_2)}, {GB_LANE_TILES(GB_EACH_5_2)},
@@ -93,8 +93,8 @@ GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
   return GB(lane_tiles)[is_known ? first + size - 1 : GB(each)];
 }
 
-/* Computes depthwise and grouped convolutions. If vectors are so short that groups are whole
- * vectors, it calls `convolve`. */
+/* Computes depthwise and grouped convolutions. If groups are whole vectors, because vectors are
+ * short, calls `convolve`. */
 void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const ptrdiff_t in = c->in.channels / s->group, out = c->out.channels / s->group,
@@ -143,8 +143,8 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
   GB(keep_range)(c, begin, &range);
 }
 
-/* Packs weights [out, in / group, rows, columns] for by_lane: for each kernel element and channel
- * of a group, the weights of all lanes. */
+/* Packs weights [out, in / group, rows, columns] for by_lane: for each kernel element and each
+ * channel of a group, the weights of all lanes. */
 void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
   for (ptrdiff_t b = 0; b < out; b += GB_V)

@@ -1,38 +1,38 @@
 /* Convolutions and products of 8-bit integers. Their sums have 32 bits, and are exact.
  *
- * A pixel of a block has 64 channels in 64 bytes, whatever the width of vectors. Weights are
- * signed, in the order [16 output channels][block][row][column][4 input channels][output
- * channel][input channel], with 1024 bytes for the 64 channels of a block. The packed weights of a
- * step begin with the initial values of its sums, without the bias: the negative product of the
- * zero point and the sum of the weights. If the zero point of the image is known only at run time,
- * they are packed for the zero point 1. */
+ * A pixel of a block has 64 channels in 64 bytes, whatever the width of vectors is. Packed weights
+ * are signed, in the order [16 output channels][block][row][column][4 input channels][output
+ * channel][input channel]; the 64 input channels of a block take 1024 bytes. Before the packed
+ * weights of a step are the initial values of its sums, without the bias: the negative product of
+ * the image's zero point and the sum of the weights. If the zero point of the image is known only
+ * at run time, these values are packed for the zero point 1. */
 #ifdef GB_V
 #ifndef GB_BYTE_TYPES
 #define GB_BYTE_TYPES
 enum { GB_BLOCK = 64, GB_OUTS = 16, GB_QUADS = 16, GB_POSITIONS = 32, GB_PANEL = 1024 };
 
 /* What a tile of some positions by 32 output channels reads. Distances are in bytes. Positions are
- * the pixels of one row of the result; or the pixels of all rows, including those in the gaps
+ * either the pixels of one row of the result, or the pixels of all rows and those in the gaps
  * between rows. */
 typedef struct {
   const uint8_t *x; /* at the first position and the first element of the kernel */
   ptrdiff_t x_position, x_block, x_row, x_column;
   const int8_t *w;
   ptrdiff_t w_outs; /* from 16 output channels to the next 16 */
-  ptrdiff_t blocks, rows, columns, quads; /* quads: groups of four channels in the last block */
+  ptrdiff_t blocks, rows, columns, quads; /* quads: groups of four channels, in the last block */
   const int32_t *start;
   int32_t *sums; /* [position][32] */
 } gb_byte_tile;
 
 typedef void gb_byte_sums(const gb_byte_tile *t, ptrdiff_t count, int outs);
 
-/* The positions of a part. */
+/* The positions that belong to a part of a step. */
 typedef struct {
   ptrdiff_t image, row, first, count; /* in positions of the row */
 } gb_byte_part;
 #endif
 
-/* Sums with vectors of this width, for processors without instructions for products of bytes. */
+/* Sums in vectors of this width, for processors without instructions for products of bytes. */
 typedef int32_t GB(ints) __attribute__((vector_size(4 * GB_V), aligned(4)));
 
 #if GB_V == 4 && defined(__x86_64__)
@@ -69,8 +69,8 @@ GK_INLINE GB(ints) GB(products)(GB(ints) x, GB(ints) w) {
 #endif
 #define GB_DOT(sum, x, w) ((sum) + GB(products)(x, w))
 
-/* The sums of R positions by N vectors of output channels. DOT multiplies four bytes and adds the
- * products. */
+/* The sums of R positions by N vectors of output channels. DOT multiplies four bytes by four bytes,
+ * and adds the products to a sum. */
 #define GB_BYTE_SUMS(name, target, R, N, DOT)                                                     \
   target static void GB(name)(const gb_byte_tile *t, ptrdiff_t count, int outs) {                 \
     for (ptrdiff_t p = 0; p < count; p += R)                                                      \
@@ -121,8 +121,8 @@ GB_BYTE_SUMS(vnni_bytes,
              12, 2, GB_DOT_VNNI)
 #undef GB_DOT_VNNI
 
-/* The sums of 32 positions by 32 output channels with AMX. Tiles 0 to 3 have sums, 4 and 5
- * positions, 6 and 7 weights. */
+/* The sums of 32 positions by 32 output channels, with AMX. Tiles 0 to 3 contain sums, tiles 4 and
+ * 5 positions, and tiles 6 and 7 weights. */
 #define GB_TILES_TARGET __attribute__((target("amx-tile,amx-int8,avx512f,avx512vl,avx512bw")))
 GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count, int outs) {
   enum { ROWS = 16, APART = 2 * GB_OUTS * 4 };
@@ -159,24 +159,23 @@ GB_TILES_TARGET static void GB(amx_bytes)(const gb_byte_tile *t, ptrdiff_t count
 #endif
 #undef GB_DOT
 
-/* The initial value of a channel's sum: its bias, if biases are integers. */
+/* The initial value of a channel's sum: its bias if biases are integers, and otherwise 0. */
 GK_INLINE int32_t GB(integer_bias)(const gb_call *c, ptrdiff_t channel) {
   return c->bias && c->step->scale == 0.0f ? ((const int32_t *)c->bias)[channel] : 0;
 }
 
-/* What is added to a channel's sum after it is scaled, in quantization steps of the result: its
- * bias, if biases are float32. If the result is bytes, a bias of NaN gives the least byte, as in
- * onnxruntime. */
+/* The number that is added to a channel's sum after the sum is scaled, in quantization steps of the
+ * result: its bias if biases are float32, and otherwise 0. If the result is bytes, a bias of NaN
+ * gives the smallest byte, as in onnxruntime. */
 GK_INLINE float GB(float_bias)(const gb_call *c, ptrdiff_t channel) {
   if (!c->bias || c->step->scale == 0.0f) return 0.0f;
   const float bias = c->bias[channel] / c->step->scale;
   return bias == bias || c->step->has_floats ? bias : -__builtin_inff();
 }
 
-/* Turns the sums of `count` pixels by 32 channels into bytes. A sum is multiplied by the factor of
- * its channel, its addend is added, the result is rounded to the nearest integer (ties to even),
- * the zero point is added, and the byte saturates. `apart` is the distance between the addends of
- * two pixels. */
+/* Converts the sums of `count` pixels by 32 channels to bytes: multiplies each sum by the factor of
+ * its channel, adds its addend, rounds to the nearest integer (ties to even), adds the zero point,
+ * and saturates. `apart` is the distance between the addends of two pixels. */
 GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, const float *addends,
                               ptrdiff_t apart, int zero, int low, int high, uint8_t *y,
                               ptrdiff_t count) {
@@ -201,7 +200,8 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, const f
                                         z);
     const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), lows), highs),
                   made = _mm512_permutexvar_epi32(order, bytes);
-    /* each lane has four bytes of a0, then of a1, b0, b1; this puts all of a0 first, and so on */
+    /* each lane has four bytes of a0, then of a1, b0 and b1: this moves all bytes of a0 to the
+     * front, etc. */
     _mm256_storeu_si256((__m256i *)(void *)y, _mm512_castsi512_si256(made));
     if (p + 1 < count)
       _mm256_storeu_si256((__m256i *)(void *)(y + GB_BLOCK), _mm512_extracti64x4_epi64(made, 1));
@@ -224,7 +224,7 @@ GK_INLINE void GB(requantize)(const int32_t *sums, const float *factors, const f
 #endif
 }
 
-/* Adds 32 bytes with one scale to 32 bytes with another, as onnxruntime does. y may be b. */
+/* Adds 32 bytes with one scale to 32 bytes with another scale, as onnxruntime does. y may be b. */
 GK_INLINE void GB(add_bytes)(const uint8_t *a, const uint8_t *b, uint8_t *y, float first,
                              float second, float addend, const gb_step *s) {
 #if GB_V == 16 && GB_HAS_INTRINSICS
@@ -262,8 +262,8 @@ GK_INLINE ptrdiff_t GB(byte_pitch)(const gb_call *c) {
   return c->is_flat ? c->in.row / c->in.pixel : c->out.width;
 }
 
-/* Corrects sums for the zero point of weights: subtracts the zero point multiplied by the sum of
- * the window's bytes. */
+/* Corrects sums for the zero point of the weights: subtracts the product of the zero point and the
+ * sum of the window's bytes. */
 GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero, ptrdiff_t count) {
   for (ptrdiff_t p = 0; p < count; ++p, sums += 32) {
     const int32_t taken = zero * windows[p * 32];
@@ -271,14 +271,15 @@ GK_INLINE void GB(take_windows)(int32_t *sums, const int32_t *windows, int zero,
   }
 }
 
-/* A run: consecutive pixels in a row of the result, and 32 of their channels, from `channel` on. */
+/* A run: consecutive pixels in a row of the result, and 32 of their channels, beginning with
+ * `channel`. */
 typedef struct {
   ptrdiff_t image, row, column, count, channel;
 } GB(run);
 
-/* Writes what is added to each sum of a run: the addend of its channel, plus the number in
- * `second`, which is float32 or is dequantized. If the result is bytes, NaN gives the least byte.
- * */
+/* Writes the number that is added to each sum of a run: the addend of its channel, plus the number
+ * in `second`, which is float32 or is dequantized. If the result is bytes, NaN gives the smallest
+ * byte. */
 static void GB(add_second)(const gb_call *c, const GB(run) *run, const float *addends, float *to) {
   const gb_step *s = c->step;
   const ptrdiff_t left = c->out.channels - run->channel;
@@ -301,7 +302,7 @@ static void GB(add_second)(const gb_call *c, const GB(run) *run, const float *ad
   }
 }
 
-/* Turns the sums of a run into bytes. */
+/* Converts the sums of a run to bytes. */
 static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const GB(run) *run,
                              const float *factors, const float *addends) {
   const gb_step *s = c->step;
@@ -312,7 +313,7 @@ static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const GB(run
     float all[GB_POSITIONS * 32];
     GB(add_second)(c, run, addends, all);
     GB(requantize)(sums, factors, all, 32, s->zero, s->least, s->most, y, run->count);
-  } else if (c->in2.data) { /* it may be in the memory of the result */
+  } else if (c->in2.data) { /* in2 may be in the memory of the result */
     const uint8_t *second = (const uint8_t *)GB(at)(&c->in2, &at) + run->channel % GB_BLOCK;
     uint8_t made[GB_POSITIONS * GB_BLOCK];
     GB(requantize)(sums, factors, addends, 0, s->zero_product, 0, 255, made, run->count);
@@ -324,7 +325,7 @@ static void GB(finish_bytes)(const gb_call *c, const int32_t *sums, const GB(run
   }
 }
 
-/* Turns the sums of a run into float32. */
+/* Converts the sums of a run to float32. */
 static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(run) *run,
                               const float *factors, const float *addends, GB(range) *range) {
   static const float zeros[32];
@@ -338,7 +339,7 @@ static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(ru
                           0, 0};
     const GB(vec) factor = GB(load_loose)(factors + v), addend = GB(load_loose)(addends + v);
     float *y = GB(at)(&c->out, &at);
-    /* onnxruntime adds the bias first, too */
+    /* the bias is added first, as in onnxruntime */
     for (ptrdiff_t k = 0; k < count; ++k) {
       const GB(vec) made =
           __builtin_convertvector(*(const GB(ints) *)(sums + k * 32 + v), GB(vec)) * factor +
@@ -352,8 +353,8 @@ static void GB(finish_floats)(const gb_call *c, const int32_t *sums, const GB(ru
   }
 }
 
-/* Turns the sums of positions, from number `first` on, into the result: the pixels of each row,
- * without those in the gaps between rows. */
+/* Converts the sums of positions, from position `first` on, to the result: the pixels of each row,
+ * without the positions in the gaps between rows. */
 static void GB(finish_positions)(const gb_call *c, const int32_t *sums, const float *factors,
                                  const float *addends, ptrdiff_t line, ptrdiff_t first,
                                  ptrdiff_t count, ptrdiff_t image, ptrdiff_t channel,
@@ -383,12 +384,11 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   int32_t sums[2][GB_POSITIONS * 32] __attribute__((aligned(64)));
   int32_t start[GB_BLOCK] __attribute__((aligned(64)));
   float factors[GB_BLOCK], addends[GB_BLOCK];
-  /* the sums of the bytes of each window, with which sums are corrected for the zero point of
-   * weights */
+  /* the sums of the bytes in each window, for correcting sums if the weights have a zero point */
   int32_t windows[GB_POSITIONS * 32] __attribute__((aligned(64)));
   const ptrdiff_t all = (c->out.channels + 31) / 32 * 32,
                   blocks = (c->out.channels + GB_BLOCK - 1) / GB_BLOCK;
-  const gb_grid grid = gb_grid_of(c, 1.0f, 1); /* that of the image */
+  const gb_grid grid = gb_grid_of(c, 1.0f, 1); /* the scale and zero point of the image */
   int32_t windows_start[2 * GB_OUTS] __attribute__((aligned(64))) = {0};
   if (s->zero_weights) windows_start[0] = starts[all] * grid.zero;
   gb_byte_tile t = {.x_position = 4 * s->stride[1] * c->in.pixel,
@@ -439,8 +439,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const uint8_t *x = (const uint8_t *)(c->in.data + at.image * c->in.image +
                                          (y0 * s->stride[0] - s->pads[0]) * c->in.row +
                                          (first * s->stride[1] - s->pads[1]) * c->in.pixel);
-    /* in this order, the processor multiplies for the next positions while it finishes the last
-     * ones */
+    /* In this order, the processor can multiply for the next positions while it finishes the sums
+     * of the last ones. */
     for (ptrdiff_t item = 0; item <= items; ++item) {
       if (item < items) {
         const ptrdiff_t p = item / pairs * GB_POSITIONS, pair = item % pairs;
@@ -471,8 +471,8 @@ void GB(byte_convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
 #endif
 }
 
-/* Packs weights [out, in, rows, columns]. `of` gives the weight of an output channel, an input
- * channel and a tap (an element of the kernel). */
+/* Packs weights [out, in, rows, columns]. `of_out` and `of_in` are the distances between two output
+ * channels, and between two input channels. */
 GK_INLINE void GB(pack_panels)(const uint8_t *w, float *to, const gb_step *s, ptrdiff_t in,
                                ptrdiff_t out, ptrdiff_t of_out, ptrdiff_t of_in) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (in + GB_BLOCK - 1) / GB_BLOCK;
@@ -507,7 +507,7 @@ void GB(pack_byte_rows)(const float *f, float *to, const gb_step *s, ptrdiff_t i
   GB(pack_panels)((const uint8_t *)f, to, s, in, out, 1, out);
 }
 
-/* Packs weights with four bytes for each column of a kernel, one for each channel. */
+/* Packs weights so that each column of a kernel has four bytes, one for each channel. */
 void GB(pack_pixels)(const float *f, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t columns = s->kernel[1], taps = s->kernel[0] * columns;
   const uint8_t *w = (const uint8_t *)f;
@@ -548,7 +548,7 @@ static ptrdiff_t gb_byte_panels(const gb_width *width, const gb_step *s, ptrdiff
          gb_rounded(in, 64) * (outs + (s->zero_weights ? 32 : 0)) * s->kernel[0] * s->kernel[1] / 4;
 }
 
-/* Divides a step into parts. A part is some positions of a row; or of all rows, if these are
+/* Divides a step into parts. A part is some positions of one row; or of all rows, if the rows are
  * adjacent in the image. */
 static void gb_divide_bytes(const gb_width *width, gb_call *c) {
   enum { GB_PART_OF = 256, GB_KEPT = 1 << 20 };

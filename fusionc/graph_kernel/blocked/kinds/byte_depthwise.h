@@ -2,8 +2,8 @@
 #ifdef GB_V
 #if GB_V == 16 && GB_HAS_INTRINSICS
 /* Four bytes of each channel, one from each of four rows, in the order in which the instruction for
- * products of bytes reads them. Channels are permuted; packing the results to bytes restores their
- * order. */
+ * products of bytes reads them. The channels are permuted; packing the results to bytes restores
+ * their order. */
 typedef struct {
   __m512i v[4];
 } gb_quads;
@@ -85,8 +85,8 @@ GB_DEPTHWISE_ROW(gb_depthwise_2_3, 2, 3)
 GB_DEPTHWISE_ROW(gb_depthwise_1_5, 1, 5)
 GB_DEPTHWISE_ROW(gb_depthwise_2_5, 2, 5)
 
-/* Whether the functions for four rows can be used. With a zero point of -128, a weight minus the
- * zero point may be 255, which is not the sum of two signed bytes. */
+/* Whether the functions for four rows can be used. They cannot if the zero point of the weights is
+ * -128: then a weight minus the zero point may be 255, which is not the sum of two signed bytes. */
 GK_INLINE int gb_is_by_quads(const gb_step *s) {
   return (gb_instructions() & GB_HAS_VNNI_512) && s->zero_weights > -128 &&
          s->stride[0] == s->stride[1] && s->stride[0] <= 2 &&
@@ -203,8 +203,8 @@ void GB(pack_byte_lanes)(const float *f, float *to, const gb_step *s, ptrdiff_t 
                         size = s->zero_weights ? 2 * half : half;
         const ptrdiff_t channel = o % GB_BLOCK, g = channel % 16 / 4,
                         lane = channel / 16 * 4 + channel % 4;
-        /* a weight minus the zero point may be too large for one signed byte: then it is a sum of
-         * two */
+        /* A weight minus the zero point may be too large for a signed byte. Then it is packed as a
+         * sum of two bytes. */
         const int most = v < -128 ? -128 : v > 127 ? 127 : v;
         int8_t *at = packed + o / GB_BLOCK * size + (i / 4 * s->kernel[1] + j) * 256 + g * 64 +
                      lane * 4 + i % 4;

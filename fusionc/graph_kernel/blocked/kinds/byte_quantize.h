@@ -1,14 +1,14 @@
-/* Quantization of float32 images to bytes, and dequantization. A unit is a row, or some pixels, of
- * a block of the result. */
+/* Quantization of float32 images to bytes, and dequantization. A unit (the smallest part of the
+ * work) is a row, or some pixels, of a block of the result. */
 #ifdef GB_V
-/* A number in quantization steps: x / scale, rounded like a division. Results far outside the range
- * of bytes are limited to numbers that saturate, and NaN becomes the least byte, as in onnxruntime.
- * */
+/* A number in quantization steps: x / scale, rounded like a division. Results that are far outside
+ * the range of bytes are limited to numbers that still saturate. NaN becomes the smallest byte, as
+ * in onnxruntime. */
 GK_INLINE GB(vec) GB(in_steps)(const float *p, float scale, int zero) {
   const float least = (float)(-1 - zero), most = (float)(256 - zero);
 #if GB_FUSED
-  /* scales by which all that follows is exact; only a scale that is known at run time may be
-   * another one */
+  /* For these scales, all that follows is exact. Only scales that are known at run time may be
+   * others. */
   if (scale >= 0x1p-126f && scale <= 0x1p100f) {
     const GB(vec) x = GB_MIN(GB_MAX(GB(load)(p), GB(all)(least * scale)), GB(all)(most * scale));
     const GB(vec) inverse = GB(all)(1.0f / scale), about = x * inverse,
@@ -20,7 +20,7 @@ GK_INLINE GB(vec) GB(in_steps)(const float *p, float scale, int zero) {
 }
 
 #if GB_V == 16 && GB_HAS_INTRINSICS
-/* Quantizes a pixel of 64 channels. The distance between its vectors is `plane`. */
+/* Quantizes a pixel of 64 channels. `plane` is the distance between its vectors. */
 GK_INLINE void GB(quantize_pixel)(const float *x, ptrdiff_t plane, ptrdiff_t parts, float scale,
                                   int zero, uint8_t *y) {
   __m512i v[4];

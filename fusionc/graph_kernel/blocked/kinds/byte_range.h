@@ -1,6 +1,7 @@
-/* The grid of a quantization at run time, as onnxruntime's DynamicQuantizeLinear computes it. */
+/* The scale and zero point (the grid) of a quantization at run time, computed like onnxruntime's
+ * DynamicQuantizeLinear. */
 #ifdef GB_V
-/* Units are rows of blocks of the result. Rows of batches lie side by side in the image. */
+/* A unit is a row of a block of the result. The rows of different batches are side by side. */
 void GB(byte_range)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t rows = c->out.batch * c->out.height,
                   each = c->in.batch * c->in.height * c->in.width / (rows ? rows : 1);
@@ -30,7 +31,7 @@ void GB(byte_range)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
   }
 }
 
-/* Joins ranges of a row of two pixels, or of a task. */
+/* Joins a range with the ranges of a row (two pixels), or of a task. */
 GK_INLINE void GB(join)(GB(range) *range, const float *x) {
   range->least = GB_MIN(GB(load)(x), range->least);
   range->largest = GB_MAX(GB(load)(x + GB_V), range->largest);
@@ -52,11 +53,11 @@ void GB(byte_grid)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scrat
     least = range.least[v] < least ? range.least[v] : least;
     largest = range.largest[v] > largest ? range.largest[v] : largest;
   }
-  /* NaN if there was nothing else; otherwise the range includes 0 */
+  /* If there was nothing except NaN, the result is NaN. Otherwise, the range is extended to 0. */
   least = least > largest ? NAN : least < 0.0f ? least : 0.0f;
   largest = largest > 0.0f ? largest : 0.0f;
   const float scale = least == largest ? 1.0f : (largest - least) / 255.0f;
-  const float exact = 0.0f - least / scale; /* NaN, of two infinities, becomes 255 */
+  const float exact = 0.0f - least / scale; /* NaN (from two infinities) becomes 255 below */
   const float zero = exact < 255.0f ? (exact > 0.0f ? exact : 0.0f) : 255.0f;
   c->out.data[0] = scale;
   c->out.data[1] = zero + 12582912.0f - 12582912.0f;

@@ -1,9 +1,9 @@
 /* Direct convolutions and products. Each task computes some rows of some blocks of channels.
- * Winograd's and Strassen's algorithms, convolutions by lane and transposed convolutions are in
- * other files. */
+ * Winograd's algorithm, Strassen's algorithm, convolutions by lane and transposed convolutions are
+ * in other files. */
 #ifdef GB_V
-/* Moves the pixels of a part, for up to two blocks, from consecutive places to their places in rows
- * with gaps, or back. */
+/* Moves the pixels of a part, for one or two blocks, from consecutive places to their places in
+ * rows with gaps between them; or, if is_back, from there to consecutive places. */
 GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made, int blocks,
                            const int is_back) {
   const ptrdiff_t width = c->out.width;
@@ -19,8 +19,8 @@ GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made,
   }
 }
 
-/* The weights of a pair of blocks, after those of each input channel are multiplied by the
- * channel's factor in the pixel in3. */
+/* Multiplies the weights of a pair of blocks: those of each input channel by the channel's number
+ * in the pixel in3. Returns the products, which are written to `to`. */
 static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrdiff_t pair,
                                          float *to) {
   const ptrdiff_t all = c->in.blocks * GB_V, made = 2 * pair + 1 < c->out.blocks ? 2 * GB_V : GB_V;
@@ -34,20 +34,19 @@ static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrd
   return to;
 }
 
-/* Computes the sums of a part over `blocks` blocks of input channels, from number `first` on.
- * `multiplied` are the multiplied weights of the pair of blocks; NULL means that the weights of the
- * step are used. */
+/* Computes the sums of a part over `blocks` blocks of input channels, from block `first` on. The
+ * weights of the pair of blocks are `multiplied`, or the step's own weights if that is NULL. */
 GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_t first,
                                  ptrdiff_t blocks, const float *multiplied) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
-  const int is_one = s->group == 1; /* saves a division, which takes as long as some pixels */
+  const int is_one = s->group == 1; /* avoids a division, which takes as long as some pixels */
   const ptrdiff_t in_blocks = is_one ? c->in.blocks : c->in.blocks / s->group;
   const ptrdiff_t out_blocks = is_one ? c->out.blocks : c->out.blocks / s->group,
                   pairs = (out_blocks + 1) / 2;
   const ptrdiff_t pixel = c->in.pixel, group = is_one ? 0 : at->block / pairs,
                   pair = at->block - group * pairs;
-  /* floats of the weights from one input block to one output block */
+  /* the floats of the weights between one input block and one output block */
   const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V;
   const int is_two = 2 * pair + 1 < out_blocks, is_last = first + blocks == in_blocks;
   const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE),
@@ -91,7 +90,7 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_
     t.y_pixel = store->in.channels;
     t.y_block = GB_V;
   }
-  /* add in2 before the result overwrites it, because they may share memory */
+  /* Add in2 before the result is written, because the two may share memory. */
   if (c->in2.data && (s->after ? is_last : first == 0)) {
     t.residual = GB(at)(&c->in2, &to);
     t.residual_pixel = c->in2.pixel;
@@ -115,7 +114,7 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
                   blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   const ptrdiff_t at_once = s->op == GB_FIRST ? in_blocks : GB(blocks_at_once)(s, in_blocks);
   const float *multiplied = NULL;
-  ptrdiff_t image = -1, block = -1; /* those of the multiplied weights */
+  ptrdiff_t image = -1, block = -1; /* the image and block of the multiplied weights */
   for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end; GB(advance)(c, &at, blocks)) {
     if (c->in3.data && (at.image != image || at.block != block))
       multiplied = GB(multiply_weights)(c, image = at.image, block = at.block, scratch);
@@ -133,8 +132,9 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
   }
 }
 
-/* Packs weights [out, in / group, rows, columns]. For `convolve`, each kernel element has C input
- * channels, padded with zeros. For `winograd`, C is 1: each input channel has the whole kernel. */
+/* Packs weights [out, in / group, rows, columns]. For `convolve`, C input channels (padded with
+ * zeros) are together for each kernel element. For `winograd`, C is 1: each input channel has its
+ * whole kernel. */
 GK_INLINE void GB(pack_by)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out,
                            ptrdiff_t C) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group,
@@ -158,7 +158,7 @@ void GB(pack_by_channel)(const float *w, float *to, const gb_step *s, ptrdiff_t 
   GB(pack_by)(w, to, s, in, out, 1);
 }
 
-/* The scratch floats for the weights of a pair of blocks, after they are multiplied by a pixel. */
+/* The floats of scratch memory for the weights of a pair of blocks, multiplied by a pixel. */
 ptrdiff_t GB(multiplied_floats)(const gb_call *c) {
   return c->step->in3 >= 0 ? c->in.blocks * GB_V * 2 * GB_V : 0;
 }
@@ -173,7 +173,8 @@ static void gb_divide_convolution(const gb_width *width, gb_call *c) {
   gb_divide_into(width, c, gb_pairs(c), 1);
 }
 
-/* If there are few pixels, the time to read weights from memory counts, too. */
+/* The estimated time. If there are few pixels, reading weights from memory takes a part of it,
+ * too. */
 static double gb_convolution_ns(const gb_width *width, const gb_call *c) {
   return gb_products(c) / gb_speed(width) + gb_weights(c) / GB_READ;
 }

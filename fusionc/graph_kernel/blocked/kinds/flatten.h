@@ -1,4 +1,4 @@
-/* Turns images of one pixel into rows, or rows into such images. A unit is a block. */
+/* Converts images of one pixel to rows, or rows to such images. A unit is a block of channels. */
 #ifdef GB_V
 void GB(flatten)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t count = c->in.batch * c->in.width; /* one of them is 1 */

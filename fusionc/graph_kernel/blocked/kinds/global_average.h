@@ -1,4 +1,4 @@
-/* The mean of all pixels of an image. A unit is a block. */
+/* The mean of all pixels of an image. A unit is a block of channels. */
 #ifdef GB_V
 void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
@@ -6,7 +6,7 @@ void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
     GB(place) p = {0, c->in.width, 0, unit % c->in.blocks, unit / c->in.blocks, 0, 0};
     float *y = GB(at)(&c->out, &p);
     GB(vec) sum = {0};
-    /* each row has its own sum, so that rounding errors do not add up over the whole image */
+    /* Each row has its own sum: otherwise rounding errors would grow with the whole image. */
     for (p.row = 0; p.row < c->in.height; ++p.row) {
       const float *x = GB(at)(&c->in, &p);
       GB(vec) even = {0}, odd = {0};

@@ -10,7 +10,7 @@ GK_INLINE uint8_t GB(quantized)(float x, float scale, int zero) {
   return (uint8_t)(bits - 0x4B400000 + zero);
 }
 
-/* Quantizes up to four channels of each pixel to four adjacent bytes. */
+/* Quantizes one to four channels of each pixel to four adjacent bytes. */
 static void GB(load_pixels)(const float *from, ptrdiff_t plane, ptrdiff_t channels, uint32_t *to,
                             ptrdiff_t count, float scale, int zero) {
   for (ptrdiff_t v = 0; v < channels; ++v, from += plane)
@@ -20,7 +20,7 @@ static void GB(load_pixels)(const float *from, ptrdiff_t plane, ptrdiff_t channe
     }
 }
 
-/* Loads the bytes of a tensor, or quantizes a tensor of float32 to bytes. */
+/* Loads the bytes of a tensor, or quantizes a float32 tensor to bytes. */
 static void GB(load_bytes)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end) {
   const gb_image *to = &c->out;
   const gb_step *s = c->step;

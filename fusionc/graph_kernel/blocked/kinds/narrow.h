@@ -1,5 +1,5 @@
-/* Conversion of images from float32 to bfloat16. A unit is a row, or some pixels, of a block of the
- * result. */
+/* Conversion of images from float32 to bfloat16. A unit (the smallest part of the work) is a row,
+ * or some pixels, of a block of the result. */
 #ifdef GB_V
 #if GB_V == 16
 static void gb_narrow_pixels(const gb_call *c, const GB(place) *p) {

@@ -1,7 +1,7 @@
-/* Convolutions and products of bfloat16 with float32 sums, in tiles of 16 pixels by 16 output
- * channels. A tile reads 32 channels of 16 pixels at equal distances. The pixels of a row and the
- * zeros around it are contiguous. With a stride of 1, a tile may therefore continue in the next
- * row; its results for the gap between rows are not written.
+/* Convolutions and products of bfloat16 numbers with float32 sums, in tiles of 16 pixels by 16
+ * output channels. A tile reads 32 channels of 16 pixels that are at equal distances. The pixels of
+ * a row and the zeros around it are contiguous. So with a stride of 1, a tile may continue in the
+ * next row; its results for the gap between the rows are not written.
  *
  * The order of weights is [pair of output blocks][input block][row][column][output block of the
  * pair][pair of input channels][output channel][input channel of the pair]. */
@@ -9,16 +9,16 @@
 #if GB_V == 16
 enum { GB_ROWS = 16, GB_SUMS_OF_TILE = GB_ROWS * GB_V, GB_WEIGHTS_OF_TILE = GB_ROWS * GB_V };
 
-/* The operands of the sums for two tiles of pixels by two blocks of output channels. Distances are
- * in bytes. */
+/* The operands of the sums for one or two tiles of pixels by two blocks of output channels.
+ * Distances are in bytes. */
 typedef struct {
   const char *x, *x2; /* the first pixel of each tile; x2 is NULL if there is only one tile */
   ptrdiff_t pixel, block, row, column;
   ptrdiff_t blocks, rows, columns;
   const char *weights;
-  const float *bias; /* NULL: none */
+  const float *bias; /* NULL: no bias */
   float *sums;       /* [tile][output block][pixel][channel] */
-  /* weights to prefetch, and how many cache lines of them each step prefetches */
+  /* the weights to prefetch, and how many of their cache lines each step prefetches */
   const char *ahead;
   ptrdiff_t asked;
 } gb_narrow_sum;
@@ -37,8 +37,8 @@ typedef struct {
 #define GB_ADD_PRODUCTS(weights, pixels, sums) \
   __asm__ volatile("tdpbf16ps %%tmm" #weights ", %%tmm" #pixels ", %%tmm" #sums :)
 
-/* Computes the sums with the processor's matrix tiles: tiles 0 to 3 have sums, 4 and 5 pixels, 6
- * and 7 weights. */
+/* Computes the sums with the processor's matrix tiles. Tiles 0 to 3 contain sums, tiles 4 and 5
+ * pixels, and tiles 6 and 7 weights. */
 static void gb_sum_tiles(gb_narrow_sum *t) {
   const char *block = t->x, *w = t->weights;
   const ptrdiff_t second = t->x2 ? t->x2 - t->x : 0;
@@ -83,7 +83,7 @@ static void gb_sum_tiles(gb_narrow_sum *t) {
 
 #define GB_ADD_PAIRS(sum, x, w) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 
-/* Computes the sums of eight pixels with vectors. */
+/* Computes the sums of eight pixels with vector instructions. */
 static void gb_sum_pixels(const gb_narrow_sum *t, const char *block, float *sums) {
   enum { R = 8 };
   GB(vec) s0[R], s1[R], b0 = {0}, b1 = {0};
@@ -105,7 +105,7 @@ static void gb_sum_pixels(const gb_narrow_sum *t, const char *block, float *sums
           const GB(vec) w0 = GB(load)((const float *)(const void *)(w + 64 * pair)),
                         w1 = GB(load)((const float *)(const void *)(w + 64 * pair + 1024));
           GB_FOR_PIXELS(r) {
-            /* moved as integers: moving a NaN as a float could change it */
+            /* Moved as integers, because moving a NaN as a float could change it. */
             const GB(vec) both = (GB(vec))(
                 (GB(bits)){0} + *(const int32_t *)(const void *)(x + r * t->pixel + 4 * pair));
             GB_ADD_PAIRS(s0[r], both, w0);
@@ -129,7 +129,7 @@ static void gb_sum_by_vectors(const gb_narrow_sum *t) {
 
 /* The pixels of two blocks of channels in an image. */
 typedef struct {
-  float *first, *second; /* in bfloat16 the two halves of one block; NULL: none */
+  float *first, *second; /* for bfloat16, the two halves of one block; NULL if there is none */
   ptrdiff_t pixel;
 } gb_two_blocks;
 
@@ -144,7 +144,7 @@ GK_INLINE gb_two_blocks gb_two_blocks_at(const gb_image *image, ptrdiff_t number
   return at;
 }
 
-/* The place of results: in the image, or in the tensor of a later store, as rows. */
+/* The place of results: in the image, or, as rows, in the tensor of a later store step. */
 GK_INLINE gb_two_blocks gb_result_at(const gb_call *c, ptrdiff_t number, ptrdiff_t pair,
                                      ptrdiff_t row, ptrdiff_t column) {
   if (!c->is_stored) return gb_two_blocks_at(&c->out, number, pair, row, column);
@@ -154,15 +154,15 @@ GK_INLINE gb_two_blocks gb_result_at(const gb_call *c, ptrdiff_t number, ptrdiff
   return (gb_two_blocks){first, first + GB_V, store->in.channels};
 }
 
-/* How sums become results: the number types of results and addends, whether the activation takes
- * few instructions, and the activation's operands. */
+/* How sums become results: the number types of the results and addends, the activation's operands,
+ * and whether the activation takes few instructions. */
 typedef enum { GB_NOTHING, GB_FLOATS, GB_NARROWS } gb_numbers;
 typedef enum { GB_AS_IT_IS, GB_BOUNDED, GB_GATED } gb_ending;
 typedef struct {
   gb_numbers out, added;
   gb_ending ending;
   GB(vec) a, b;                     /* operands of the activation */
-  gb_narrow_pixel lanes;            /* which lanes are channels: of narrow numbers, */
+  gb_narrow_pixel lanes;            /* masks of the lanes that are channels: of bfloat16 numbers, */
   GB(bits) lanes_first, lanes_second; /* and of floats */
   int is_two;                       /* whether there is a second block of channels */
 } gb_narrow_end;
@@ -244,7 +244,7 @@ static gb_narrow_end gb_end_of(const gb_call *c, ptrdiff_t pair) {
   return e;
 }
 
-/* Where a tile of 16 pixels begins, which may be after the last column of a row. */
+/* The place where a tile of 16 pixels begins. It may be after the last column of a row. */
 typedef struct {
   ptrdiff_t row, column, count; /* count: its pixels, including those in gaps between rows */
 } gb_narrow_place;
@@ -261,7 +261,7 @@ static gb_narrow_place gb_narrow_place_of(const gb_call *c, ptrdiff_t tile) {
                            width - first < GB_ROWS ? width - first : GB_ROWS};
 }
 
-/* Adds addends to sums, if an activation of many instructions follows. */
+/* Adds addends to sums. Called if the activation that follows takes many instructions. */
 static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptrdiff_t n) {
   for (ptrdiff_t k = 0; k < n; ++k, sums += GB_V) {
     *(GB(vec) *)sums = gb_added(GB(load)(sums), r.first + k * r.pixel, e->added);
@@ -271,8 +271,8 @@ static void gb_add_run(const gb_narrow_end *e, float *sums, gb_two_blocks r, ptr
   }
 }
 
-/* For each run of a tile's pixels that are in the same row: writes the results, or with `is_sum`
- * only adds the addends to the sums. */
+/* For each run of a tile's pixels that are in the same row: writes the results. If is_sum, only
+ * adds the addends to the sums. */
 GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_place at,
                            float *sums, ptrdiff_t number, ptrdiff_t pair, const int is_sum) {
   const ptrdiff_t width = c->out.width, across = c->is_flat ? c->in.row / c->in.pixel : width;
@@ -294,7 +294,7 @@ GK_INLINE void gb_for_runs(const gb_call *c, const gb_narrow_end *e, gb_narrow_p
   }
 }
 
-/* Turns the sums of a tile into results. */
+/* Converts the sums of a tile to results. */
 static void gb_finish_tile(const gb_call *c, const gb_narrow_end *end, gb_narrow_place at,
                            float *sums, ptrdiff_t number, ptrdiff_t pair) {
   const gb_step *s = c->step;
@@ -324,8 +324,8 @@ static const char *gb_tile_pixels(const gb_call *c, gb_narrow_place at, ptrdiff_
                         (at.column * s->stride[1] - s->pads[1]) * c->in.pixel);
 }
 
-/* The weights of a pair of blocks, after those of each input channel are multiplied by the
- * channel's factor in the pixel in3. */
+/* Multiplies the weights of a pair of blocks: those of each input channel by the channel's number
+ * in the pixel in3. Returns the products, which are written to `to`. */
 static const char *gb_multiply_narrow(const gb_call *c, ptrdiff_t image, const char *weights,
                                       float *to) {
   for (ptrdiff_t b = 0; b < c->in.blocks; ++b)
@@ -344,14 +344,15 @@ static const char *gb_multiply_narrow(const gb_call *c, ptrdiff_t image, const c
   return (const char *)(to - c->in.blocks * 2 * GB_ROWS * GB_V);
 }
 
-/* The scratch floats of a thread, for multiplied weights and for sums. */
+/* The floats of scratch memory of a thread: for multiplied weights, and for sums. */
 ptrdiff_t GB(narrow_floats)(const gb_call *c) {
   const ptrdiff_t multiplied = c->step->in3 >= 0 ? c->in.blocks * 2 * GB_ROWS * GB_V : 0;
   return multiplied + 4 * GB_SUMS_OF_TILE;
 }
 
 /* The configuration of the processor's tiles: 8 tiles of 16 rows of 64 bytes. onnxruntime does not
- * load its own configuration again before its products, so a task restores it at the end. */
+ * load its own configuration again before its products. So each task restores the configuration at
+ * its end. */
 typedef struct {
   uint8_t palette, start, reserved[14];
   uint16_t bytes[16];
@@ -384,7 +385,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
                   pairs = pairs_of_group * s->group, in_blocks = c->in.blocks / s->group;
   const ptrdiff_t weights = s->kernel[0] * s->kernel[1] * in_blocks * 2 * 1024,
                   tiles = gb_tiles_of_image(c);
-  ptrdiff_t image = -1, block = -1; /* those of the multiplied weights */
+  ptrdiff_t image = -1, block = -1; /* the image and block of the multiplied weights */
   float *sums = scratch;
   const char *multiplied = NULL;
   if (c->has_tiles) former = gb_begin_tiles();
@@ -405,7 +406,7 @@ void GB(convolve_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
     const gb_narrow_end finish = gb_end_of(c, pair);
     t.weights = (const char *)c->weights + pair * weights;
     if (at.part == at.top || t.ahead == NULL) {
-      /* the first strip prefetches the next weights; later strips find them in the cache */
+      /* Only the first strip prefetches the next weights: the others find them in the cache. */
       const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
       const ptrdiff_t times = ((bottom - at.top) * c->part + 1) / 2;
       t.ahead = t.weights + weights;
@@ -444,9 +445,9 @@ GK_INLINE uint16_t *gb_narrow_packed(float *to, ptrdiff_t pair, ptrdiff_t blocks
   return (uint16_t *)(void *)to + tile * 512 + in % GB_PAIR / 2 * GB_PAIR + out % GB_V * 2 + in % 2;
 }
 
-/* Packs weights. Weights of a product are [in, out]. */
+/* Packs weights. The weights of a product are [in, out]. */
 void GB(pack_narrow)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
-  /* channels that the first of two joined images leaves empty in its last block */
+  /* the channels that the first of two joined images leaves empty in its last block */
   const ptrdiff_t empty = (GB_PAIR - s->joined % GB_PAIR) % GB_PAIR;
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
                   blocks = (in / s->group + GB_PAIR - 1) / GB_PAIR;
@@ -469,11 +470,11 @@ static ptrdiff_t gb_narrow_weights(const gb_width *width, const gb_step *s, ptrd
   return gb_rounded(in / s->group, pair) * gb_rounded(out, pair) * s->kernel[0] * s->kernel[1] / 2;
 }
 
-/* Divides a step into parts of some tiles of an image. Tiles continue in the next row if that gives
- * fewer tiles. */
+/* Divides a step into parts. A part is some tiles of an image. Tiles continue in the next row if
+ * this makes fewer tiles. */
 static void gb_divide_narrow(const gb_width *width, gb_call *c) {
-  /* the bytes of an image for which weights are read once, because both stay in the cache of a core
-   * */
+  /* GB_NARROW_STRIP: the bytes of an image for which weights are read only once, because both stay
+   * in the cache of a core */
   enum { GB_TILES_OF_PART = 8, GB_NARROW_STRIP = 1 << 20 };
   const gb_step *s = c->step;
   const ptrdiff_t rows = width->vector, across = c->in.row / c->in.pixel;
@@ -485,7 +486,7 @@ static void gb_divide_narrow(const gb_width *width, gb_call *c) {
                                             : (c->out.blocks / s->group + 1) / 2 * s->group;
   c->part = GB_TILES_OF_PART;
   c->rows = (tiles + c->part - 1) / c->part;
-  /* bytes of the image that a part reads */
+  /* the bytes of the image that a part reads */
   const ptrdiff_t read = c->in.channels / s->group * c->in.bytes * c->part * rows * s->stride[0] *
                          s->stride[1];
   const ptrdiff_t fit = GB_NARROW_STRIP / read + 1;

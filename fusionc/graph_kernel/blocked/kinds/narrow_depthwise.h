@@ -1,6 +1,6 @@
 /* Depthwise convolutions of bfloat16 images. A pixel of a block has 16 pairs of channels. The first
- * channels of all pairs (the lower halves) become one vector of floats, the second channels (the
- * upper halves) another. Weights and addends are in the same order. */
+ * channels of all pairs (the lower halves) become one vector of floats, and the second channels
+ * (the upper halves) become another one. Weights and addends are in the same order. */
 #ifdef GB_V
 #if GB_V == 16
 enum { GB_PIXELS_AT_ONCE = 8 };
@@ -10,7 +10,7 @@ GK_INLINE GB(vec) gb_upper_halves(GB(bits) pairs) {
   return (GB(vec))(pairs & (int32_t)0xffff0000);
 }
 
-/* Joins two vectors, the lower and the upper halves of pairs, to a pixel. */
+/* Joins two vectors to a pixel: the lower halves of pairs, and the upper halves. */
 GK_INLINE gb_narrow_pixel gb_joined_pairs(GB(vec) lower, GB(vec) upper) {
   static const uint16_t order[GB_PAIR] __attribute__((aligned(64))) = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -23,8 +23,8 @@ GK_INLINE gb_narrow_pixel gb_joined_pairs(GB(vec) lower, GB(vec) upper) {
   return joined;
 }
 
-/* The sums of eight consecutive pixels, for kernels with K columns and stride S; for any kernel if
- * K is 0. */
+/* The sums of eight consecutive pixels, for kernels with K columns and stride S. If K is 0, for any
+ * kernel. */
 GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, const float *bias,
                             GB(vec) *to, const int K, const int S) {
   enum { R = GB_PIXELS_AT_ONCE };
@@ -46,7 +46,7 @@ GK_INLINE void gb_sum_pairs(const gb_call *c, const float *x, const float *w, co
         }
       continue;
     }
-    /* each pixel is converted to float once, for all windows that contain it */
+    /* Each pixel is converted to float only once for all windows that contain it. */
 #pragma GCC unroll 24
     for (int p = 0; p < (R - 1) * S + K; ++p) {
       const GB(bits) both = *(const GB(bits) *)(x + p * GB_V);

@@ -1,11 +1,12 @@
 /* Convolutions in bfloat16 of images with few channels, which are read directly from the tensor.
- * The windows of 16 pixels become a matrix. Each row of a window takes a multiple of four numbers,
- * padded with zeros. A part is some tiles of an image, with all output channels. */
+ * The windows of 16 pixels become a matrix. In it, each row of a window takes a multiple of four
+ * numbers, and is padded with zeros. A part is some tiles of an image, with all output channels. */
 #ifndef GB_WINDOWS
 #define GB_WINDOWS
 enum { GB_OF_ROW = 4, GB_TILE_NUMBERS = 32 };
 
-/* How many numbers a row of a window takes; how many blocks of 32 numbers a window takes. */
+/* gb_row_numbers: how many numbers a row of a window takes. gb_window_blocks: how many blocks of 32
+ * numbers a window takes. */
 static inline __attribute__((unused)) ptrdiff_t gb_row_numbers(const gb_step *s) {
   return (s->kernel[1] + GB_OF_ROW - 1) / GB_OF_ROW * GB_OF_ROW;
 }
@@ -16,13 +17,13 @@ static inline __attribute__((unused)) ptrdiff_t gb_window_blocks(const gb_step *
 
 #ifdef GB_V
 #if GB_V == 16
-/* How many numbers of a row 16 windows read, rounded up to whole vectors. */
+/* How many numbers of an image's row 16 windows read, rounded up to whole vectors. */
 GK_INLINE ptrdiff_t gb_taken_numbers(const gb_step *s) {
   return ((GB_ROWS - 1) * s->stride[1] + gb_row_numbers(s) + GB_V - 1) / GB_V * GB_V;
 }
 
-/* Writes the rows of 16 windows in bfloat16, one after the other. All rows are written before one
- * is read, because the processor stalls at a read across two vectors that were just written. */
+/* Writes the rows of 16 windows in bfloat16, one after the other. All rows must be written before
+ * any row is read: the processor stalls if it reads across two vectors that were just written. */
 static void gb_narrow_rows(const gb_call *c, gb_narrow_place at, ptrdiff_t image, uint16_t *to) {
   const gb_step *s = c->step;
   const ptrdiff_t n = gb_taken_numbers(s);
@@ -36,7 +37,7 @@ static void gb_narrow_rows(const gb_call *c, gb_narrow_place at, ptrdiff_t image
     }
 }
 
-/* Writes the windows of a tile as [block of 32 numbers][pixel][number]. */
+/* Writes the windows of a tile as [block of 32 numbers][pixel][number of the block]. */
 static void gb_take_windows(const gb_call *c, const uint16_t *rows, uint16_t *to) {
   const gb_step *s = c->step;
   const ptrdiff_t taken = gb_row_numbers(s), stride = s->stride[1], n = gb_taken_numbers(s);
@@ -58,8 +59,8 @@ static void gb_take_windows(const gb_call *c, const uint16_t *rows, uint16_t *to
     }
 }
 
-/* The scratch floats of a thread: for sums, for the windows of two tiles, and for the rows of these
- * windows. */
+/* The floats of scratch memory of a thread: for sums, for the windows of two tiles, and for the
+ * rows of these windows. */
 ptrdiff_t GB(window_floats)(const gb_call *c) {
   const gb_step *s = c->step;
   return 4 * GB_SUMS_OF_TILE +

@@ -20,7 +20,7 @@ void GB(pool_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
           lower = GB_MAX(lower, gb_lower_halves(both));
           upper = GB_MAX(upper, gb_upper_halves(both));
         }
-      /* no rounding: the largest numbers are bfloat16 already */
+      /* exact, because the largest numbers already are bfloat16 */
       *(gb_narrow_pixel *)(y + k * GB_V) = gb_joined_pairs(lower, upper);
     }
   }
@@ -35,7 +35,7 @@ void GB(average_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
                      block % 2 * (GB_V / 2);
     float *y = c->out.data + image * c->out.image + block * c->out.plane;
     GB(vec) sum = {0};
-    /* each row has its own sum, so that rounding errors do not add up over the whole image */
+    /* Each row has its own sum: otherwise rounding errors would grow with the whole image. */
     for (ptrdiff_t i = 0; i < c->in.height; ++i, x += c->in.row) {
       GB(vec) row = {0};
       for (ptrdiff_t k = 0; k < c->in.width * GB_V; k += GB_V) row += gb_widened(x + k);

@@ -1,8 +1,8 @@
 /* Transposed convolutions in bfloat16 whose windows neither overlap nor leave gaps. Each element of
- * the kernel is a 1×1 convolution that makes one pixel of each window. */
+ * the kernel makes one pixel of each window; this is a 1×1 convolution. */
 #ifndef GB_ONE_TAP
 #define GB_ONE_TAP
-/* The 1×1 convolution of one kernel element. `step` is memory for its step. */
+/* The call of the 1×1 convolution of one kernel element. Its step is written to `step`. */
 static inline __attribute__((unused)) gb_call gb_one_tap(const gb_call *c, gb_step *step) {
   gb_call one = *c;
   *step = *c->step;
@@ -32,7 +32,8 @@ void GB(transposed_narrow)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
     }
 }
 
-/* Packs weights [in, out, rows, columns]. The weights of a kernel element are kept together. */
+/* Packs weights [in, out, rows, columns] so that the weights of each kernel element are
+ * together. */
 void GB(pack_taps)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (in + GB_PAIR - 1) / GB_PAIR,
                   all = blocks * ((out + GB_PAIR - 1) / GB_PAIR) * GB_PAIR * GB_V;

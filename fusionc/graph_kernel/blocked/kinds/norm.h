@@ -6,9 +6,9 @@ GK_INLINE float GB(total)(GB(vec) x) {
   return sum;
 }
 
-/* Normalizes R consecutive pixels, so many that whole cache lines are read. Lanes after the last
- * channel do not count in sums: they may not be zero, because an earlier activation may turn zero
- * into another number. For a root mean square norm, the mean is taken as 0. */
+/* Normalizes R consecutive pixels: so many that whole cache lines are read. The lanes after the
+ * last channel do not count in sums, because they may not be zero: an earlier activation may make
+ * another number of zero. For a root mean square norm, the mean is taken as 0. */
 GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, const int R) {
   const float count = (float)c->in.channels;
   const ptrdiff_t last = c->in.blocks - 1;
@@ -57,7 +57,7 @@ void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scrat
   }
 }
 
-/* Packs a number for each channel, padded with zeros. */
+/* Packs the number of each channel. The last block is padded with zeros. */
 void GB(pack_vector)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   (void)s, (void)in;
   memcpy(to, w, (size_t)out * sizeof *to);
@@ -70,6 +70,6 @@ static ptrdiff_t gb_vector_floats(const gb_width *width, const gb_step *s, ptrdi
   return gb_rounded(out, width->vector);
 }
 
-/* A unit has all channels. */
+/* Makes units that have all channels, because the sums go over all channels. */
 static void gb_divide_norm(const gb_width *width, gb_call *c) { gb_divide_into(width, c, 1, 0); }
 #endif

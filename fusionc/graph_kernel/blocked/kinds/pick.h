@@ -1,11 +1,12 @@
-/* Gathers channels of an image that are not adjacent. */
+/* Picks channels of an image that are not adjacent. */
 #ifdef GB_V
 /* Where the channels of a block of the result come from. */
 typedef struct {
   ptrdiff_t blocks[GB_V]; /* `count` blocks of the image that contain them */
-  /* for each of these blocks: the lane of each channel, and whether the channel is in this block */
+  /* for each of these blocks: the lane of each channel, and whether the channel comes from the
+   * block */
   GB(bits) lanes[GB_V], places[GB_V];
-  GB(bits) kept; /* whether a channel of the result is not changed */
+  GB(bits) kept; /* whether a channel of the result keeps its value */
   int count;
 } GB(picked);
 
@@ -29,9 +30,9 @@ static void GB(find_picked)(const gb_call *c, ptrdiff_t block, GB(picked) *from)
   }
 }
 
-/* Picks channels of the image: the first channel of each group, then the second ones, and so on.
- * Earlier channels of the result are not changed. Lanes after the last channel become zero, or the
- * activation of zero. */
+/* Picks channels of the image: the first channel of each group, then the second channel of each
+ * group, and so on. The first `kept` channels of the result keep their values. The lanes after the
+ * last channel become zero, or the activation of zero. */
 void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   GB(picked) from;
@@ -47,8 +48,8 @@ void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
     for (int k = 0; k < from.count; ++k) {
       const float *x = image + from.blocks[k] * c->in.plane;
       const GB(bits) lanes = from.lanes[k], places = from.places[k];
-      /* the first block leaves the kept channels as they are; later blocks also leave those picked
-       * before */
+      /* The first block leaves only the kept channels as they are. Later blocks also leave those
+       * that earlier blocks have picked. */
       const GB(bits) left = k ? ~(GB(bits)){0} : from.kept;
       for (ptrdiff_t i = 0; i < n; i += GB_V) {
         const GB(bits) taken = (GB(bits))GB_PERMUTE(GB(load)(x + i), lanes) & places;

@@ -24,12 +24,13 @@ void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
       for (ptrdiff_t i = rows.first; i < rows.last; ++i)
         for (ptrdiff_t j = columns.first; j < columns.last; ++j) {
           const GB(vec) x = GB(load)(image + i * c->in.row + j * GB_V);
-          /* if an element is NaN, the last element decides, mostly as in onnxruntime */
+          /* If an element is NaN, the last element decides. Mostly, this is so in onnxruntime,
+           * too. */
           found = is_largest ? GB_MAX(found, x) : found + x;
         }
       if (!is_largest) {
         ptrdiff_t high = rows.last - rows.first, wide = columns.last - columns.first;
-        if (s->counts_border) { /* zeros of the border count, but not what is beyond the border */
+        if (s->counts_border) { /* zeros of the border count, but nothing beyond the border does */
           const ptrdiff_t below = c->in.height + s->pads[2], behind = c->in.width + s->pads[3];
           high = (bottom < below ? bottom : below) - top;
           wide = (right < behind ? right : behind) - left;
@@ -43,7 +44,8 @@ void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
 }
 
 #else
-/* The time has a lower bound: even with few taps, pixels have to be read from memory. */
+/* The estimated time. It has a lower bound, because even with few taps all pixels are read from
+ * memory. */
 static double gb_pool_ns(const gb_width *width, const gb_call *c) {
   (void)width;
   return gb_made(c) * (0.6 + gb_taps(c->step) / 8.0);

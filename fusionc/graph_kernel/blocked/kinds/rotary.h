@@ -1,7 +1,8 @@
 /* Rotary position embedding of rows. */
 #ifdef GB_V
 /* Rotates pairs of channels of each head by an angle that depends on the row and the pair. The two
- * channels of a pair are half a head apart; in2 has the cosines of the angles, in3 the sines. */
+ * channels of a pair are half a head apart. in2 contains the cosines of the angles, and in3
+ * contains the sines. */
 void GB(rotate)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t half = c->out.blocks / c->step->heads / 2; /* blocks */
   (void)scratch;

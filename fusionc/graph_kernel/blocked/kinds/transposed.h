@@ -1,15 +1,15 @@
 /* Transposed convolutions, computed as several convolutions. */
 #ifdef GB_V
-/* How many elements of a kernel, in one direction, contribute to the pixels of a phase (see
- * `transposed`). */
+/* How many elements of a kernel, in one direction, contribute to the pixels of a phase
+ * (`transposed` explains the phases). */
 GK_INLINE int GB(elements_of)(int kernel, int stride, int phase) {
   return kernel > phase ? (kernel - phase - 1) / stride + 1 : 0;
 }
 
 /* A transposed convolution. Each element of the kernel contributes only to every stride[0]th row
- * and every stride[1]th column of the result. The pixels in such rows and columns are a phase. A
- * phase is an ordinary convolution with the elements that contribute to it, in which later elements
- * of the kernel read earlier rows and columns. */
+ * and every stride[1]th column of the result. The pixels in such rows and columns are called a
+ * phase. A phase is an ordinary convolution with the elements that contribute to it. In this
+ * convolution, later elements of the kernel read earlier rows and columns. */
 void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int down = s->stride[0], across = s->stride[1];
@@ -24,7 +24,7 @@ void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
     const int rows = GB(elements_of)(s->kernel[0], down, phase);
     const float *row = c->in.data + at.image * c->in.image + group * in_blocks * c->in.plane +
                        (at.row + s->pads[0]) / down * c->in.row;
-    ptrdiff_t before = 0; /* kernel elements of the preceding phases */
+    ptrdiff_t before = 0; /* the number of kernel elements of the phases before */
     for (int k = 0; k < phase; ++k)
       before += (ptrdiff_t)GB(elements_of)(s->kernel[0], down, k) * s->kernel[1];
     for (int side = 0, columns; side < across; ++side, before += (ptrdiff_t)rows * columns) {

@@ -1,33 +1,38 @@
-/* 3×3 convolutions with Winograd's algorithm. With F(4×4, 3×3), tiles of 6×6 pixels give 4×4
- * results with 36 products in place of 144. With F(2×2, 3×3), tiles of 4×4 pixels give 2×2 results
- * with 16 products in place of 36; it has fewer weights, which is better for small images. With a
- * stride of 2, tiles of 5×5 pixels give 2×2 results with 25 products in place of 36: in each
- * direction, the outer elements of a kernel are multiplied with every second pixel, which is F(2,
- * 2), and the middle element with the other pixels. P is the number of points that a tile has in
- * each direction.
+/* 3×3 convolutions with Winograd's algorithm. Images and weights are transformed to points, the
+ * products at each point are added up over all channels, and the sums are transformed back. Tiles
+ * of pixels are transformed together:
  *
- * A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015. Images and weights
- * are transformed to points, their products are added up over all channels, and the sums are
- * transformed back. Intermediate numbers are up to 100 times as large as results, so the error may
- * exceed that of a direct convolution by a few units in the last place of the largest result. A
- * number that is not finite would reach all pixels of a tile, so such tiles are computed again
+ *   F(4×4, 3×3): tiles of 6×6 pixels give 4×4 results with 36 products instead of 144
+ *   F(2×2, 3×3): tiles of 4×4 pixels give 2×2 results with 16 products instead of 36; this has
+ *                fewer weights, which is better for small images
+ *   stride 2:    tiles of 5×5 pixels give 2×2 results with 25 products instead of 36: in each
+ *                direction, the outer elements of a kernel are multiplied with every second pixel,
+ *                which is F(2, 2), and the middle element is multiplied with the other pixels
+ *
+ * P is the number of points that a tile has in each direction. See A. Lavin, S. Gray, Fast
+ * Algorithms for Convolutional Neural Networks, 2015.
+ *
+ * Intermediate numbers are up to 100 times as large as results. So the error may be larger than
+ * that of a direct convolution, by a few units in the last place of the largest result. A number
+ * that is not finite would reach all pixels of its tile; therefore such tiles are computed again,
  * directly. */
 #ifndef GB_WINOGRAD_TILES
 #define GB_WINOGRAD_TILES
 /* The bytes of a core's second-level cache that a task uses: first for the points of pixels and
- * products, then for weights and their points (weights are read again until all their points are
- * computed). The processors on which this was measured had 1 MiB or more. */
+ * products, then for weights and their points. (Weights are read again until all their points are
+ * computed.) The processors on which this was measured have a second-level cache of 1 MiB or
+ * more. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
 /* Generated macros describe tiles with P points in each direction: GB_PIXELS_OF(P) is the number of
- * results in each direction, GB_STRIDE_OF(P) the stride of the convolution, and GB_KERNEL_OF(P) the
- * number of points that the weights have in each direction. With P = 5, two points share their
- * weights. */
+ * results in each direction, GB_STRIDE_OF(P) is the stride of the convolution, and GB_KERNEL_OF(P)
+ * is the number of points that the weights have in each direction. With P = 5, two points have the
+ * same weights. */
 #define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P)) /* all points of the weights */
 
-/* How many tiles a task transforms at once. */
+/* The number of tiles that a task transforms at once. */
 static inline __attribute__((unused)) ptrdiff_t gb_tiles_at_once(ptrdiff_t vector, ptrdiff_t tile,
                                                                  ptrdiff_t channels, int P) {
-  enum { GB_MOST_TILES = 28 }; /* tiles with 4×4 results */
+  enum { GB_MOST_TILES = 28 }; /* for tiles with 4×4 results */
   const ptrdiff_t fit = GB_OF_POINTS / (P * P * 4 * (channels + 2 * vector));
   const ptrdiff_t most = GB_MOST_TILES * 16 / (GB_PIXELS_OF(P) * GB_PIXELS_OF(P));
   return fit > most ? most : fit < tile / 2 ? tile / 2 : fit;
@@ -35,13 +40,13 @@ static inline __attribute__((unused)) ptrdiff_t gb_tiles_at_once(ptrdiff_t vecto
 #endif
 
 #ifdef GB_V
-/* Transforms images and weights to the points of tiles, and sums at the points back to pixels, as
- * the head of this file explains.
+/* Transforms images and weights to the points of tiles, and transforms sums at the points back to
+ * pixels. The head of this file explains the algorithm.
  *
- * In each direction, each of the first two points needs only one outer element of the kernel. A
- * point at a number and the point at its negative share most of their sums, so they are neighbours:
- * then two rows of weights can be computed almost independently of the other rows. */
-#define GB_ROWS_OF(P) ((P) == 6 ? 2 : 4) /* the rows of points of weights that are made together */
+ * In each direction, each of the first two points needs only one outer element of the kernel. The
+ * point at a number and the point at the negative number share most of their sums. So these two are
+ * neighbours: then two rows of weights can be computed almost independently of the other rows. */
+#define GB_ROWS_OF(P) ((P) == 6 ? 2 : 4) /* rows of points of weights that are computed together */
 
 GK_INLINE void GB(to_points)(const int P, const GB(vec) *d, ptrdiff_t step, GB(vec) *to,
                              ptrdiff_t to_step) {
@@ -113,15 +118,15 @@ GK_INLINE void GB(kernel_to_points)(const int P, GB(vec) a, GB(vec) b, GB(vec) c
   }
 }
 
-/* The point of the weights that a point of a tile needs. For the number of a tile's points, it is
- * the number of the weights' points. */
+/* The number of the weights' point that belongs to a point of a tile. For the number of all points
+ * of a tile, it is the number of all points of the weights. */
 GK_INLINE ptrdiff_t GB(kernel_point)(const int P, ptrdiff_t point) {
   static const int8_t of_five[] = {0, 1, 2, 3, 3, 4};
   return P == 5 ? 4 * of_five[point / 5] + of_five[point % 5] : point;
 }
 
-/* Transforms the weights of some input blocks and one or two output blocks to `count` rows of
- * points. The distance between points is `step`. */
+/* Transforms the weights of some input blocks, and of one or two output blocks, to `count` rows of
+ * points. `step` is the distance between points. */
 GK_INLINE void GB(weights_to_rows)(const int P, const int first, const int count, const float *w,
                                    float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
   const int own = GB_KERNEL_OF(P);
@@ -151,7 +156,7 @@ GK_INLINE void GB(weights_to_points)(const int P, ptrdiff_t first, const float *
   else GB(weights_to_rows)(6, 4, 2, w, to, step, blocks, is_two);
 }
 
-/* Transforms all packed weights. The result is kept if many tasks need it. */
+/* Transforms all packed weights. This is done if many tasks need the result, which is then kept. */
 void GB(transform_weights)(const float *w, float *to, const gb_call *c) {
   const ptrdiff_t in_blocks = c->in.blocks, out_blocks = c->out.blocks;
   const int P = c->step->tile_points;
@@ -169,7 +174,7 @@ void GB(transform_weights)(const float *w, float *to, const gb_call *c) {
   }
 }
 
-/* Transforms one tile of one block to its points. The distance between points is `step`. Pixels
+/* Transforms one tile of one block to its points. `step` is the distance between points. Pixels
  * beyond the border of zeros count as zero, too. */
 GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *image, ptrdiff_t y,
                                   ptrdiff_t x, float *to, ptrdiff_t step) {
@@ -194,13 +199,14 @@ GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *im
     GB(to_points)(P, rows + j, P, points, 1);
     for (int i = 0; i < P; ++i) {
       *(GB(vec) *)(to + (i * P + j) * step) = points[i];
-      /* prefetched for the next tiles, because a core can have only a few pending writes */
+      /* Prefetched for the next tiles, because a core can have only a few pending writes. */
       __builtin_prefetch(to + (i * P + j) * step + 2 * GB_V, 1);
     }
   }
 }
 
-/* Computes the pixels of a tile again, directly from weights that are not transformed. */
+/* Computes the pixels of a tile again without the algorithm, from weights that are not
+ * transformed. */
 static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n,
                                                 ptrdiff_t block, ptrdiff_t y, ptrdiff_t x,
                                                 GB(vec) *sums) {
@@ -260,7 +266,7 @@ GK_INLINE void GB(tile_from_points)(const int P, const gb_call *c, const float *
   }
 }
 
-/* Does the rest of `finish`, for all pixels of adjacent tiles. */
+/* Does the rest of what `finish` does, for all pixels of adjacent tiles. */
 static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptrdiff_t count,
                              ptrdiff_t block) {
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M;
@@ -291,11 +297,11 @@ GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int P) {
   return (blocks + times - 1) / times;
 }
 
-/* The distance between points. It is not a number of whole pages: then all points would share the
+/* The distance between points. It is never a number of whole pages: then all points would share the
  * same few sets of a cache. */
 GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks + 1) * GB_V; }
 
-/* How many floats of scratch memory a task needs. */
+/* The floats of scratch memory that a task needs. */
 ptrdiff_t GB(winograd_floats)(const gb_call *c) {
   const ptrdiff_t channels = c->in.blocks * GB_V;
   const int P = c->step->tile_points;
@@ -305,8 +311,8 @@ ptrdiff_t GB(winograd_floats)(const gb_call *c) {
          of_weights;
 }
 
-/* Computes units. A unit is some tiles, for some of the blocks of output channels. It has at most
- * c->part tiles, and the blocks are divided into c->strip parts. */
+/* Computes units. A unit is some tiles (at most c->part), and some of the blocks of output
+ * channels, which are divided into c->strip parts. */
 GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, ptrdiff_t end,
                                float *scratch) {
   const ptrdiff_t all_points = P * P, kernel_points = GB_KERNEL_POINTS(P), blocks = c->in.blocks,
@@ -333,13 +339,13 @@ GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, pt
     kept->chunk = chunk;
     for (ptrdiff_t pair = pairs * part / c->strip; pair < pairs * (part + 1) / c->strip; ++pair) {
       const int is_two = 2 * pair + 1 < c->out.blocks;
-      /* floats of the weights of an input channel, and of a block of input channels */
+      /* the floats of the weights of an input channel, and those of a block of input channels */
       const ptrdiff_t row = (1 + is_two) * GB_V, block = GB_V * row;
       for (ptrdiff_t b = 0; b < blocks; b += at_once) {
         const ptrdiff_t n = blocks - b < at_once ? blocks - b : at_once,
                         steps = n * GB_V / GB_STEP * tiles;
         const ptrdiff_t step = c->derived ? blocks * block : GB(point_step)(at_once);
-        /* floats that a point prefetches */
+        /* the floats that are prefetched at each point */
         const ptrdiff_t read = c->derived ? n * block : 9 * n * block / all_points;
         const ptrdiff_t lines = (read / GB_LINE + steps - 1) / steps,
                         asked = (lines > GB_ASKED ? GB_ASKED : lines) * GB_LINE;
@@ -357,7 +363,7 @@ GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, pt
               .x_block = most * GB_V,
               .w = w + (GB(kernel_point)(P, p) - before) * step,
               .ahead = c->derived ? w + GB(kernel_point)(P, p + 1) * step
-                                  /* these come from memory in each run */
+                                  /* weights that are transformed in each run come from memory */
                                   : raw + 9 * n * block + p * steps * asked,
               .ahead_step = asked,
               .blocks = n,
@@ -394,9 +400,9 @@ void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
 #else
 /* A chunk is the tiles that are transformed together. If there are few chunks, the blocks of each
  * chunk are divided among several units. Then other threads can take units from a thread whose core
- * is busy, although they have to transform the tiles once more. */
+ * is busy, although they must transform the tiles once more. */
 static void gb_divide_winograd(const gb_width *width, gb_call *c) {
-  enum { GB_FOR_EACH = 8 }; /* units for each thread */
+  enum { GB_FOR_EACH = 8 }; /* the number of units for each thread */
   const ptrdiff_t pixels = GB_PIXELS_OF(c->step->tile_points),
                   across = (c->out.width + pixels - 1) / pixels;
   const ptrdiff_t down = (c->out.height + pixels - 1) / pixels;
@@ -412,10 +418,10 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   c->keeps_chunk = 1;
 }
 
-/* Gives step k its transformed weights, which are up to 4 times as large as its weights. Weights
- * that a run needs only once are transformed in each run instead, because reading the larger
- * transformed weights takes longer. If there is no memory for them, weights are also transformed in
- * each run. */
+/* Gives step k its transformed weights, which are up to 4 times as large as its weights. If a run
+ * needs the weights only once, they are transformed in each run instead, because reading the larger
+ * transformed weights would take longer. Weights are also transformed in each run if there is no
+ * memory for the result. */
 static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t kernel_points = GB_KERNEL_POINTS(c->step->tile_points), v = state->width->vector;
   float *made = state->derived[k];
