@@ -42,7 +42,7 @@ class KeptNodes:
             return cls()
         parts: Iterable[str] = names
         if isinstance(names, str):
-            is_file = os.path.exists(names)
+            is_file = os.path.isfile(names)  # a scope may have the name of a folder
             text = option_text(Path(names), _OPTION, _HINT) if is_file else names
             parts = text.splitlines() if is_file else text.split(";")
         stripped = tuple(filter(None, map(str.strip, parts)))
@@ -56,7 +56,9 @@ class KeptNodes:
         for name in self.names:
             if not any(map(_pattern(name).fullmatch, labels)):
                 what = f"no node of the model has the name {name}"
-                hint = advice(name, labels, "fusionc inspect shows the nodes of a model")
+                hint = advice(
+                    name, labels, "give the name of a node, or the path of a file with such names"
+                )
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10016")
 
     def nodes_in(self, model: Model) -> frozenset[Node]:

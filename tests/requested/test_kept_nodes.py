@@ -61,6 +61,8 @@ def test_names_patterns_and_scopes(names: Any, expected: set[str]) -> None:
 
 def test_a_file_of_names() -> None:
     Path("keep.txt").write_text("conv\n\n first/ \n")
+    Path("second").mkdir()  # a folder is not read
+    assert kept("second/") == {"/second/neg"}
     assert kept("keep.txt") == {"conv", "first/id", "first/neg"}
 
 
@@ -125,7 +127,7 @@ def test_no_area_takes_them() -> None:
         ("third/", "no node of the model has the name third/", "E10016"),
         (" ; ", "no node is named", "E10001"),
         ([], "no node is named", "E10001"),
-        (".", "the file of --keep_nodes is a folder", "E10410"),
+        ("none.txt", "no node of the model has the name none.txt", "E10016"),
     ],
 )
 def test_wrong_uses(names: Any, what: str, code: str) -> None:
