@@ -90,7 +90,10 @@ class AskedModel:
         """Change inputs and outputs of the proto as requested, and return the proto."""
         requests = self.plan.requests
         self.freed = requests.apply(proto, self._folder, self.freed)
-        self.images = requests.change_images(proto)
+        images = requests.change_images(proto)
+        if images != self.images:  # the first time
+            self.notices += images.notices()
+        self.images = images
         self.types = requests.types(proto)
         return proto
 

@@ -137,15 +137,14 @@ def compared_with_numpy(steps: Mapping[str, Preprocessing], opset: int) -> list[
     """
     notices = []
     for name, one in steps.items():
-        images = _images(one)
-        shape = ", ".join(str(size or "?") for size in one.image_sizes)
-        notice = f"{name} takes images of uint8 in {one.format}: (N, {shape})"
         try:
-            distance = _distance(one, opset, images)
-            notice += f"; its preprocessing is AIPP's up to {distance:.1g} steps of uint8"
+            distance = _distance(one, opset, _images(one))
+            notices.append(
+                f"the preprocessing of {name} computes what AIPP computes, up to {distance:.1g} "
+                "steps of uint8"
+            )
         except RunError as error:
-            notice += f"; its preprocessing is not compared with AIPP's: {error}"
-        notices.append(notice)
+            notices.append(f"the preprocessing of {name} is not compared with AIPP's: {error}")
     return notices
 
 
