@@ -127,7 +127,9 @@ class AskedModel:
         profiles = requests.profile_shapes(changed, self.images)
         first = {} if chosen else next(iter(profiles), {})
         sizes = {**requests.sizes_to_run(changed, chosen, self.images), **first, **chosen}
-        self.notices += compared_with_numpy(self.images.preprocessing, opsets_of(changed)[""])
+        self.notices += compared_with_numpy(
+            self.images.preprocessing, opsets_of(changed).get("", 0)
+        )
         copy = copied(changed)
         if is_raised:
             copy = self.raise_opset(copy)

@@ -145,15 +145,21 @@ def test_the_scale_folds_into_the_convolution(pads: str, left: set[str]) -> None
 
 
 def test_old_opsets_and_float16() -> None:
-    """Slice, Clip and Pad had attributes, and the result is of the model's type."""
+    """Slice, Clip and Pad had attributes, an initializer had to be an input, and the result is of
+    the model's type.
+    """
     model = parse(
         """agraph (float16[1,3,7,6] x) => (float16[1,3,7,6] y) { y = Neg (x) }""", opset=9
     )
+    model.ir_version = 3
     config, _, _ = CONFIGURATIONS["NV12 to RGB, cropped"]
     config = {**config, "crop_size_w": 4, "crop_size_h": 4, **PADDED, "left_padding_size": 0}
     result = convert(model, text_of(config))
     images = np.random.default_rng(0).integers(0, 256, (1, 15, 12, 1), np.uint8)
     (y,) = session(result).run(None, {"x": images})
+    assert {tensor.name for tensor in result.graph.initializer} <= {
+        value.name for value in result.graph.input
+    }
     np.testing.assert_array_equal(y[0], -preprocessed(images[0], config, 3).astype(np.float16))
 
 
