@@ -31,7 +31,7 @@ def convert(
     oo_level: str = "O3",
     oo_constant_folding: bool = True,
     oo_dead_code_elimination: bool = True,
-    keep_nodes: str | Sequence[str] | None = None,
+    keep_nodes: str | os.PathLike[str] | Sequence[str] | None = None,
     external_weight: int | None = None,
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None,
     free_dim: Mapping[str, Sequence[int] | Mapping[int, str]] | None = None,

@@ -91,7 +91,10 @@ class AskedModel:
         """Change inputs and outputs of the proto as requested, and return the proto."""
         requests = self.plan.requests
         self.freed = requests.apply(proto, self._folder, self.freed)
-        self.images = requests.change_images(proto)
+        images = requests.change_images(proto)
+        if images != self.images:  # the first time
+            self.notices += images.notices()
+        self.images = images
         self.types = requests.types(proto)
         return proto
 
@@ -125,7 +128,9 @@ class AskedModel:
         profiles = requests.profile_shapes(changed, self.images)
         first = {} if chosen else next(iter(profiles), {})
         sizes = {**requests.sizes_to_run(changed, chosen, self.images), **first, **chosen}
-        self.notices += compared_with_numpy(self.images.preprocessing, opsets_of(changed)[""])
+        self.notices += compared_with_numpy(
+            self.images.preprocessing, opsets_of(changed).get("", 0)
+        )
         copy = copied(changed)
         if is_raised:
             copy = self.raise_opset(copy)

@@ -62,6 +62,10 @@ def _external_weight(
     return None if value is None else int(is_external or 0)
 
 
+def _file_or_names(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    return kinds.file_or_names(value)
+
+
 def _number(_ctx: click.Context, _parameter: click.Parameter, value: str) -> int:
     return int(value)
 
@@ -80,6 +84,7 @@ _DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
     kinds.SIZES: {"callback": parse_sizes},
     kinds.SHAPES: {"callback": parse_run_shape},
     kinds.AXES: {"callback": parse_axes},
+    kinds.NAMES_OR_FILE: {"callback": _file_or_names},
     kinds.INTEGERS: {"callback": parse_integers},
     kinds.PROFILES: {"callback": parse_profiles},
 }

@@ -153,6 +153,16 @@ def _spell_names(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ";".join(names)
 
 
+def file_or_names(value: Any) -> Any:
+    """The path of a file if the value names an existing one, otherwise the value: names."""
+    is_file = _is_path(value) and os.path.isfile(value)
+    return Path(value) if is_file or isinstance(value, os.PathLike) else value
+
+
+def _spell_names_or_file(value: Any) -> str:
+    return os.fspath(value) if _is_path(value) else _spell_names(value)
+
+
 def _are_types(value: object) -> bool:
     """Whether this is one text for all outputs, or a mapping from output names to types."""
     if isinstance(value, Mapping):
@@ -198,5 +208,8 @@ INTEGERS = Kind(_are_integers, spell=_spell_integers, metavar='"1,2,4"')
 PROFILES = Kind(_are_profiles, spell=_spell_profiles, metavar='"224,224;448,448"')
 AXES = Kind(_are_axes_by_name, _symbols, _spell_axes, complaint=", not axes by input name")
 NAMES = Kind(_are_names, spell=_spell_names)
+NAMES_OR_FILE = Kind(
+    lambda value: _is_path(value) or _are_names(value), file_or_names, _spell_names_or_file
+)
 TYPES = Kind(_are_types, spell=_spell_types)
 FUNCTION = Kind(lambda value: value is None or callable(value), lambda value: value or say_nothing)

@@ -87,13 +87,14 @@ class Options:
         give='a list of files: ["my_passes.py"]',
         default=(),
     )
-    keep_nodes: str | Sequence[str] | None = option(
-        kinds.NAMES,
+    keep_nodes: Path | str | Sequence[str] | None = option(
+        kinds.NAMES_OR_FILE,
         OptionGroup.PASSES,
         "Nodes that no pass changes or removes, and that no area takes: names separated by "
         "semicolons, or a file with a name in each line. * in a name means any characters, and "
         "encoder/ means all nodes of this scope.",
         metavar='"conv1;encoder/"|FILE',
+        reads="the file with names of nodes",
         give='a list of names, "conv1;encoder/", or the path of a file with a name in each line',
     )
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = option(
@@ -130,7 +131,7 @@ class Options:
         "uint8 in the layout (N, H, W, C), or (N, H·3/2, W, 1) for YUV420SP_U8. --input_shape "
         "still gives the sizes of the inputs that the model has; --inputs and --verify_shape are "
         "for the images.",
-        reads="the configuration of AIPP",
+        reads="the configuration file of AIPP",
     )
     dynamic_batch_size: Sequence[int] | None = option(
         kinds.INTEGERS,

@@ -29,6 +29,14 @@ class ImageInputs:
     preprocessing: Mapping[str, Preprocessing] = field(default_factory=dict)  # by input name
     names: Sequence[str] = ()  # of all these inputs
 
+    def notices(self) -> list[str]:
+        """What the caller of the result has to give to each of these inputs."""
+        notices = [f"{name} takes images in the layout (N, H, W, C)" for name in self.names]
+        for at, steps in enumerate(self.preprocessing.values()):
+            sizes = ", ".join(str(size or "?") for size in steps.image_sizes)
+            notices[at] = f"{self.names[at]} takes images of uint8 in {steps.format}: (N, {sizes})"
+        return notices
+
     def shape(self, name: str, shape: Sequence[_Size]) -> Sequence[_Size]:
         """The entries for the shape that an input had, in the order of its new layout."""
         return as_nhwc(shape) if name in self.names and len(shape) == 4 else shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,22 +32,21 @@ class KeptNodes:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, names: str | Sequence[str] | None) -> KeptNodes:
-        """The nodes with these names: a list, a text with semicolons, or the path of a file with a
-        name in each line. Raises UsageError if none is given, and FusioncError if the file
-        cannot be read.
+    def read(cls, given: Path | str | Sequence[str] | None) -> KeptNodes:
+        """The nodes with these names: a list, a text with semicolons, or a file with a name in each
+        line. Raises UsageError if none is given, and FusioncError if the file cannot be read.
         """
-        if names is None:
+        if given is None:
             return cls()
-        parts: Iterable[str] = names
-        if isinstance(names, str):
-            is_file = os.path.exists(names)
-            text = option_text(Path(names), _OPTION, _HINT) if is_file else names
-            parts = text.splitlines() if is_file else text.split(";")
-        stripped = tuple(filter(None, map(str.strip, parts)))
-        if not stripped:
+        parts: Iterable[str] = given if not isinstance(given, Path | str) else ()
+        if isinstance(given, Path):
+            parts = option_text(given, _OPTION, _HINT).splitlines()
+        if isinstance(given, str):
+            parts = given.split(";")
+        names = tuple(filter(None, map(str.strip, parts)))
+        if not names:
             raise UsageError("no node is named", where=_OPTION, hint=_HINT, code="E10001")
-        return cls(stripped)
+        return cls(names)
 
     def require_known(self, model: ModelProto) -> None:
         """Raise UsageError if one of the names fits no node."""
@@ -56,7 +54,9 @@ class KeptNodes:
         for name in self.names:
             if not any(map(_pattern(name).fullmatch, labels)):
                 what = f"no node of the model has the name {name}"
-                hint = advice(name, labels, "fusionc inspect shows the nodes of a model")
+                hint = advice(
+                    name, labels, "give the name of a node, or the path of a file with such names"
+                )
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10016")
 
     def nodes_in(self, model: Model) -> frozenset[Node]:

@@ -76,6 +76,8 @@ class Requests:
             freed = free_sizes(model, free_dim, others, self._freeing_option(others))
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
+        if self.profiles is not None:
+            self.profiles.require_consistency(model)
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder, self.ran)
         return freed

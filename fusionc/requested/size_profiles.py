@@ -5,13 +5,13 @@ at each of the sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx import ModelProto
+from onnx import ModelProto, TensorShapeProto
 
 from fusionc.errors import UsageError
-from fusionc.protos import inputs_to_feed
+from fusionc.protos import NAMELESS, fresh_name, inputs_to_feed
 from fusionc.requested.dimension_size import OPEN, DimensionSize
 
 BATCH = "--dynamic_batch_size"
@@ -31,17 +31,44 @@ class SizeProfiles:
     shapes: Sequence[Mapping[str, tuple[int, ...]]]  # for each profile, shapes by input name
 
     def fixed_axes(self, model: ModelProto) -> dict[str, dict[int, str]]:
-        """The open axes that have a fixed size in the model, in the form of --free_dim."""
-        dims = {v.name: v.type.tensor_type.shape.dim for v in inputs_to_feed(model.graph)}
-        fixed = {
-            name: {
-                axis: ""
-                for axis in axes
-                if axis < len(dims.get(name, ())) and dims[name][axis].dim_value > 0
-            }
-            for name, axes in self.axes.items()
-        }
-        return {name: axes for name, axes in fixed.items() if axes}
+        """The open axes that have a fixed size in the model, with new symbols, as in --free_dim.
+        Axes share a symbol if they have the same size in the model and in each profile.
+        """
+        inputs = inputs_to_feed(model.graph)
+        taken = {dim.dim_param: 1 for v in inputs for dim in v.type.tensor_type.shape.dim}
+        symbols = dict[tuple[int, ...], str]()
+        fixed = dict[str, dict[int, str]]()
+        for name, axis, dim in self._open_dims(model):
+            sizes = (dim.dim_value, *(shapes[name][axis] for shapes in self.shapes))
+            if dim.dim_value > 0:
+                if sizes not in symbols:
+                    symbols[sizes] = fresh_name("batch" if axis == 0 else f"dim_{axis}", taken)
+                fixed.setdefault(name, {})[axis] = symbols[sizes]
+        return fixed
+
+    def require_consistency(self, model: ModelProto) -> None:
+        """Raise UsageError if dimensions with the same symbol have different sizes in a profile."""
+        for shapes in self.shapes:
+            known = dict[str, tuple[int, str]]()
+            for name, axis, dim in self._open_dims(model):
+                size = shapes[name][axis]
+                place = f"{name}[{axis}]"
+                first, other = known.setdefault(dim.dim_param, (size, place))
+                if dim.dim_param not in NAMELESS and first != size:
+                    symbol = dim.dim_param
+                    what = f"{other} is {first} and {place} is {size}, but both are {symbol}"
+                    hint = "equal symbols mean equal sizes; give equal sizes"
+                    raise _error(self.option, what, hint)
+
+    def _open_dims(
+        self, model: ModelProto
+    ) -> Iterator[tuple[str, int, TensorShapeProto.Dimension]]:
+        """The open axes that exist in the model: input name, axis and dimension."""
+        for value in inputs_to_feed(model.graph):
+            dims = value.type.tensor_type.shape.dim
+            for axis in self.axes.get(value.name, ()):
+                if axis < len(dims):
+                    yield value.name, axis, dims[axis]
 
 
 def size_profiles(

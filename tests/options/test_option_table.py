@@ -45,7 +45,7 @@ def test_the_types_of_fields_are_those_of_arguments_where_nothing_is_converted()
     annotations = {field.name: field.type for field in fields(Options)}
     converted = {
         *("source", "destination", "fusion_switch_file", "inputs", "dump_graph", "report"),
-        *("keep_dtype", "insert_op_conf", "customize_dtypes", "modify_mixlist"),
+        *("keep_dtype", "insert_op_conf", "keep_nodes", "customize_dtypes", "modify_mixlist"),
         *("custom_passes", "custom_op_library", "runtime_level", "free_dim", "progress"),
     }
     for name in annotations.keys() - converted:

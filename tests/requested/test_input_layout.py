@@ -56,6 +56,11 @@ def test_sizes_and_axes_follow() -> None:
     assert [images.axis("x", axis) for axis in range(4)] == [0, 3, 1, 2]
 
 
+def test_notices_name_the_new_layout() -> None:
+    images = change_images(model(), (), NHWC)
+    assert images.notices() == ["x takes images in the layout (N, H, W, C)"]
+
+
 def test_fixed_sizes_that_become_open() -> None:
     """The model is run with other sizes in the new layout, too."""
     fixed = parse("""agraph (float[1,3,5,4] x, float[2,3,1,1] w) => (float[1,2,5,4] y)

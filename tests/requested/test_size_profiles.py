@@ -90,6 +90,28 @@ def test_a_model_that_holds_a_size() -> None:
     assert raised.value.where == BATCH
 
 
+TWO = "agraph ({} a, {} b) => (float[M,3] y, float[K,3] z) {{ y = Neg (a) z = Neg (b) }}"
+
+
+def test_sizes_that_differ_get_symbols_of_their_own() -> None:
+    """Although they are equal in the model."""
+    shapes = {"a": (-1, 3), "b": (-1, 3)}
+    text = TWO.format("float[2,3]", "float[2,3]")
+    report, result = convert(text, input_shape=shapes, dynamic_dims=[[2, 4], [5, 1]])
+    assert [shape(value) for value in result.graph.input] == [["batch", 3], ["batch_1", 3]]
+    assert report.verification.endswith("; equal at 1 more sizes of --dynamic_dims")
+    _, result = convert(text, input_shape=shapes, dynamic_dims=[[2, 2], [5, 5]], verify=False)
+    assert [shape(value) for value in result.graph.input] == [["batch", 3], ["batch", 3]]
+
+
+def test_sizes_of_one_symbol_that_differ() -> None:
+    shapes = {"a": (-1, 3), "b": (-1, 3)}
+    text = TWO.format("float[N,3]", "float[N,3]")
+    with pytest.raises(UsageError, match="is 4, but both are N") as raised:
+        convert(text, input_shape=shapes, dynamic_dims=[[2, 4], [5, 1]])
+    assert (raised.value.code, raised.value.where) == ("E10001", DIMS)
+
+
 def test_sizes_in_their_order() -> None:
     """With --dynamic_dims each -1 has its own size, otherwise inputs share them."""
     shapes = {"a": (-1, 8, -1), "b": (4,), "c": (-1,)}

@@ -21,6 +21,7 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 
 _Array = np.ndarray[Any, Any]
+_INITIALIZERS_IR = 4  # the first IR version in which an initializer need not be an input
 _OLDEST = 7  # the oldest opset with Add and Mul as the operators for AIPP need them
 # How far the operators may be from NumPy, in steps of uint8: a sum of the color matrix above
 # 2^24 / 256 is not exact in float32, and may be rounded to the next step.
@@ -103,9 +104,15 @@ def _insert(
     elem_type = value.type.tensor_type.elem_type
     operators = PreprocessingOperators(name, inner, elem_type, opsets_of(model)[""], fresh)
     operators.add(steps)
-    model.graph.initializer.extend(operators.constants)
     _declare_images(value, steps)
-    return operators.nodes
+    if model.ir_version >= _INITIALIZERS_IR:
+        model.graph.initializer.extend(operators.constants)
+        return operators.nodes
+    constants = [
+        helper.make_node("Constant", [], [one.name], fresh(f"{one.name}_node"), value=one)
+        for one in operators.constants
+    ]
+    return [*constants, *operators.nodes]
 
 
 def _declare_images(value: ValueInfoProto, steps: Preprocessing) -> None:
@@ -137,15 +144,14 @@ def compared_with_numpy(steps: Mapping[str, Preprocessing], opset: int) -> list[
     """
     notices = []
     for name, one in steps.items():
-        images = _images(one)
-        shape = ", ".join(str(size or "?") for size in one.image_sizes)
-        notice = f"{name} takes images of uint8 in {one.format}: (N, {shape})"
         try:
-            distance = _distance(one, opset, images)
-            notice += f"; its preprocessing is AIPP's up to {distance:.1g} steps of uint8"
+            distance = _distance(one, opset, _images(one))
+            notices.append(
+                f"the preprocessing of {name} computes what AIPP computes, up to {distance:.1g} "
+                "steps of uint8"
+            )
         except RunError as error:
-            notice += f"; its preprocessing is not compared with AIPP's: {error}"
-        notices.append(notice)
+            notices.append(f"the preprocessing of {name} is not compared with AIPP's: {error}")
     return notices
 
 

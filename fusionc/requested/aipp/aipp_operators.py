@@ -12,6 +12,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from fusionc.requested.aipp.preprocessing import ColorMatrix, Preprocessing
 
 _INPUTS_SINCE = {"Slice": 10, "Clip": 11, "Pad": 11}  # before, these operands were attributes
+_RESIZE_WITHOUT_ROI = 13
 
 
 @dataclass
@@ -52,22 +53,43 @@ class PreprocessingOperators:
 
     def _pixels(self, steps: Preprocessing) -> str:
         """The cropped images in the layout (N, C, H, W), in uint8."""
-        pixels = self._nv12(steps) if steps.is_nv12 else self._cropped(self.images, steps.crop)
-        return self._node("Transpose", pixels, perm=[0, 3, 1, 2])
+        if steps.is_nv12:
+            return self._nv12(steps)
+        return self._in_planes(self._cropped(self.images, steps.crop))
 
     def _nv12(self, steps: Preprocessing) -> str:
-        """The cropped images in the layout (N, H, W, C), with U and V for each pixel."""
+        """The planes Y, U and V, with U and V for each pixel."""
         assert steps.height is not None
         assert steps.width is not None
         top, left, height, width = steps.crop or (0, 0, steps.height, steps.width)
         colors_top = steps.height + top // 2
         luma = self._cropped(self.images, (top, left, height, width))
+        luma = self._reshaped(luma, 0, 1, height, width)
         chroma = self._cropped(self.images, (colors_top, left, height // 2, width))
-        pairs = np.array([0, height // 2, 1, width // 2, 1, 2])
-        chroma = self._node("Reshape", chroma, self._constant(pairs))
-        chroma = self._node("Tile", chroma, self._constant(np.array([1, 1, 2, 1, 2, 1])))
-        chroma = self._node("Reshape", chroma, self._constant(np.array([0, height, width, 2])))
-        return self._node("Concat", luma, chroma, axis=3)
+        chroma = self._in_planes(self._reshaped(chroma, 0, height // 2, width // 2, 2))
+        return self._node("Concat", luma, self._doubled(chroma, height, width), axis=1)
+
+    def _doubled(self, planes: str, height: int, width: int) -> str:
+        """Two planes with each row and column twice. `height` and `width` are the new sizes."""
+        if self.opset >= _RESIZE_WITHOUT_ROI:
+            scales = self._constant(np.array([1, 1, 2, 2], np.float32))
+            nearest = {"mode": "nearest", "nearest_mode": "floor"}
+            return self._node(
+                "Resize",
+                *(planes, "", scales),
+                coordinate_transformation_mode="asymmetric",
+                **nearest,
+            )
+        columns = self._reshaped(planes, 0, 2, height // 2, width // 2, 1)
+        rows = self._node("Concat", columns, columns, axis=4)
+        rows = self._reshaped(rows, 0, 2, height // 2, 1, width)
+        return self._reshaped(self._node("Concat", rows, rows, axis=3), 0, 2, height, width)
+
+    def _reshaped(self, value: str, *shape: int) -> str:
+        return self._node("Reshape", value, self._constant(np.array(shape)))
+
+    def _in_planes(self, pixels: str) -> str:
+        return self._node("Transpose", pixels, perm=[0, 3, 1, 2])
 
     def _cropped(self, images: str, crop: tuple[int, int, int, int] | None) -> str:
         if crop is None:
