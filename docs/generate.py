@@ -122,9 +122,6 @@ def cli_page() -> str:
         harmless = ", ".join(f"`{value}`" for value in option.harmless)
         values = f" (except {harmless})" if harmless else ""
         instead = option.instead
-        if option.offered:
-            offered = ", ".join(f"`{value}`" for value in option.offered)
-            instead += f"; for {offered}: {option.other_option}"
         lines.append(f"| `--{name}`{values} | {option.asks_for} | {instead} |")
     lines += [
         "",

@@ -89,6 +89,7 @@ class _Lowerer:
         self._saved = saved
         self._reference = reference
         self._left_out = left_out
+        self._measured: dict[frozenset[str], PrecisionLosses] = {}  # by nodes in float32
         self._proto = load(saved.model, maps=True)
         self._folder = saved.model.parent
         _require_opset(self._proto, os.fspath(self._options.source))
@@ -117,7 +118,7 @@ class _Lowerer:
         fault = fault_of_result(self._plan, result.model)
         if fault is not None:
             raise self._error(f"onnxruntime cannot load the result in float16: {fault}")
-        if self._reference is not None:
+        if self._reference is not None and _lowered(choices):
             self._judge(result, report)
         return LoweredResult(done, result, folder, notices)
 
@@ -168,10 +169,13 @@ class _Lowerer:
         return reasons
 
     def _measure(self, wide: Collection[str]) -> PrecisionLosses:
-        """The losses if these nodes stay in float32."""
-        choices = self._lowering.choices(wide)
-        with self._save(self._lowering.lowered(choices, is_emulated=True)) as saved:
-            return self._losses(ModelFile(saved.model))
+        """The losses if these nodes stay in float32, as a runtime of float16 computes."""
+        key = frozenset(wide)
+        if key not in self._measured:
+            choices = self._lowering.choices(wide)
+            with self._save(self._lowering.lowered(choices, is_emulated=True)) as saved:
+                self._measured[key] = self._losses(ModelFile(saved.model))
+        return self._measured[key]
 
     def _losses(self, candidate: ModelFile, level: str = "disabled") -> PrecisionLosses:
         bound = self._options.precision_error

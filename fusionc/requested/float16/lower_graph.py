@@ -96,7 +96,8 @@ class _Writer:
     def __init__(self, proto: ModelProto, constants: HalfConstants) -> None:
         self._proto = proto
         self._constants = constants
-        self._names = taken_names(proto)
+        declared = {info.name: 1 for info in proto.graph.value_info}
+        self._names = taken_names(proto) | declared
         self._nodes: list[NodeProto] = []
         self._tensors: list[TensorProto] = []
         self._halves: dict[str, str] = {}  # values by name → their names in float16
