@@ -142,22 +142,15 @@ def _with_losses(verdict: Verdict, losses: PrecisionLosses) -> Verdict:
 
 
 def losses_of(
-    candidate: Path,
-    kernels: Path | None,
-    reference: ReferenceModel,
-    plan: ConversionPlan,
-    precision: str = "bfloat16",
-    level: str = "disabled",
+    candidate: Path, kernels: Path, reference: ReferenceModel, plan: ConversionPlan
 ) -> PrecisionLosses:
-    """What a lower precision costs in a converted model, perhaps with kernels."""
+    """What bfloat16 costs in the kernels of a converted model."""
     options = plan.options
     return precision_losses(
         reference.file,
         candidate,
         kernels,
         options.precision_error,
-        precision=precision,
-        level=level,
         input_shape=reference.sizes,
         inputs=options.inputs,
         elements=elements_of(options.verify_budget),

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from onnx import ModelProto
@@ -16,7 +17,7 @@ from onnx import ModelProto
 from fusionc.attempt.asked_model import AskedModel, ReferenceModel
 from fusionc.attempt.attempt import ConversionAttempt, LeftOut, fuse_areas
 from fusionc.attempt.loadable import DEPLOYED, fault_of_result
-from fusionc.attempt.verdict import losses_of, verdict_on
+from fusionc.attempt.verdict import verdict_on
 from fusionc.bisect.lost_precision import LossSearch
 from fusionc.disk.load import load
 from fusionc.disk.publish import Saved
@@ -24,16 +25,19 @@ from fusionc.disk.save import save
 from fusionc.errors import UsageError, VerificationError
 from fusionc.model.graph import Node
 from fusionc.model.operators import opsets_of
-from fusionc.operators.deciding_operators import PRODUCTS
 from fusionc.protos import is_external
 from fusionc.report import Report
 from fusionc.requested.float16.customized_types import Form
 from fusionc.requested.float16.half_constants import LARGEST
 from fusionc.requested.float16.lower_graph import Choice, Float16Lowering
+from fusionc.requested.float16.mixed_lists import MATRIX_OPERATORS
 from fusionc.requested.float16.precision_modes import FP16
+from fusionc.runtime.runner import closes_runners
 from fusionc.verify.budget import elements_of
 from fusionc.verify.largest_values import largest_values
-from fusionc.verify.precision_loss import PrecisionLosses
+from fusionc.verify.model_file import ModelFile
+from fusionc.verify.precision_loss import PrecisionLosses, ReferenceSamples, losses_on
+from fusionc.verify.reference import Reference
 
 _OLDEST = 7  # the first opset with float16 in most operators
 _SHOWN = 3  # names that a notice lists
@@ -53,6 +57,7 @@ class LoweredResult:
     notices: list[str]  # for the user
 
 
+@closes_runners
 def lower_result(
     model: AskedModel,
     done: ConversionAttempt,
@@ -84,6 +89,7 @@ class _Lowerer:
         self._saved = saved
         self._reference = reference
         self._left_out = left_out
+        self._measured: dict[frozenset[str], PrecisionLosses] = {}  # by nodes in float32
         self._proto = load(saved.model, maps=True)
         self._folder = saved.model.parent
         _require_opset(self._proto, os.fspath(self._options.source))
@@ -95,7 +101,7 @@ class _Lowerer:
         """Lower, save and judge."""
         self._options.progress("lowering to float16")
         if self._reference is not None and self._plan.precision.searches:
-            self._keep_lossy_nodes(self._reference)
+            self._keep_lossy_nodes()
         choices = self._lowering.choices(self._left_out.wide)
         lowered = self._lowering.lowered(choices)
         notices = [*self._notices(choices)]
@@ -112,8 +118,8 @@ class _Lowerer:
         fault = fault_of_result(self._plan, result.model)
         if fault is not None:
             raise self._error(f"onnxruntime cannot load the result in float16: {fault}")
-        if self._reference is not None:
-            self._judge(result, self._reference, report)
+        if self._reference is not None and _lowered(choices):
+            self._judge(result, report)
         return LoweredResult(done, result, folder, notices)
 
     def _save(
@@ -128,10 +134,10 @@ class _Lowerer:
         folder = (source or self._saved).model.parent
         return save(proto, folder, self._options.destination, place)
 
-    def _keep_lossy_nodes(self, reference: ReferenceModel) -> None:
+    def _keep_lossy_nodes(self) -> None:
         """Find the nodes that lose too much, and note them in `left_out`."""
         wide = self._left_out.wide
-        wide |= self._overflows(reference)
+        wide |= self._overflows()
         losses = self._measure(wide)
         choices = self._lowering.choices(wide)
         names = dict.fromkeys(self._name(node) for node in _lowered(choices))
@@ -143,7 +149,7 @@ class _Lowerer:
         )
         wide |= search.find(losses)
 
-    def _overflows(self, reference: ReferenceModel) -> dict[str, str]:
+    def _overflows(self) -> dict[str, str]:
         """The nodes whose values float16 cannot hold on the samples, with the reasons."""
         nodes = {node: self._lowering.nodes[node] for node in _lowered(self._lowering.choices())}
         edges = {
@@ -152,14 +158,7 @@ class _Lowerer:
             for edge in (*one.inputs.values(), *one.outputs.values())
             if not edge.is_constant
         }
-        ranges = largest_values(
-            reference.file,
-            self._saved.model,
-            list(edges),
-            input_shape=reference.sizes,
-            inputs=self._options.inputs,
-            elements=elements_of(self._options.verify_budget),
-        )
+        ranges = largest_values(self._samples, self._saved.model, list(edges))
         reasons = dict[str, str]()
         for node, one in nodes.items():
             names = {edge.name for edge in (*one.inputs.values(), *one.outputs.values())}
@@ -170,11 +169,26 @@ class _Lowerer:
         return reasons
 
     def _measure(self, wide: Collection[str]) -> PrecisionLosses:
-        """The losses if these nodes stay in float32."""
+        """The losses if these nodes stay in float32, as a runtime of float16 computes."""
+        key = frozenset(wide)
+        if key not in self._measured:
+            choices = self._lowering.choices(wide)
+            with self._save(self._lowering.lowered(choices, is_emulated=True)) as saved:
+                self._measured[key] = self._losses(ModelFile(saved.model))
+        return self._measured[key]
+
+    def _losses(self, candidate: ModelFile, level: str = "disabled") -> PrecisionLosses:
+        bound = self._options.precision_error
+        progress = self._options.progress
+        return losses_on(self._samples, candidate, bound, "float16", level, progress)
+
+    @cached_property
+    def _samples(self) -> ReferenceSamples:
         assert self._reference is not None
-        lowered = self._lowering.lowered(self._lowering.choices(wide))
-        with self._save(lowered) as saved:
-            return losses_of(saved.model, None, self._reference, self._plan, "float16")
+        elements = elements_of(self._options.verify_budget)
+        sizes = self._reference.sizes
+        ours = Reference(self._reference.file, sizes, self._options.inputs, elements=elements)
+        return ReferenceSamples(ours)
 
     def _name(self, node: Node) -> str:
         return self._plan.kept.name_of(node)
@@ -193,22 +207,22 @@ class _Lowerer:
                 "convert without --enable_graph_kernel, and please report it",
             )
 
-    def _judge(self, result: Saved, reference: ReferenceModel, report: Report) -> None:
-        """Raise VerificationError if the result moves an output by more than the bound, also as
-        onnxruntime optimizes it.
+    def _judge(self, result: Saved, report: Report) -> None:
+        """Raise VerificationError if the result moves an output by more than the bound: as a
+        runtime of float16 computes it, and as onnxruntime does without and with its optimizers.
         """
         levels = ["disabled", *(one for one in self._options.runtime_level if one == DEPLOYED)]
-        kernels = self._plan.kernels.file
-        for level in levels:
-            losses = losses_of(result.model, kernels, reference, self._plan, "float16", level)
+        candidate = ModelFile(result.model, self._plan.kernels.file)
+        measured = [self._measure(self._left_out.wide)]
+        measured += [self._losses(candidate, level) for level in levels]
+        for losses in measured:
             if not losses.is_within:
                 mode = self._plan.precision.mode
                 advice = "allow more with --precision_error, or keep nodes with --keep_dtype"
                 if mode == FP16:
                     advice = f"mixed_float16 instead of {FP16} keeps nodes that lose too much"
                 raise self._error(f"the result in float16 is {losses}", advice)
-            if level == levels[0]:
-                report.verification = f"{report.verification}; in float16: {losses}"
+        report.verification = f"{report.verification}; in float16: {measured[0]}"
 
     def _error(self, what: str, advice: str = "") -> VerificationError:
         hint = "; ".join(filter(None, ["nothing was written", advice]))
@@ -218,7 +232,7 @@ class _Lowerer:
     def _notices(self, choices: Mapping[Node, Choice]) -> Iterator[str]:
         """Which nodes compute in float16, and why others do not."""
         lowered = _lowered(choices)
-        products = [node for node in choices if node.op in PRODUCTS]
+        products = [node for node in choices if node.op in MATRIX_OPERATORS]
         count = sum(node in lowered for node in products)
         yield (
             f"in float16: {count} of {len(products)} convolutions and matrix products, "
@@ -229,8 +243,10 @@ class _Lowerer:
             if choice.form is Form.FLOAT32 and choice.reason:
                 groups[choice.reason].append(self._name(node))
         for reason, names in groups.items():
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            yield f"in float32, because {reason}: {', '.join(names[:_SHOWN])}{more}"
+            different = list(dict.fromkeys(names))
+            more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
+            shown = ", ".join(different[:_SHOWN])
+            yield f"{len(names)} nodes in float32, because {reason}: {shown}{more}"
         if lowered:
             yield _NOT_FASTER
             yield from self._measuring_notices()

@@ -110,7 +110,9 @@ def _lower(
     from fusionc.conversion.in_float16 import lower_result  # few conversions need it
 
     with timed(report, "float16"):
-        return lower_result(model, done, saved, reference, left_out, report, files)
+        lowered = lower_result(model, done, saved, reference, left_out, report, files)
+    report.areas = area_labels(lowered.done.proto)
+    return lowered
 
 
 def _publish(

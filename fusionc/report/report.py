@@ -81,8 +81,8 @@ class Report:
     budget: Budget | None = None  # the cost of the verification
     notices: list[str] = field(default_factory=list)
     left_out: int = 0  # rewrites that were left out because the result was wrong with them
-    # the products that stay in float32 because they would lose too much precision in bfloat16; they
-    # are named as --keep_dtype names them
+    # the nodes that stay in float32 because they would lose too much in a lower precision; they are
+    # named as --keep_dtype names them
     in_float32: list[str] = field(default_factory=list)
     log_file: Path | None = None
     counts: Path | None = None  # fusion_result.json, if it was written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,9 +12,8 @@ from onnx import TensorProto, helper
 
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
+from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.model_file import light_model
-from fusionc.verify.precision_loss import samples_of
-from fusionc.verify.reference import Reference
 from fusionc.verify.seeding import seeded_runner
 
 _OPSET = 10  # the first with IsInf
@@ -22,16 +21,10 @@ _OPSET = 10  # the first with IsInf
 
 @closes_runners
 def largest_values(
-    reference: Path,
-    model: Path,
-    names: Sequence[str],
-    *,
-    input_shape: Mapping[str, tuple[int, ...]] | None = None,
-    inputs: Path | None = None,
-    elements: int | None = None,
+    samples: Iterable[Sample], model: Path, names: Sequence[str]
 ) -> dict[str, float]:
-    """The largest finite absolute value of each of these float32 values of the main graph, on the
-    samples of the reference. Empty if they cannot be measured, as in models before opset 10.
+    """The largest finite absolute value of each of these float32 values of the main graph on
+    samples. Empty if they cannot be measured, as in models before opset 10.
     """
     ranges = dict.fromkeys(names, 0.0)
     with suppress(RunError):
@@ -40,8 +33,7 @@ def largest_values(
             return {}
         _watch(watched, names)
         runner = seeded_runner(watched, folder)
-        ours = Reference(reference, input_shape, inputs, elements=elements)
-        for sample in samples_of(ours):
+        for sample in samples:
             for name, largest in zip(names, runner.run(sample.feeds), strict=True):
                 ranges[name] = max(ranges[name], float(np.nan_to_num(largest)))
         return ranges

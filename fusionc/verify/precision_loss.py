@@ -4,7 +4,7 @@ its largest value, and the cosine between both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
@@ -18,7 +18,7 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.model_file import ModelFile
-from fusionc.verify.reference import Reference
+from fusionc.verify.reference import MOST_KEPT, Reference, bytes_of
 
 LEAST_COSINE = 0.999
 _DRAWN = 4  # samples, if the caller gives no inputs
@@ -79,26 +79,68 @@ class PrecisionLosses:
 def precision_losses(
     reference: Path,
     candidate: Path,
-    kernels: Path | None,
+    kernels: Path,
     bound: float | None,
     *,
-    precision: str = "bfloat16",
-    level: str = "disabled",
     input_shape: Mapping[str, tuple[int, ...]] | None = None,
     inputs: Path | None = None,
     elements: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PrecisionLosses:
-    """The losses of a candidate, perhaps with kernels, compared with the reference, on the caller's
-    inputs, or else on drawn ones. onnxruntime optimizes the candidate at this `level`. Raises the
-    errors of Reference.
+    """The losses of a candidate with kernels, compared with the reference, on the caller's inputs,
+    or else on drawn ones. Raises the errors of Reference.
     """
-    ours = Reference(reference, input_shape, inputs, elements=elements)
+    samples = ReferenceSamples(Reference(reference, input_shape, inputs, elements=elements))
+    theirs = ModelFile(candidate, kernels)
+    return losses_on(samples, theirs, bound, "bfloat16", progress=progress)
+
+
+class ReferenceSamples:
+    """The caller's samples, or else a few drawn ones without NaN and infinities, with the outputs
+    of the reference. Samples that are small are kept, so that the reference runs once.
+    """
+
+    def __init__(self, ours: Reference) -> None:
+        self._ours = ours
+        self._kept: list[Sample] | None = None
+
+    def __iter__(self) -> Iterator[Sample]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept = list[Sample]()
+        room = MOST_KEPT
+        for sample in self._samples():
+            room -= bytes_of(sample)
+            if room >= 0:
+                kept.append(sample)
+            yield sample
+        self._kept = kept if room >= 0 else None
+
+    def _samples(self) -> Iterator[Sample]:
+        if self._ours.given:
+            return self._ours.given.samples()
+        ordinary = (sample for sample in self._ours.drawn(nonfinite=False) if not sample.edge)
+        return islice(ordinary, _DRAWN)
+
+
+@closes_runners
+def losses_on(
+    samples: Iterable[Sample],
+    candidate: ModelFile,
+    bound: float | None,
+    precision: str,
+    level: str = "disabled",
+    progress: Callable[[str], None] = lambda _: None,
+) -> PrecisionLosses:
+    """The losses of a candidate in a lower precision on samples with the outputs of the reference.
+    onnxruntime optimizes the candidate at this `level`.
+    """
     losses = dict[str, PrecisionLoss]()
     count = 0
     try:
-        theirs = ModelFile(candidate, kernels).runner(level)
-        for sample in samples_of(ours):
+        theirs = candidate.runner(level)
+        for sample in samples:
             progress(f"what {precision} costs on {sample.label}")
             pairs = zip(sample.outputs, theirs.run(sample.feeds), strict=True)
             for name, (right, made) in zip(theirs.outputs, pairs, strict=True):
@@ -106,18 +148,10 @@ def precision_losses(
                 losses[name] = losses.get(name, loss).worst(loss)
             count += 1
     except RunError as error:
-        what = "the result" if kernels is None else "the result with its kernels"
+        what = "the result" if candidate.kernels is None else "the result with its kernels"
         fault = f"onnxruntime cannot run {what}: {error}"
         return PrecisionLosses(count, tuple(losses.values()), bound, fault)
     return PrecisionLosses(count, tuple(losses.values()), bound)
-
-
-def samples_of(ours: Reference) -> Iterator[Sample]:
-    """The caller's samples, or else a few drawn ones without NaN and infinities."""
-    if ours.given:
-        return ours.given.samples()
-    ordinary = (sample for sample in ours.drawn(nonfinite=False) if not sample.edge)
-    return islice(ordinary, _DRAWN)
 
 
 def loss_of(name: str, right: Any, made: Any) -> PrecisionLoss:

@@ -70,18 +70,23 @@ class Float16Lowering:
             choices[node] = Choice(form, reason)
         return choices
 
-    def lowered(self, choices: Mapping[Node, Choice]) -> ModelProto:
-        """The model with these choices."""
+    def lowered(self, choices: Mapping[Node, Choice], *, is_emulated: bool = False) -> ModelProto:
+        """The model with these choices.
+
+        An emulated model rounds the inputs and outputs of nodes to float16, and computes in
+        float32. onnxruntime would not round between two operators of float16 that it computes in
+        float32; other runtimes do.
+        """
         writer = _Writer(self._proto, self._constants)
         for node in self._model.main.ordered():
             one = self.nodes.get(node)
             form = choices[node].form if node in choices else Form.FLOAT32
             if one is None or form is Form.FLOAT32:
                 writer.keep_node(node)
-            elif form is Form.FLOAT16:
+            elif form is Form.FLOAT16 and not is_emulated:
                 writer.lower_node(one)
             else:
-                writer.round_inputs(one)
+                writer.round_node(one, rounds_outputs=form is Form.FLOAT16)
         return writer.model(self._model.main.values)
 
 
@@ -91,7 +96,8 @@ class _Writer:
     def __init__(self, proto: ModelProto, constants: HalfConstants) -> None:
         self._proto = proto
         self._constants = constants
-        self._names = taken_names(proto)
+        declared = {info.name: 1 for info in proto.graph.value_info}
+        self._names = taken_names(proto) | declared
         self._nodes: list[NodeProto] = []
         self._tensors: list[TensorProto] = []
         self._halves: dict[str, str] = {}  # values by name → their names in float16
@@ -122,13 +128,18 @@ class _Writer:
             self._missing.add(edge.name)
         self._nodes.append(copy)
 
-    def round_inputs(self, one: Float16Node) -> None:
-        """Add a node of float32 whose inputs are rounded to float16."""
+    def round_node(self, one: Float16Node, *, rounds_outputs: bool) -> None:
+        """Add a node of float32 whose inputs, and perhaps outputs, are rounded to float16."""
         copy = _copy(one.node.proto)
         for at, edge in one.inputs.items():
             copy.input[at] = self._round(edge)
         self._widen(reads_of(copy))
         self._nodes.append(copy)
+        for at, edge in one.outputs.items() if rounds_outputs else ():
+            copy.output[at] = self._fresh(edge.name, "unrounded")
+            self._halves[edge.name] = self._fresh(edge.name, "float16")
+            self._cast(copy.output[at], self._halves[edge.name], TensorProto.FLOAT16)
+            self._missing.add(edge.name)
 
     def model(self, values: Mapping[str, Edge]) -> ModelProto:
         """The model with the written nodes. `values` are the values of the main graph."""

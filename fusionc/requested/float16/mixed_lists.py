@@ -19,6 +19,8 @@ from typing import Any
 
 from fusionc.errors import UsageError, advice
 from fusionc.operators.deciding_operators import PRODUCTS
+from fusionc.operators.domains import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
 from fusionc.requested.ascend_operators import (
     is_misspelt,
     known_types,
@@ -30,8 +32,14 @@ OPTION = "--modify_mixlist"
 BLACK = "black-list"
 WHITE = "white-list"
 GRAY = "gray-list"
+_LISTS = (BLACK, WHITE, GRAY)
 _CHANGES = ("to-add", "to-remove")
 _FORM = 'JSON such as {"black-list": {"to-add": ["SoftmaxV2"]}, "white-list": {"to-remove": []}}'
+_OF_PRODUCTS = (Trait.RECURRENT, Trait.ATTENTION)
+# convolutions, matrix products, and operators that consist of such products
+MATRIX_OPERATORS = (
+    PRODUCTS | names_with(*_OF_PRODUCTS) | names_with(*_OF_PRODUCTS, domain=MICROSOFT)
+)
 # Operators whose result or inner sum grows with its operands or their number, or whose result is
 # steep in them. These are the operators of torch.autocast's list for float32, except Softmax and
 # normalizations, whose results are bounded.
@@ -49,7 +57,7 @@ class MixedLists:
     """The operators of the black list and the white list; all others are gray."""
 
     black: frozenset[str] = _STEEP
-    white: frozenset[str] = PRODUCTS
+    white: frozenset[str] = MATRIX_OPERATORS
     added: frozenset[str] = frozenset()  # operators that the user put on the black list
     notices: tuple[str, ...] = ()  # for the user
 
@@ -59,28 +67,22 @@ class MixedLists:
         FusioncError if it cannot be read.
         """
         changes = _changes_in(path)
-        lists = {BLACK: set(_STEEP), WHITE: set(PRODUCTS)}
+        lists = {BLACK: set(_STEEP), WHITE: set(MATRIX_OPERATORS)}
         for name, operators in lists.items():
-            missing = changes[name, "to-remove"].keys() - operators
-            if missing:
-                one = changes[name, "to-remove"][min(missing)]
-                raise wrong_file(f"{one} is not on the {name}", path, _FORM)
-            operators -= changes[name, "to-remove"].keys()
-        for name in (BLACK, WHITE, GRAY):
-            for operators in lists.values():
-                operators -= changes[name, "to-add"].keys()
-        for name, operators in lists.items():
-            operators |= changes[name, "to-add"].keys()
-        foreign = sorted(
-            {type_ for change in changes.values() for type_ in change.values()} - set(known_types())
+            removed = changes[name, "to-remove"]
+            if missing := removed.keys() - operators:
+                raise wrong_file(f"{removed[min(missing)]} is not on the {name}", path, _FORM)
+            operators.difference_update(removed, *(changes[one, "to-add"] for one in _LISTS))
+            operators.update(changes[name, "to-add"])
+        types = {type_ for change in changes.values() for type_ in change.values()}
+        foreign = sorted(types.difference(known_types()))
+        what = f"{OPTION}: no operator of ONNX corresponds to {', '.join(foreign)}"
+        return cls(
+            black=frozenset(lists[BLACK]),
+            white=frozenset(lists[WHITE]),
+            added=frozenset(changes[BLACK, "to-add"]),
+            notices=(what,) if foreign else (),
         )
-        notices = (
-            [f"{OPTION}: no operator of ONNX corresponds to {', '.join(foreign)}"]
-            if foreign
-            else []
-        )
-        added = frozenset(changes[BLACK, "to-add"])
-        return cls(frozenset(lists[BLACK]), frozenset(lists[WHITE]), added, tuple(notices))
 
 
 # by list and change: the operators of ONNX → the type that the file names
@@ -89,7 +91,7 @@ _Changes = dict[tuple[str, str], dict[str, str]]
 
 def _changes_in(path: Path) -> _Changes:
     content = _json_in(path)
-    changes: _Changes = {(name, what): {} for name in (BLACK, WHITE, GRAY) for what in _CHANGES}
+    changes: _Changes = {(name, what): {} for name in _LISTS for what in _CHANGES}
     for name, what, type_ in _entries(content, path):
         if is_misspelt(type_):
             hint = advice(type_, known_types(), "give a type of Ascend IR or an ONNX operator")
@@ -116,7 +118,7 @@ def _json_in(path: Path) -> Any:
 
 def _entries(content: Any, path: Path) -> Iterator[tuple[str, str, str]]:
     """Each list, change and type in the file."""
-    for name, changes in _members(content, (BLACK, WHITE, GRAY), path):
+    for name, changes in _members(content, _LISTS, path):
         for what, types in _members(changes, _CHANGES, path):
             if not isinstance(types, list) or not all(isinstance(one, str) for one in types):
                 raise wrong_file(f"{what} of {name} is not a list of names", path, _FORM)
@@ -137,7 +139,7 @@ def _members(value: Any, keys: tuple[str, ...], path: Path) -> Iterator[tuple[st
 def _require_one_list(changes: _Changes, path: Path) -> None:
     """Raise UsageError if to-add of two lists names the same operator."""
     seen = dict[str, str]()
-    for name in (BLACK, WHITE, GRAY):
+    for name in _LISTS:
         for operator, type_ in changes[name, "to-add"].items():
             if operator in seen:
                 what = f"{type_} is in to-add of {seen[operator]} and of {name}"

@@ -6,9 +6,9 @@ from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 
 from fusionc.model.graph import Edge, Node
-from fusionc.operators.deciding_operators import MOVES, PRODUCTS
+from fusionc.operators.deciding_operators import MOVES
 from fusionc.requested.float16.customized_types import CustomizedTypes, Form
-from fusionc.requested.float16.mixed_lists import MixedLists
+from fusionc.requested.float16.mixed_lists import MATRIX_OPERATORS, MixedLists
 from fusionc.requested.float16.precision_modes import (
     CUBE_FP16,
     FP16,
@@ -58,7 +58,7 @@ class PrecisionPolicy:
             return Form.FLOAT32, "" if is_wide else _KEPT
         if self.mode in (CUBE_FP16, PRODUCTS_FLOAT16):
             lowered = Form.ROUNDED if self.mode == CUBE_FP16 else Form.FLOAT16
-            return (lowered, "") if node.op in PRODUCTS else (Form.FLOAT32, _MODE)
+            return (lowered, "") if node.op in MATRIX_OPERATORS else (Form.FLOAT32, _MODE)
         if self.mode == MIXED_FLOAT16:
             return self._mixed(node, inputs, halves)
         return (Form.FLOAT16, "") if self.mode == FP16 else (Form.FLOAT32, "")
