@@ -1,5 +1,6 @@
 import numpy as np
 
+from fusionc.exactness.signs import is_at_least_zero
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
 from fusionc.passes._shared.constant_arithmetic import check_zeros, require_attribute
@@ -40,12 +41,22 @@ def _replaced(m: Match, new: Tape) -> Result:
     )
 
 
+def _is_at_least_zero(m: Match) -> bool:
+    """Whether no element of x is negative."""
+    return is_at_least_zero(m.x)
+
+
+def _unchanged(m: Match, new: Tape) -> Result:
+    check_zeros(m)
+    return m.x
+
+
 class ClipFusionPass(Pass):
     """Consecutive limits become one Clip or Relu.
 
     before   two of Relu, Clip, and Min or Max with a constant, one after the other; Max(x, 0);
-             Where(x > 6, 6, x)
-    after    Clip(x, low, high), or Relu(x)
+             Where(x > 6, 6, x); Abs or Relu of a value that is never negative
+    after    Clip(x, low, high), or Relu(x); the value
     refuses  limits that are not single known numbers, or are NaN; a lower limit above the upper
              one; a constant that may enlarge the result by broadcasting; element types that Clip or
              Relu does not support in the model's opset; a limit of 0 if a later division depends on
@@ -63,6 +74,13 @@ class ClipFusionPass(Pass):
         Pattern("MaxZero", op.Max(x, const("first_limit", 0.0), _as="first"), is_exact=True),
         Pattern("WhereAbove", op.Where(_ABOVE, const("chosen"), x), _replaced, is_exact=True),
         Pattern("WhereBelow", op.Where(_BELOW, const("chosen"), x), _replaced, is_exact=True),
+        Pattern(
+            "NeverNegative",
+            op["Abs", "Relu"](x),
+            _unchanged,
+            where=_is_at_least_zero,
+            is_exact=True,
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -11,6 +11,12 @@ def graph(
 
 
 STAYS = [
+    Stays("Abs of a value that may be negative", graph("a = Tanh (x) y = Abs (a)"), None),
+    Stays(
+        "the sign of a zero decides",
+        graph("a = Relu (x) b = Abs (a) y = Reciprocal (b)"),
+        "a later division depends on the sign of a zero",
+    ),
     Stays(
         "another number in place of the limit",
         graph("b = Greater (x, six) y = Where (b, high, x)"),
@@ -109,6 +115,8 @@ CONSTANT = (
     "<float two = {{2}}, float five = {{-5}}, float six = {{-6}}, float zero = {{0}}> {{ {} z = Neg (x) }}"
 )
 FIRES = [
+    Fires("Abs of Relu", graph("a = Relu (x) b = Abs (a) y = Neg (b)"), ["Relu", "Neg"]),
+    Fires("Relu of Sigmoid", graph("a = Sigmoid (x) b = Relu (a) y = Neg (b)"), ["Sigmoid", "Neg"]),
     Fires("6 where x is larger", graph("b = Greater (x, six) y = Where (b, six, x)"), ["Clip"]),
     Fires("2 where 2 is less", graph("b = LessOrEqual (high, x) y = Where (b, high, x)"), ["Clip"]),
     Fires("a lower limit", graph("b = Less (x, low) y = Where (b, low, x)"), ["Clip"]),
