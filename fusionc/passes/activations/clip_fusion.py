@@ -55,7 +55,7 @@ class ClipFusionPass(Pass):
     """Consecutive limits become one Clip or Relu.
 
     before   two of Relu, Clip, and Min or Max with a constant, one after the other; Max(x, 0);
-             Where(x > 6, 6, x); Abs or Relu of a value that is never negative
+             Where(x > 6, 6, x); Abs of a value that is never negative
     after    Clip(x, low, high), or Relu(x); the value
     refuses  limits that are not single known numbers, or are NaN; a lower limit above the upper
              one; a constant that may enlarge the result by broadcasting; element types that Clip or
@@ -74,13 +74,7 @@ class ClipFusionPass(Pass):
         Pattern("MaxZero", op.Max(x, const("first_limit", 0.0), _as="first"), is_exact=True),
         Pattern("WhereAbove", op.Where(_ABOVE, const("chosen"), x), _replaced, is_exact=True),
         Pattern("WhereBelow", op.Where(_BELOW, const("chosen"), x), _replaced, is_exact=True),
-        Pattern(
-            "NeverNegative",
-            op["Abs", "Relu"](x),
-            _unchanged,
-            where=_is_at_least_zero,
-            is_exact=True,
-        ),
+        Pattern("NeverNegative", op.Abs(x), _unchanged, where=_is_at_least_zero, is_exact=True),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -116,7 +116,6 @@ CONSTANT = (
 )
 FIRES = [
     Fires("Abs of Relu", graph("a = Relu (x) b = Abs (a) y = Neg (b)"), ["Relu", "Neg"]),
-    Fires("Relu of Sigmoid", graph("a = Sigmoid (x) b = Relu (a) y = Neg (b)"), ["Sigmoid", "Neg"]),
     Fires("6 where x is larger", graph("b = Greater (x, six) y = Where (b, six, x)"), ["Clip"]),
     Fires("2 where 2 is less", graph("b = LessOrEqual (high, x) y = Where (b, high, x)"), ["Clip"]),
     Fires("a lower limit", graph("b = Less (x, low) y = Where (b, low, x)"), ["Clip"]),
@@ -171,4 +170,4 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("ClipFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables("ClipFusionPass", STAYS, FIRES, in_functions="less often")
