@@ -1,5 +1,6 @@
 import numpy as np
 
+from fusionc.exactness.signs import is_at_least_zero
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
 from fusionc.passes._shared.constant_arithmetic import check_zeros, require_attribute
@@ -17,11 +18,45 @@ def _limited(value: Formula, name: str) -> Formula:
     )
 
 
+x = var("x")
+_LIMIT = const("limit")
+_ABOVE = either(
+    op["Greater", "GreaterOrEqual"](x, _LIMIT, _as="is_above"),
+    op["Less", "LessOrEqual"](_LIMIT, x, _as="is_above"),
+)
+_BELOW = either(op["Less", "LessOrEqual"](x, _LIMIT), op["Greater", "GreaterOrEqual"](_LIMIT, x))
+
+
+def _replaced(m: Match, new: Tape) -> Result:
+    """The one limit of a Where that replaces all elements beyond it."""
+    number = m.limit.require_number("a limit")
+    if number != m.chosen.require_number("the replacement"):
+        refuse("the replacement is not the limit")
+    if not all(broadcasts_into(constant.shape, m.x.shape) for constant in (m.limit, m.chosen)):
+        refuse("the constant may enlarge the result")
+    if number != number:
+        refuse("a limit is NaN")
+    return _limited_to(
+        Interval(low=number) if m.is_above is None else Interval(high=number), m, new
+    )
+
+
+def _is_at_least_zero(m: Match) -> bool:
+    """Whether no element of x is negative."""
+    return is_at_least_zero(m.x)
+
+
+def _unchanged(m: Match, new: Tape) -> Result:
+    check_zeros(m)
+    return m.x
+
+
 class ClipFusionPass(Pass):
     """Consecutive limits become one Clip or Relu.
 
-    before   two of Relu, Clip, and Min or Max with a constant, one after the other; Max(x, 0)
-    after    Clip(x, low, high), or Relu(x)
+    before   two of Relu, Clip, and Min or Max with a constant, one after the other; Max(x, 0);
+             Where(x > 6, 6, x); Abs of a value that is never negative
+    after    Clip(x, low, high), or Relu(x); the value
     refuses  limits that are not single known numbers, or are NaN; a lower limit above the upper
              one; a constant that may enlarge the result by broadcasting; element types that Clip or
              Relu does not support in the model's opset; a limit of 0 if a later division depends on
@@ -35,19 +70,26 @@ class ClipFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("Limits", _limited(_limited(var("x"), "first"), "second"), is_exact=True),
-        Pattern("MaxZero", op.Max(var("x"), const("first_limit", 0.0), _as="first"), is_exact=True),
+        Pattern("Limits", _limited(_limited(x, "first"), "second"), is_exact=True),
+        Pattern("MaxZero", op.Max(x, const("first_limit", 0.0), _as="first"), is_exact=True),
+        Pattern("WhereAbove", op.Where(_ABOVE, const("chosen"), x), _replaced, is_exact=True),
+        Pattern("WhereBelow", op.Where(_BELOW, const("chosen"), x), _replaced, is_exact=True),
+        Pattern("NeverNegative", op.Abs(x), _unchanged, where=_is_at_least_zero, is_exact=True),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        limits = _limits(m)
-        if 0 in (limits.low, limits.high) and (m.x.dtype is None or m.x.dtype.kind not in "iu"):
-            check_zeros(m)
-        if limits == Interval(low=0.0):
-            return new.Relu(m.x)
-        if m.opset < 6:
-            refuse("before opset 6, Clip has a different form")
-        return _new_clip(m.x, limits, new)
+        return _limited_to(_limits(m), m, new)
+
+
+def _limited_to(limits: Interval, m: Match, new: Tape) -> Edge:
+    """m.x within these limits."""
+    if 0 in (limits.low, limits.high) and (m.x.dtype is None or m.x.dtype.kind not in "iu"):
+        check_zeros(m)
+    if limits == Interval(low=0.0):
+        return new.Relu(m.x)
+    if m.opset < 6:
+        refuse("before opset 6, Clip has a different form")
+    return _new_clip(m.x, limits, new)
 
 
 def _limits(m: Match) -> Interval:

@@ -31,16 +31,19 @@ def _pads_nothing(m: Match) -> bool:
 
 
 def _resizes_nothing(m: Match) -> bool:
-    """Whether a Resize has the mode nearest, all its scales are 1, and its result is known to have
-    the shape of x.
+    """Whether a Resize has the mode nearest, and either all its scales are 1, or its sizes are the
+    known shape of x.
     """
     scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
+    has_scales = scales is not None and scales.shape != (0,)
     is_moved = m.node.attr("coordinate_transformation_mode") in (
         "tf_crop_and_resize",
         "tf_half_pixel_for_nn",
     )
     return (
-        m.node.attr("mode") == "nearest" and not is_moved and _same_shape(m) and _is_all(scales, 1)
+        m.node.attr("mode") == "nearest"
+        and not is_moved
+        and (_is_all(scales, 1) if has_scales else _same_shape(m))
     )
 
 
@@ -48,7 +51,8 @@ class NoUseReshapeRemovePass(Pass):
     """Reshape, Slice, Tile, Pad or Resize that changes nothing becomes its input.
 
     before   Reshape, Flatten, Squeeze, Unsqueeze or Expand to the shape of x; Slice of all
-             elements; Tile with repeats of 1; Pad by 0; Resize (nearest) with scales of 1
+             elements; Tile with repeats of 1; Pad by 0; Resize (nearest) with scales of 1, or to
+             the size of x
     after    x
     refuses  a graph output that would lose its name, because x is a graph input or another output
     never    a result whose dimensions are not known to equal those of x, as numbers or as symbols;

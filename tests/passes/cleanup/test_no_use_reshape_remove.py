@@ -130,6 +130,16 @@ FIRES = [
     Fires("Pad by nothing", graph("Pad (a, p)", constants="int64[6] p = {0,0,0,0,0,0}"), LEFT),
     Fires("Pad of opset 9", graph("Pad <pads = [0, 0, 0, 0, 0, 0]> (a)"), LEFT, opset=9),
     Fires(
+        "Resize by 1 of an open batch",
+        graph("Resize (a, , s)", "float[N,1,4] x", "float[3] s = {1, 1, 1}"),
+        LEFT,
+    ),
+    Fires(
+        "Resize to the same size",
+        graph("Resize (a, , , s)", "float[2,1,4] x", "int64[3] s = {2, 1, 4}"),
+        LEFT,
+    ),
+    Fires(
         "Resize by 1", graph("Resize (a, , s)", "float[2,1,4] x", "float[3] s = {1, 1, 1}"), LEFT
     ),
 ]
