@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from onnx import ModelProto
 
 from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.disk.known_opsets import require_known_opsets
 from fusionc.disk.load import load
 from fusionc.disk.mapped_weights import write_mapped
 from fusionc.disk.onnx_checker import fault_of, require_as_valid
@@ -65,6 +66,7 @@ class AskedModel:
         """
         options = self.plan.options
         proto = self.load()
+        require_known_opsets(proto, options.source)
         require_place(options.destination)
         self.notices += self.plan.requests.fixed_notices(proto)
         self.notices += self.plan.kept.find(proto)

@@ -21,6 +21,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 
 from fusionc.runtime.cores import cores
+from fusionc.runtime.error_clause import error_clause
 from fusionc.runtime.file_limit import unlimited_files
 from fusionc.runtime.measured_session import MeasuredSession, deployed_options, peak_memory
 from fusionc.runtime.memory import fill_allocations, limit_growth
@@ -133,7 +134,7 @@ class Sessions:
             try:
                 results.append((self._run(number, feeds, raw, is_fresh=False), ""))
             except Exception as error:  # onnxruntime's exceptions have no common base class
-                results.append((None, str(error)))
+                results.append((None, error_clause(str(error))))
         return results
 
     def close(self, number: int) -> None:
