@@ -66,7 +66,6 @@ class AskedModel:
         """
         options = self.plan.options
         proto = self.load()
-        require_known_opsets(proto, options.source)
         require_place(options.destination)
         self.notices += self.plan.requests.fixed_notices(proto)
         self.notices += self.plan.kept.find(proto)
@@ -80,7 +79,9 @@ class AskedModel:
         which needs them in the proto.
         """
         options = self.plan.options
-        return load(options.source, maps=options.dump_graph is None)
+        proto = load(options.source, maps=options.dump_graph is None)
+        require_known_opsets(proto, options.source)
+        return proto
 
     def change(self, proto: ModelProto) -> ModelProto:
         """Change sizes and outputs of the proto as requested, and return the proto."""

@@ -26,14 +26,15 @@ class ReportPage:
     def __init__(self, file: Path) -> None:
         require_packages()
         if file.is_dir() or not file.parent.is_dir():
-            what = (
-                "the page of the report is a folder"
+            what, hint = (
+                ("the page of the report is a folder", "give the name of a file")
                 if file.is_dir()
-                else "the folder of the page does not exist"
+                else (
+                    "the folder of the page does not exist",
+                    f"make the folder (mkdir -p {file.parent}), or give another one",
+                )
             )
-            raise UsageError(
-                what, where=f"--report {file}", hint="give the name of a file", code="E10410"
-            )
+            raise UsageError(what, where=f"--report {file}", hint=hint, code="E10410")
         stream = stream_at(file)
         if file.exists() and stream not in (PIPE, DEVICE) and (stream or not _is_page(file)):
             what = "the file exists and is not a page of fusionc"
