@@ -82,7 +82,7 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
     show_table(OUTPUT_HEADERS, rows, stream)
     if len(rows) < len(outputs):
         print(f"… and {len(outputs) - len(rows)} more, none worse", file=stream)
-    print(_UNLISTED, file=stream)
+    show_text(_UNLISTED, stream)
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
