@@ -42,6 +42,8 @@ _PROVIDERS = ["CPUExecutionProvider"]
 # machines, because another number of threads would split sums in another way and round differently.
 _MOST_THREADS = 2
 _SMALL = 64 * 1024  # bytes; a smaller model gets one thread
+_LEAST_RUNS = 5  # that a profile is an average of, if they take less than _LONGEST_PROFILE
+_LONGEST_PROFILE = 60.0  # seconds
 _LIMIT_AGE = 0.1  # seconds after which the memory limit of several runs is set again
 _WORTH_MAPPING = 1024  # bytes; a smaller weight is not worth mapping from a file
 
@@ -242,9 +244,10 @@ class Sessions:
         session = ort.InferenceSession(model, options, providers=_PROVIDERS)
         session.run(None, dict(feeds))
         began = perf_counter()
-        for _ in range(most_runs):
+        for number in range(most_runs):
             session.run(None, dict(feeds))
-            if perf_counter() - began > seconds:
+            passed = perf_counter() - began
+            if passed > (seconds if number + 1 >= _LEAST_RUNS else _LONGEST_PROFILE):
                 break
         with unlimited_files():  # a profile may be large: a Loop has events for each iteration
             file = session.end_profiling()
