@@ -52,6 +52,9 @@ dist-check: ## build wheel and source distribution, install both in fresh enviro
 docs: .venv/installed-dev ## write docs/ and switch_configs/ from the registry and --help
 	$(BIN)/python docs/generate.py
 
+screenshots: .venv/installed-dev ## take the pictures of the page, the plots and README's chart, light and dark (needs chromium)
+	$(BIN)/python docs/screenshots.py
+
 samples: .venv/installed-dev ## write sample_models/
 	$(BIN)/python sample_models/make.py
 
@@ -78,4 +81,4 @@ sizes: ## lines of each room
 clean: ## remove what make has made
 	rm -rf .venv .venv-mutants build
 
-.PHONY: help setup convert test variations timing processors check dist-check docs samples sweep fuzz culprits mutants sizes clean
+.PHONY: help setup convert test variations timing processors check dist-check docs screenshots samples sweep fuzz culprits mutants sizes clean

@@ -1,11 +1,15 @@
-"""Write the measurements of table.py as Markdown, as CSV and as a drawing."""
+"""Write the measurements of table.py as Markdown, as CSV and as a drawing.
+
+python benchmarks/table_files.py docs/measured/models     # draw models.svg again from models.csv
+"""
 
 from __future__ import annotations
 
 import csv
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
@@ -25,14 +29,33 @@ TITLES = {
     "transformers": "onnxruntime.transformers",
     "openvino": "OpenVINO",
 }
-DRAWN = {"fusionc": "#1f77b4", "kernels": "#d62728", "openvino": "#2ca02c", "onnxslim": "#8c8c8c"}
+# Forms that are drawn, each with its mark: forms differ without colours, too. The marks are paths
+# around (0, 0); those of fusionc are filled.
+DRAWN = {
+    "fusionc": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",  # a circle
+    "kernels": "M0 -5L5 0L0 5L-5 0Z",  # a diamond
+    "openvino": "M-4 4L0 -4L4 4Z",  # a triangle
+    "onnxsim": "M-4 -4L4 4M-4 4L4 -4",  # a cross
+    "onnxslim": "M-5 0L5 0M0 -5L0 5",  # a plus
+}
+STYLE = """<style>
+text { font: 11px sans-serif; fill: #1f2328 } .soft { fill: #59636e } .paper { fill: #ffffff }
+.grid { stroke: #d8dee4 } .one { stroke: #1f2328 } path { fill: none; stroke-width: 1.4 }
+.fusionc { fill: #0969da; stroke: #0969da } .kernels { fill: #cf222e; stroke: #cf222e }
+.openvino { stroke: #1a7f37 } .onnxsim { stroke: #9a6700 } .onnxslim { stroke: #59636e }
+@media (prefers-color-scheme: dark) {
+text { fill: #f0f6fc } .soft { fill: #9198a1 } .paper { fill: #0d1117 }
+.grid { stroke: #30363d } .one { stroke: #f0f6fc }
+.fusionc { fill: #4493f8; stroke: #4493f8 } .kernels { fill: #ff7b72; stroke: #ff7b72 }
+.openvino { stroke: #56d364 } .onnxsim { stroke: #e3b341 } .onnxslim { stroke: #9198a1 } }
+</style>"""
 
 # pixels
 LEFT = 230
-TOP = 60
+TOP = 68
 WIDTH = 560
 LINE = 16
-END = 1.6  # the ratio at the right edge; slower forms are drawn there
+END = 1.6  # the ratio at the right edge; slower forms are beyond it, with an arrow
 # an area is one operator, and its function has the nodes of the area
 WITHOUT_NODES = ("kernels",)
 
@@ -176,52 +199,75 @@ def _mean(ratios: Iterable[float]) -> str:
 
 
 def drawing(rows: Sequence[Row], machine: str) -> str:
-    """A drawing of run times as ratios to the original's: a line for each model, and a dot for each
+    """A drawing of run times as ratios to the original: a line for each model, a mark for each
     form. The fastest model is at the top.
     """
     run = sorted((row for row in rows if row.milliseconds), key=_of_best)
+    width = LEFT + WIDTH + 60
     height = TOP + LINE * len(run) + 30
-    title = (
-        f"Run time as a ratio to the original in onnxruntime. {escape(machine.partition(';')[0])}"
-    )
+    title = "Run time as a ratio to the original in onnxruntime. Lower is faster."
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}"',
-        'font-family="sans-serif" font-size="11">',
-        '<rect width="100%" height="100%" fill="white"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img">',
+        f"<title>{title}</title>",
+        STYLE,
+        '<rect width="100%" height="100%" class="paper"/>',
         f'<text x="10" y="16">{title}</text>',
+        f'<text x="10" y="30" class="soft">{escape(machine.partition(";")[0])}</text>',
     ]
-    for number, (name, color) in enumerate(DRAWN.items()):
-        at = LEFT + 130 * number
-        parts.append(
-            f'<circle cx="{at}" cy="36" r="4" fill="{color}"/>'
-            f'<text x="{at + 8}" y="40">{TITLES[name]}</text>'
-        )
+    for number, name in enumerate(DRAWN):
+        at = LEFT + 112 * number
+        parts += [_mark(name, at, 46), f'<text x="{at + 10}" y="50">{TITLES[name]}</text>']
     for fifth in range(int(END * 5) + 1):
         at = _across(fifth / 5)
-        color = "#444" if fifth == 5 else "#ddd"
-        parts.append(
-            f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 8}" y2="{height - 22}" '
-            f'stroke="{color}"/>'
-        )
-        parts.append(
-            f'<text x="{at:.0f}" y="{height - 8}" text-anchor="middle">{fifth / 5:.1f}</text>'
-        )
+        parts += [
+            f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 4}" y2="{height - 22}" '
+            f'class="{"one" if fifth == 5 else "grid"}"/>',
+            f'<text x="{at:.0f}" y="{height - 8}" text-anchor="middle">{fifth / 5:.1f}</text>',
+        ]
     for number, row in enumerate(run):
-        at = TOP + LINE * number + LINE // 2
-        parts.append(
-            f'<text x="{LEFT - 8}" y="{at + 4}" text-anchor="end">{escape(row.name)}</text>'
-        )
-        for name, color in reversed(DRAWN.items()):
-            if name in row.forms and row.forms[name].ratio:
-                across = _across(row.forms[name].ratio)
-                parts.append(f'<circle cx="{across:.1f}" cy="{at}" r="4" fill="{color}"/>')
+        parts += _line_of(row, TOP + LINE * number + LINE // 2)
     return "\n".join([*parts, "</svg>", ""])
 
 
+def _line_of(row: Row, at: int) -> Iterator[str]:
+    """The name of a model and its marks. Ratios beyond the scale are an arrow with the number."""
+    yield f'<text x="{LEFT - 8}" y="{at + 4}" text-anchor="end">{escape(row.name)}</text>'
+    for name in reversed(DRAWN):
+        ratio = row.forms[name].ratio if name in row.forms else 0.0
+        if not ratio:
+            continue
+        yield _mark(name, _across(min(ratio, END)), at, f"{TITLES[name]} {ratio:.3f}")
+        if ratio > END:
+            yield f'<text x="{LEFT + WIDTH + 8}" y="{at + 4}" class="soft">→ {ratio:.2f}</text>'
+
+
+def _mark(name: str, x: float, y: float, title: str = "") -> str:
+    full = f"<title>{escape(title)}</title>" if title else ""
+    place = f'transform="translate({x:.1f} {y})"'
+    return f'<path class="{name}" {place} d="{DRAWN[name]}">{full}</path>'
+
+
 def _across(ratio: float) -> float:
-    return LEFT + WIDTH * min(ratio, END) / END
+    return LEFT + WIDTH * ratio / END
 
 
 def _of_best(row: Row) -> float:
     name = row.best(("fusionc", "kernels"))
     return row.forms[name].ratio if name else math.inf
+
+
+def rows_of(file: Path) -> list[Row]:
+    """The rows of a CSV that `write` has written, as far as `drawing` needs them."""
+    rows = dict[str, Row]()
+    with file.open(newline="") as stream:
+        for line in csv.DictReader(stream):
+            row = rows.setdefault(line["model"], Row(line["model"], milliseconds=1.0))
+            row.forms[line["optimizer"]] = Form(ratio=float(line["ratio"]))
+    return list(rows.values())
+
+
+if __name__ == "__main__":
+    for results in sys.argv[1:]:
+        measured_on = Path(f"{results}.md").read_text().partition("models; ")[2]
+        Path(f"{results}.svg").write_text(drawing(rows_of(Path(f"{results}.csv")), measured_on))

@@ -56,8 +56,8 @@ CODES = {
         "that it did not write; move such a file away.",
     ),
     "E13005": (
-        "The model is not valid ONNX.",
-        "The message says which part is not. Export the model again.",
+        "The model is not valid ONNX, or its opset is newer than the installed onnx.",
+        "The message says which part is not. Export the model again, or install a newer onnx.",
     ),
     "E13028": (
         "The result differs from the model, or onnxruntime cannot load the result. Nothing was "

@@ -5,9 +5,13 @@ list of linters.
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -91,3 +95,49 @@ def test_the_hooks_are_the_linters_of_make_check() -> None:
     hooks = re.findall(r"entry: \.venv/bin/(.+)", (ROOT / ".pre-commit-config.yaml").read_text())
     assert {hook.split(" --")[0] for hook in hooks} >= {"ruff check", "ruff format", "mypy"}
     assert all(hook.split(" --")[0] in check for hook in hooks)
+
+
+def test_a_release_has_the_addresses_of_its_repository(tmp_path: Path) -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    script = textwrap.dedent(re.findall(r"- run: \|\n((?: {10}.*\n)+)", text)[0])
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    names = {
+        "GITHUB_SERVER_URL": "https://example.com",
+        "GITHUB_REPOSITORY": "a/b",
+        "GITHUB_REF_NAME": "v1",
+    }
+    subprocess.run(["bash", "-ec", script], cwd=tmp_path, env=os.environ | names, check=True)
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls["Homepage"] == "https://example.com/a/b"
+    for name in ("Documentation", "Changelog"):
+        file = urls[name].removeprefix("https://example.com/a/b/blob/v1/")
+        assert (ROOT / file).is_file()
+
+
+def test_the_image_is_made_of_what_is_here() -> None:
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    (version,) = (line.split(":")[1].split("-")[0] for line in lines if line.startswith("FROM "))
+    assert f"Programming Language :: Python :: {version}" in PROJECT["project"]["classifiers"]
+    extras = re.findall(r"/source\[(\w+)\]", "\n".join(lines))
+    assert extras and set(extras) <= PROJECT["project"]["optional-dependencies"].keys()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    kept = {line[1:] for line in ignored if line.startswith("!")}
+    assert all((ROOT / name).exists() for name in kept)
+    needed = {"pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
+    assert needed | {"fusionc"} == kept
+
+
+def test_the_hook_of_pre_commit_fails_for_a_model_that_does_not_run(tmp_path: Path) -> None:
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    entry = shlex.split(re.findall(r"^  entry: (.*)$", text, re.MULTILINE)[0])
+    good = ROOT / "sample_models" / "conv_bn.onnx"
+    bad = tmp_path / "bad model.onnx"
+    bad.write_bytes(good.read_bytes()[:3000])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "FUSIONC_PROCESS_LOG_PATH": str(tmp_path)}
+    for models, code in (([good], 0), ([good, bad], 1)):
+        done = subprocess.run(
+            [*entry, *models], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == code, done.stderr
+    assert "bad model.onnx" in done.stderr

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from onnx import ModelProto
 
 from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.disk.known_opsets import require_known_opsets
 from fusionc.disk.load import load
 from fusionc.disk.mapped_weights import write_mapped
 from fusionc.disk.onnx_checker import fault_of, require_as_valid
@@ -85,7 +86,9 @@ class AskedModel:
         which needs them in the proto.
         """
         options = self.plan.options
-        return load(options.source, maps=options.dump_graph is None)
+        proto = load(options.source, maps=options.dump_graph is None)
+        require_known_opsets(proto, options.source)
+        return proto
 
     def change(self, proto: ModelProto) -> ModelProto:
         """Change inputs and outputs of the proto as requested, and return the proto."""

@@ -38,7 +38,7 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
     model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
     if model.is_for_onnxruntime:
-        fault = _in_short(fault_of_loading(path, level="all"))
+        fault = fault_of_loading(path, level="all")
         causes = [] if fault is None else _causes_of_loading(nodes, fault)
     else:
         fault = fault_of(path)
@@ -56,17 +56,6 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
     if fault is not None:
         result["cause"] = [{"code": _INVALID, "message": fault}]
     return result
-
-
-def _in_short(fault: str | None) -> str | None:
-    """onnxruntime's error message about a model, without its prefix."""
-    return (
-        None
-        if fault is None
-        else re.sub(
-            r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?", "", fault
-        )
-    )
 
 
 def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:

@@ -50,7 +50,7 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
         try:
             request("optimized_by", str(file), [], SessionSettings().as_json(), False, str(target))
         except RunError as error:  # another reason, which loading the whole model will show
-            return "none" if "NOT_IMPLEMENTED" in str(error) else "kernel"
+            return "none" if error.lacks_kernel else "kernel"
         made = {made.op_type for made in onnx.load(target, load_external_data=False).graph.node}
     if node.op not in made:
         return "parts"

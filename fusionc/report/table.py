@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column gets its own lines
 _INDENT = "    "
 _KEPT = "\N{NO-BREAK SPACE}"  # a blank at which a line is not broken; `printable` leaves none
+# the blank between a number and its unit
+_UNIT = re.compile(r"(?<=\d) (?=(?:[KMG]iB|B|ms|µs|s|%|million|billion|MACs)(?:\W|$))")
 _MAX_OUTPUTS = 20
 _UNLISTED = "(equal runs on special inputs, such as zeros, large numbers and NaN, are not listed)"
 # the levels of onnxruntime's optimizers as the table of outputs names them
@@ -80,7 +82,7 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
     show_table(OUTPUT_HEADERS, rows, stream)
     if len(rows) < len(outputs):
         print(f"… and {len(outputs) - len(rows)} more, none worse", file=stream)
-    print(_UNLISTED, file=stream)
+    show_text(_UNLISTED, stream)
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
@@ -127,7 +129,9 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         first = f"{name.ljust(width)}  "
-        print(_wrapped(first, printable(value), " " * len(first), _width(stream)), file=stream)
+        kept = _UNIT.sub(_KEPT, printable(value))
+        text = _wrapped(first, kept, " " * len(first), _width(stream))
+        print(text.replace(_KEPT, " "), file=stream)
 
 
 def show_text(text: str, stream: TextIO) -> None:

@@ -23,6 +23,7 @@ from fusionc.errors import FusioncError
 from fusionc.runtime import worker
 from fusionc.runtime.blas import ONE_THREAD
 from fusionc.runtime.child_process import ChildProcess
+from fusionc.runtime.error_clause import error_clause
 from fusionc.runtime.processor_time import OUT_OF_TIME
 from fusionc.runtime.run_errors import Crashed, Killed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.system_limits import hint_for_limit
@@ -166,12 +167,7 @@ class Process(ChildProcess):
             raise
         if kind == worker.DONE:
             return value
-        text = _one_line(value)
-        raise (
-            OutOfMemory(text or "there is not enough memory")
-            if kind == worker.HUNGRY
-            else RunError(text)
-        )
+        raise _error(kind, value)
 
     def begins(self) -> bool:
         """Wait until the process is ready. False if it was killed in the meantime.
@@ -218,6 +214,16 @@ class Process(ChildProcess):
         return Crashed(", ".join(filter(None, (f"it ends the process ({how})", message))))
 
 
+def _error(kind: str, message: str) -> RunError:
+    """The error for an answer of this kind of the process."""
+    text = _one_line(message)
+    if kind == worker.HUNGRY:
+        return OutOfMemory(text or "there is not enough memory")
+    error = RunError(text)
+    error.lacks_kernel = "NOT_IMPLEMENTED" in message
+    return error
+
+
 def _unstartable(reason: str) -> FusioncError:
     hint = hint_for_limit(reason, is_start=True) or (
         "check that this Python can import onnxruntime; install it again: pip install onnxruntime"
@@ -227,7 +233,7 @@ def _unstartable(reason: str) -> FusioncError:
 
 
 def _one_line(text: str) -> str:
-    text = " ".join(text.split())
+    text = error_clause(text)
     return text if len(text) <= 400 else text[:397] + "..."
 
 

@@ -49,7 +49,7 @@ def profile(
 
     Raises RunError if onnxruntime fails or takes too long.
     """
-    runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
+    runs = max(5, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
     # This process creates the folder, because the child process may end before removing it.
     with TemporaryDirectory() as folder:

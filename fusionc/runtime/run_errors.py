@@ -4,7 +4,12 @@ from __future__ import annotations
 
 
 class RunError(Exception):
-    """onnxruntime cannot load or run a model. The text is the reason in one line."""
+    """onnxruntime cannot load or run a model. The text is the reason in one line.
+
+    `lacks_kernel` says whether the reason is that onnxruntime lacks a kernel.
+    """
+
+    lacks_kernel = False
 
 
 class Crashed(RunError):

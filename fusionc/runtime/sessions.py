@@ -21,6 +21,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 
 from fusionc.runtime.cores import cores
+from fusionc.runtime.error_clause import error_clause
 from fusionc.runtime.file_limit import unlimited_files
 from fusionc.runtime.measured_session import MeasuredSession, deployed_options, peak_memory
 from fusionc.runtime.memory import fill_allocations, limit_growth
@@ -44,6 +45,9 @@ _SMALL = 64 * 1024  # bytes; a smaller model gets one thread
 # An operator whose results depend on the number of threads by more than rounding: each thread
 # quantizes its part of a batch with a scale of its own.
 _DIVIDED = b"DynamicQuantizeLSTM"
+# A profile averages at least this many runs, if they take less time than the limit.
+_LEAST_RUNS = 5
+_LONGEST_PROFILE = 60.0  # seconds
 _LIMIT_AGE = 0.1  # seconds after which the memory limit of several runs is set again
 _WORTH_MAPPING = 1024  # bytes; a smaller weight is not worth mapping from a file
 
@@ -136,7 +140,7 @@ class Sessions:
             try:
                 results.append((self._run(number, feeds, raw, is_fresh=False), ""))
             except Exception as error:  # onnxruntime's exceptions have no common base class
-                results.append((None, str(error)))
+                results.append((None, error_clause(str(error))))
         return results
 
     def close(self, number: int) -> None:
@@ -244,9 +248,10 @@ class Sessions:
         session = ort.InferenceSession(model, options, providers=_PROVIDERS)
         session.run(None, dict(feeds))
         began = perf_counter()
-        for _ in range(most_runs):
+        for number in range(most_runs):
             session.run(None, dict(feeds))
-            if perf_counter() - began > seconds:
+            passed = perf_counter() - began
+            if passed > (seconds if number + 1 >= _LEAST_RUNS else _LONGEST_PROFILE):
                 break
         with unlimited_files():  # a profile may be large: a Loop has events for each iteration
             file = session.end_profiling()

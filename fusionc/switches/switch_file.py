@@ -96,7 +96,7 @@ class WrittenSwitches:
         )
         if self.path is None:
             source = OPTION
-            where = OPTION
+            where = f"{OPTION}, --enable or --disable"
             code = "E10001"
             hint = 'write "P:on;Q:off", or --enable P; "fusionc passes" lists the names'
         lines = [f"{self._place(at)}: {sentence}" for at, sentence in sorted(self.mistakes)]

@@ -10,8 +10,10 @@ import pytest
 
 from fusionc.report import Report, table
 from fusionc.report.report import KernelGain
+from fusionc.report.run_cost import RunCost
 from fusionc.report.table import percent_text, show_report, show_table, show_text, size_text
 from fusionc.rewrite.log import PatternCount
+from fusionc.verify.output_errors import OutputErrors
 
 REASON = "the value [x] is used :smile: by " + ", ".join(f"node_{number}" for number in range(40))
 
@@ -170,6 +172,52 @@ def test_no_number_and_no_unit_is_cropped(
         assert is_shown(expected, lines, is_whole=name != header), expected
     assert not is_table or all(header.lstrip(">") in lines[0] for header in headers)
     assert all(len(line) <= width or line in names for line in lines)
+
+
+def with_kernels() -> Report:
+    """A report of a model with kernels and long names, in which every number is another one."""
+    what = report()
+    name = "a_rather_long_name_of_a_model_that_somebody_has_exported_with_kernels"
+    what.output = Path(f"{name}.onnx")
+    what.kernels = Path(f"{name}.kernels.so")
+    what.areas = {
+        "FusedConv_Add_split_0123456789abcdef": "area 1: 1176 operators, blocked",
+        "MatMul_Gelu_split_fedcba9876543210": "area 2: 1027 operators",
+    }
+    what.operators_before = {"com.microsoft.QLinearGlobalAveragePool": 10239, "Conv": 4711}
+    what.operators_after = {**dict.fromkeys(what.areas, 1), "Conv": 815}
+    what.patterns = [
+        PatternCount(
+            0, "UBFusion", LONG, "a", effected=5417, refused={"no reason": 93}, seconds=1.2345
+        )
+    ]
+    error = OutputErrors("all", f"{name}_output", 31, 7.5e-07, 0.00015, 0.987654321, "seed 2: [6]")
+    what.outputs = [error]
+    what.cost = RunCost(300774272, 13 * 2**20 + 7, 5 * 2**20, 0, True)
+    what.bytes_before = 123 * 2**20
+    what.stages = {"load": 0.17, "verify": 12.63}
+    what.seconds = 14.25
+    return what
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_number_and_no_unit_of_a_conversion_with_kernels_is_lost(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    stream = io.StringIO()
+    show_report(with_kernels(), stream)
+    whole = stream.getvalue()
+    lines = shown(monkeypatch, width, with_kernels())
+    text = "\n".join(lines)
+    words = [word.rstrip(",") for word in text.split()]
+    numbers = [word.rstrip(",") for word in whole.split() if any(map(str.isdigit, word))]
+    assert len(numbers) > 30
+    for number in numbers:
+        assert number in words, number
+    for with_unit in re.findall(r"[\d.]+ (?:[KMG]iB|million MACs|s\b|operators)", whole):
+        assert with_unit in text, with_unit  # the unit is on the same line
+    for line in lines:  # only a name that is too long itself sticks out
+        assert len(line) <= width or max(map(len, line.split())) > width - len("verification  ")
 
 
 def row_of(at: int, name: str) -> list[str]:

@@ -38,6 +38,11 @@ _COLOURS = {
 }
 
 
+def kind_of_operator(name: str) -> str:
+    """The kind of an operator, which gives its colour. `name` may begin with a domain."""
+    return _COLOURS.get(name.rpartition(".")[2], "other")
+
+
 def require_packages() -> None:
     """Raise UsageError if a package that a page needs is not installed."""
     for package, task in _PACKAGES.items():
@@ -86,9 +91,7 @@ class _Box:
     def drawn(self) -> Iterator[str]:
         (x, y) = self.xy
         kind = self.item.kind
-        colour = (
-            _COLOURS.get(self.item.text.rpartition(".")[2], "other") if kind == OPERATOR else kind
-        )
+        colour = kind_of_operator(self.item.text) if kind == OPERATOR else kind
         top = y - self.h / 2
         full = f"<title>{html_text(self.item.text)}</title>" if self.title != self.item.text else ""
         yield f'<g class="{colour}">{full}'

@@ -15,6 +15,7 @@ from typing import Any
 
 from fusionc.errors import printable
 from fusionc.report.page.drawing import svg
+from fusionc.report.page.graph_map import GraphMap
 from fusionc.report.page.measured_times import MeasuredTimes
 from fusionc.report.page.rewrites import Alike
 from fusionc.report.page.sketch import VALUE, Sketch
@@ -37,12 +38,15 @@ def page_text(
     groups: Sequence[Alike],
     times: MeasuredTimes,
     failure: str = "",
+    maps: tuple[GraphMap, GraphMap] | None = None,
 ) -> str:
-    """The text of the page about one conversion. `groups` are the groups of similar rewrites.
-    `failure` is the error if the result is wrong.
+    """The text of the page about one conversion. `groups` are the groups of similar rewrites; those
+    of routine passes, which clean up, come last. `failure` is the error if the result is wrong.
+    `maps` are those of the model and of the result.
     """
     from jinja2 import Environment, StrictUndefined  # an extra, as `require_packages` says
 
+    groups = sorted(groups, key=lambda group: _is_routine(group.pass_))
     script = _file("search.js")
     known = {p.name: p for p in passes} | {group.pass_.name: group.pass_ for group in groups}
     template = Environment(
@@ -68,11 +72,18 @@ def page_text(
         passes=_pass_rows(report, known, groups),
         idle=[total.name for total in report.passes() if not total.matched],
         forms=list(_forms(groups)),
+        routine=sum(_is_routine(group.pass_) for group in groups),
+        maps=maps,
         operators=_operator_rows(report),
         times=times,
         time_rows=_time_rows(times),
         milliseconds=_milliseconds,
     )
+
+
+def _is_routine(pass_: Pass) -> bool:
+    """Whether a pass only cleans up, as in almost every model."""
+    return type(pass_).__module__.startswith("fusionc.passes.cleanup.")
 
 
 def _file(name: str) -> str:

@@ -20,11 +20,14 @@ from unittest import mock
 
 import onnx
 import pytest
+from harness import parse
 
 import fusionc
 from fusionc.errors import UsageError, VerificationError
+from fusionc.passes import PASSES
 from fusionc.report import Report
 from fusionc.report.page import page
+from fusionc.report.page.graph_map import maps_of
 from fusionc.report.page.measured_times import MeasuredTimes
 from fusionc.report.page.rewrites import Alike
 from fusionc.report.page.sketch import OPERATOR, VALUE, Item, Sketch
@@ -305,3 +308,33 @@ def test_a_page_is_no_socket(in_a_folder_of_its_own: None) -> None:
         listening.bind("report.html")
         with pytest.raises(UsageError, match="is not a page of fusionc"):
             fusionc.convert(SAMPLES / "matmul_bias.onnx", output="out.onnx", report="report.html")
+
+
+def test_drawings_come_before_the_table_of_passes_and_routine_ones_last() -> None:
+    _, text = converted(SAMPLES / "transformer_block.onnx", is_measured=True)
+    assert text.index('id="map"') < text.index('id="rewrites"') < text.index('id="passes"')
+    names = re.findall(r"<article .*?<h3>(\w+)", text)
+    routine = [type(p).__module__.startswith("fusionc.passes.cleanup.") for p in PASSES]
+    is_routine = dict(zip((p.name for p in PASSES), routine, strict=True))
+    assert [is_routine[name] for name in names] == sorted(is_routine[name] for name in names)
+    assert is_routine[names[-1]] and not is_routine[names[0]]
+    runs = re.search(r"faster half of all runs: (\d+) runs before and (\d+) after", text)
+    assert runs is not None and all(int(count) >= 5 for count in runs.groups())
+    for name, found in re.findall(r'<a href="#(g\d+)"><b>(\w+)</b>', text):
+        assert f'<article id="{name}"' in text
+        assert f"<h3>{found} " in text[text.index(f'<article id="{name}"') :][:200]
+
+
+def test_the_map_shows_what_was_changed() -> None:
+    n = "agraph (float[4] x) => (float[4] y) { a = Exp (x) b = Sin (x) c = Add (a, b) y = Neg (c) }"
+    m = "agraph (float[4] x) => (float[4] y) { a = Exp (x) b = Cos (x) c = Add (a, b) y = Abs (c) }"
+    for name, text in (("n.onnx", n), ("m.onnx", m)):
+        onnx.save(parse(text), name)
+    before, after = maps_of(Path("n.onnx"), Path("m.onnx"))
+    assert [[cell.title for cell in column] for column in before.columns] == [
+        ["Exp", "Sin"],
+        ["Add"],
+        ["Neg"],
+    ]
+    changed = [cell.title for column in after.columns for cell in column if cell.is_changed]
+    assert changed == ["Cos", "Abs"] and (after.cells, after.changed, after.more) == (4, 2, 0)
