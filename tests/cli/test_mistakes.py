@@ -120,7 +120,7 @@ MISTAKES = [
     ("convert good.onnx --report nowhere/r.html", 2, "E10410|--report|mkdir -p nowhere"),
     ("convert good.onnx --report good.onnx", 2, "E10001|--report|another name"),
     ("convert good.onnx --precision_mode_v2 mixed_bfloat16", 2, "E10001|--enable_graph_kernel"),
-    ("convert good.onnx --precision_mode_v2 fp16", 2, "E10001|--precision_mode_v2|origin"),
+    ("convert good.onnx --precision_mode_v2 fp17", 2, "E10001|--precision_mode_v2|origin"),
     ("convert good.onnx --verify_budget -1", 2, "E10001|--verify_budget|x>=0"),
     ("convert good.onnx --timeout never", 2, "E10001|--timeout|never"),
     ("convert good.onnx --no-verify --require_verification", 2, "E10001|leave out one"),
