@@ -30,7 +30,8 @@ REDUCTIONS = names_with(Trait.REDUCES, Trait.GLOBAL_POOL, Trait.ADDS_ELEMENTS)
 PRODUCTS = names_with(Trait.WEIGHTED_SUMS) | names_with(Trait.WEIGHTED_SUMS, domain=MICROSOFT)
 VANISHING = frozenset({("", "Sigmoid")})  # small results of the kernels are 0 or have few digits
 LIMITED = frozenset({"Clip", "Max"})  # a constant may be a lower limit of the result
-# The next four sets map numbers on a limit to numbers on a limit. Each contains the one before it.
+# The operators of the next four sets map numbers on a limit to numbers on a limit. Each set
+# contains the set before it.
 MOVES = names_with(Trait.MOVES)
 # BatchNormalization multiplies each channel by a factor and adds a number to it.
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES) | {"BatchNormalization"}
