@@ -214,7 +214,7 @@ def _exponent(power: Node) -> Array | None:
 
 def _is_decided_by_cast(node: Node, kind: str) -> bool:
     """Whether a Cast makes this kind of decision. A Cast to integers decides by the fraction of a
-    number. A Cast to text decides by all its digits, and by the sign of a zero.
+    number. A Cast to text decides by all digits of a number, and by the sign of a zero.
     """
     if kind == SIGN:
         return _cast_type(node) == TensorProto.STRING
