@@ -55,16 +55,16 @@ from fusionc.operators.deciding_operators import (
 from fusionc.operators.facts import Operator, Places
 
 # The kinds of decisions: which property of a value determines the result of a later operator.
-JUMP = "jump"  # its last bit
+JUMP = "jump"  # the last bit
 GRID = "grid"  # like JUMP, but the path has only moves, factors, limits and constant addends
 STEP = "step"  # like GRID, but the deciding operator is a quantization, which rounds to a step
-CANCELS = "cancels"  # its last bit, if it is a term of a sum that is near 0 and decides
-ZERO = "zero"  # its sign, if the value is near 0
-NEGATIVE = "negative"  # its sign, if the value is near 0: a negative number would lead to NaN
+CANCELS = "cancels"  # the last bit, if the value is a term of a deciding sum that is near 0
+ZERO = "zero"  # the sign, if the value is near 0
+NEGATIVE = "negative"  # the sign, if the value is near 0: a negative number would lead to NaN
 SIGN = "sign"  # the sign of a zero, if the value is 0
-TINY = "tiny"  # its digits, if the value is near 0: a 0 would lead to another result
-STEEP = "steep"  # a large rounding error of it: a function that is curved or has limits follows
-TURN = "turn"  # its last bit, if it is part of an angle and is near 0: rounding may turn the angle
+TINY = "tiny"  # the digits, if the value is near 0: a 0 would lead to another result
+STEEP = "steep"  # a large rounding error, if a curved function, or one with limits, follows
+TURN = "turn"  # the last bit, if the value is near 0 and part of an angle, which may then turn
 # the operators that a path of each kind may contain
 _PATH_OPERATORS = {
     JUMP: CONTINUOUS,
@@ -232,7 +232,7 @@ def _exponent(power: Node) -> Array | None:
 
 def _is_decided_by_cast(node: Node, kind: str) -> bool:
     """Whether a Cast makes this kind of decision. A Cast to integers decides by the fraction of a
-    number. A Cast to text decides by all its digits, and by the sign of a zero.
+    number. A Cast to text decides by all digits of a number, and by the sign of a zero.
     """
     if kind == SIGN:
         return _cast_type(node) == TensorProto.STRING

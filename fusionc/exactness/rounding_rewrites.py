@@ -1,7 +1,8 @@
 """Decide whether a rewrite may change the rounding of its results.
 
-It may not if the result of a later operator, such as Round, depends on the last bit of a result,
-and the rewrite replaces operators whose results often are exactly on a limit of that operator.
+This is forbidden if two conditions are met: the result of a later operator, such as Round, depends
+on the last bit of a result of the rewrite; and the rewrite replaces operators whose results often
+are exactly on a limit at which that operator changes its result.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def reason_to_be_exact(nodes: Collection[Node], outputs: Iterable[Edge]) -> str:
     """Why the bits of `outputs`, the results of the replaced `nodes`, must not change; "" if their
     rounding may change.
 
-    The result of a later operator, such as Round, may change at a limit, such as ½. Integers, and
+    The result of a later operator changes at a limit: that of Round changes at ½. Integers, and
     elements that are only moved, are not rounded. The results of arithmetic often are exactly on a
     limit. The results of a convolution, a matrix product, a reduction or a function such as Exp are
     on a limit only by chance, so they may be rounded in another way, with two exceptions:

@@ -33,8 +33,8 @@ def clips_nothing(
     slack: float = 0.0,
 ) -> bool:
     """Whether bounds change none of the numbers that a quantization with this step and zero point
-    can represent. `integers` are the smallest and largest integer of the quantization. Bounds that
-    change its smallest or largest number by at most `slack` count, too.
+    can represent. `integers` are the smallest and largest integer of the quantization. A change of
+    the smallest or largest number by at most `slack` does not count.
     """
     first, last = (float(np.float32(step) * np.float32(integer - zero)) for integer in integers)
     return bounds[0] - slack <= first and last <= bounds[1] + slack

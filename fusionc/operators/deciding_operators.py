@@ -33,7 +33,8 @@ VANISHING = frozenset({("", "Sigmoid")})  # small results of the kernels are 0 o
 LIMITED = frozenset({"Clip", "Max"})  # a constant may be a lower limit of the result
 # These operators divide by the deviation or the root mean square of computed numbers.
 NORMALIZATIONS = operators_with(Trait.NORM) - {("", "BatchNormalization")}
-# The next four sets map numbers on a limit to numbers on a limit. Each contains the one before it.
+# The operators of the next four sets map numbers on a limit to numbers on a limit. Each set
+# contains the set before it.
 MOVES = names_with(Trait.MOVES)
 # BatchNormalization multiplies each channel by a factor and adds a number to it.
 STRAIGHT = MOVES | SUMS | names_with(Trait.SCALES) | {"BatchNormalization"}

@@ -1,8 +1,7 @@
-"""Sizes of dimensions as polynomials: sums of products of symbols, with integer factors.
+"""Sizes of dimensions as polynomials: sums of products of atoms, with integer factors.
 
-A symbol is one kind of atom. An atom is an unknown size: a symbol (any hashable name), a minimum of
-a number and a polynomial, or a quotient of two polynomials. Equal polynomials have equal values for
-all values of the atoms.
+An atom is an unknown size: a symbol (any hashable name), a minimum of a number and a polynomial, or
+a quotient of two polynomials. Equal polynomials have equal values for all values of the atoms.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class Polynomial:
         return self.replaced(sizes).number
 
     def replaced(self, sizes: Mapping[Atom, int]) -> Polynomial:
-        """The polynomial with these atoms replaced by numbers."""
+        """The polynomial with these symbols replaced by numbers."""
         total = ZERO
         for product, factor in self.terms:
             part = number(factor)

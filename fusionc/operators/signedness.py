@@ -1,8 +1,9 @@
 """The signedness of 8-bit operands with which onnxruntime's CPU kernels of products are fast.
 
-Measured with onnxruntime 1.32 on a processor with VNNI and one thread, in ms: products of 128 × 512
-by 512 × 512, and convolutions from 64 to 64 channels on 56 × 56 pixels. In the head, the first
-letter is the type of the data and the second one that of the weights: u for uint8, s for int8.
+The table shows the time in ms of products of 128 × 512 by 512 × 512, and of convolutions from 64 to
+64 channels on 56 × 56 pixels. It was measured with onnxruntime 1.32 on processors with VNNI, with
+one thread. In the head, the first letter is the type of the data, and the second letter is the type
+of the weights: u for uint8, s for int8.
 
                        uu    us    su    ss
     QLinearConv 3×3  1.89  0.44        7.18

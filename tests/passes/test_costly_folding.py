@@ -14,7 +14,10 @@ from fusionc.runtime import evaluate
 from fusionc.runtime.process import start
 
 TOO_LARGE = "it would take more than 512 MiB to compute"
-TOO_LONG = "it would take more than 4 billion multiplications to compute"
+TOO_LONG = (
+    "it would take more than 4 billion multiplications to compute, or all folded nodes together "
+    "would take too many"
+)
 COSTLY = {
     "gigabytes that a sum makes small": (
         "<int64[1] s = {800000000}> { a = ConstantOfShape (s) b = ReduceSum <keepdims = 0> (a) y = Add (x, b) }",

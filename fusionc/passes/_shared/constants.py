@@ -94,7 +94,7 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     If the weights are not stored but computed from constants when the model runs, a new Mul scales
     them, so that the file stays small.
     """
-    if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
+    if not np.isfinite(factor).all():  # Σ w·∞·x may be NaN although (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
     # only the largest factor counts: a dead channel may have a very small one
     largest = np.abs(factor).max(initial=0)

@@ -122,7 +122,9 @@ def new_reduce(
     keepdims: bool = True,
     like: Node | None = None,
 ) -> Edge:
-    """A Reduce operator in the form of the graph's opset: axes as an attribute or an input."""
+    """A new Reduce operator. The axes are an attribute or an input, depending on the graph's
+    opset.
+    """
     if new.graph.opset < (13 if name == "ReduceSum" else 18):
         return new.node(name, [x], like=like, axes=list(axes), keepdims=int(keepdims))
     return new.node(

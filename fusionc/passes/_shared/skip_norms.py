@@ -50,9 +50,9 @@ def patterns_of(
     sum_: OpFormula = SUM,
     *where: Callable[[Match], bool],
 ) -> tuple[Pattern, Pattern]:
-    """Two patterns of a normalized sum. The first is for a sum that other nodes use, too: its
-    rewrite returns the normalized sum and the sum. The second is for a sum that only the
-    normalization uses.
+    """Two patterns of a normalized sum. The first pattern matches a sum that other nodes use, too,
+    so it has two results: the normalized sum and the sum. The second pattern matches a sum that
+    only the normalization uses.
     """
     return (
         Pattern(f"{name}AndSum", (formula, sum_), where=(_is_shared, *where)),

@@ -22,7 +22,7 @@ _END_OF_AXIS = 1 << 62  # the end that is written for "up to the last element"
 class Cut:
     """The part that a Slice takes along one axis."""
 
-    axis: int  # negative: counted from the end
+    axis: int  # if negative, counted from the end
     start: int
     end: int
     step: int = 1
@@ -135,7 +135,7 @@ def axis_of(node: Node, rank: int | None) -> int | None:
     """The axis of a Split or Concat, counted from the front; None if the axis does not exist, or if
     it is negative and the rank is unknown.
 
-    The axis may not exist although onnx has checked the model: onnx truncates an axis such as −2⁶³
+    An axis such as −2⁶³ does not exist although onnx has checked the model: onnx truncates the axis
     to 32 bits before the check.
     """
     # if the attribute is omitted: 1 for Concat (before opset 4), else 0

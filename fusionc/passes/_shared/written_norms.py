@@ -113,7 +113,7 @@ def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
     """
     normalized = m.x.shape[axis:]
     factor = m.scale
-    # The formula maps an empty tensor to an empty one. The operator may not.
+    # The formula maps an empty tensor to an empty one, but perhaps the operator does not.
     if not all(isinstance(d, int) and d > 0 for d in normalized):
         refuse("the normalized axes may be empty")
     if factor is None:

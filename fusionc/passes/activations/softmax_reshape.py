@@ -66,7 +66,7 @@ class SoftmaxReshapePass(UBFusionPass):
 
     before   Softmax(x, axis) or LogSoftmax(x, axis), with two or more axes after `axis`
     after    Reshape(Softmax(Reshape(x, [.., size, rest]), axis), shape of x)
-    refuses  later axes whose sizes are all 1, or among which one is 0; fewer than 100 elements;
+    refuses  later axes whose sizes are all 1, or one of whose sizes is 0; fewer than 100 elements;
              below opset 15, sizes that constant shapes cannot express
     algebra  Softmax normalizes along one axis, so the other axes may be joined
     source   measured: onnxruntime exchanges the axis of the Softmax with the last axis, computes

@@ -16,7 +16,7 @@ class BlockedMatMulFusionPass(AreaPass):
              next to the model
     refuses  areas that onnxruntime computes as fast, by an estimate: small matrices, and a single
              product with more than 32 rows (but not if StrassenMatMulPass computes it, or if the
-             rows of its operand are a multiple of the memory page size long); operators before the
+             row size of its operand is a multiple of the memory page size); operators before the
              first product
     never    anything without --enable_graph_kernel; computed weights, and weights of an outer
              graph; Gemm with alpha, beta or a transposed first operand; causal attention; attention

@@ -73,7 +73,7 @@ def _log_times(number: float) -> Build:
 def _constants(m: Match, new: Tape) -> Result:
     first = numbers(m.k)
     second = numbers(m.q)
-    # The constants may be multiplied in either order, so the other order is checked as well.
+    # The model may multiply by the constants in either order, so check the other order, too.
     joined_scale(second, first, m.k, m.q)
     return new.Mul(new.Mul(m.a, m.b), rounded(new, joined_scale(first, second, m.k, m.q), m.k, m.q))
 

@@ -81,7 +81,7 @@ def _exact_square(m: Match, new: Tape) -> Result:
     last = m.x.shape[-1] if m.x.shape else 1
     is_multiplied = m.c.constant().size == 1 and isinstance(last, int) and last > 1
     if not is_multiplied and (m.x.dtype is None or m.x.dtype.kind == "f"):
-        refuse("onnxruntime may not compute this power as a product")
+        refuse("it is not known that onnxruntime computes this power as a product")
     return square(m, new)
 
 
@@ -127,10 +127,10 @@ class ArithmeticSimplifyPass(Pass):
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
              Transpose or Reshape
     refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers, if the
-             exponent has several elements or the last axis may have a single element, because
-             onnxruntime then may not compute the power as x · x; a large constant that is used
-             elsewhere; a square whose mean is taken, and a vector of ones that scales x / √(mean of
-             squares), because runtimes recognize normalizations by these
+             exponent has several elements or the last axis may have a single element, because it is
+             not known that onnxruntime then computes the power as x · x; a large constant that is
+             used elsewhere; a square whose mean is taken, and a vector of ones that scales
+             x / √(mean of squares), because runtimes recognize normalizations by these
     never    x + 0, x − (−0) and ReduceSum over axes of size 1 if x may be −0, because these return
              0 for −0; rules 1.6, 1.38 and 1.39, which round (PowToMulPass,
              MatMulBiasAddFusionPass); rule 1.11, which is not faster and hides a normalization from

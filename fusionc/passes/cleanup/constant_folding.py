@@ -198,7 +198,8 @@ def _rejection_and_work(node: Node, spent: int) -> tuple[str | None, int]:
         return f"it would take more than {_MAX_BYTES >> 20} MiB to compute", 0
     if work > _MAX_WORK or (work and spent + work > _MAX_TOTAL_WORK):
         return (
-            f"it would take more than {_MAX_WORK // 10**9} billion multiplications to compute",
+            f"it would take more than {_MAX_WORK // 10**9} billion multiplications to compute, or "
+            "all folded nodes together would take too many",
             0,
         )
     return None, work
@@ -365,11 +366,11 @@ class ConstantFoldingPass(Pass):
     before   a node whose inputs are all constants
     after    its result as a constant, computed by onnxruntime with its optimizers off
     refuses  nodes that onnxruntime cannot compute within 10 seconds of processor time and 2 GiB;
-             nodes that need more than 512 MiB or 4 billion multiplications according to their
-             shapes; results that would enlarge the model by more than 1 MiB in total, after the
-             constants that are no longer needed have been removed (nodes whose folding shrinks the
-             model are always folded); Casts of weights of at most 8 bits, or of bfloat16, to larger
-             types, because onnxruntime folds these when it loads the model
+             nodes that need more than 512 MiB or 4 billion multiplications (20 billion in total) by
+             their shapes; results that would enlarge the model by more than 1 MiB in total, after
+             the constants that are no longer needed have been removed (nodes whose folding shrinks
+             the model are always folded); Casts of weights of at most 8 bits, or of bfloat16, to
+             larger types, because onnxruntime folds these when it loads the model
     never    random, stateful and custom operators; operators with subgraphs; QuantizeLinear and
              DequantizeLinear, whose pairs define the quantization of the model; element types that
              numpy lacks

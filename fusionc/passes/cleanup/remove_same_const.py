@@ -112,8 +112,8 @@ class RemoveSameConstPass(Pass):
     refuses  a constant that is a graph output
     never    initializers that the caller may override, or that an annotation or training
              information names; int8 weights and zero points of quantized operators. In some models,
-             onnxruntime converts these to uint8 once for each operator, and cannot load a model in
-             which two operators share one
+             onnxruntime converts these constants to uint8 once for each operator, and cannot load a
+             model in which two operators share such a constant
     algebra  equal bits are equal
     source   CANN's RemoveSameConstPass and ConstantFuseSamePass
     """

@@ -59,7 +59,9 @@ def _move_constant(m: Match, new: Tape) -> Result:
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Values that are dequantized, moved, and then quantized with the same scale and zero point."""
+    """A match for each value that is dequantized, moved, and then quantized with the same scale and
+    zero point.
+    """
     for outer in [node for key in sorted(QUANTIZE) for node in graph.of_operator(key[1], key[0])]:
         moves, inner = _moves_before(outer)
         if not moves or inner is None or inner.operator not in DEQUANTIZE:

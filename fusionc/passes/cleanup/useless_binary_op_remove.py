@@ -55,8 +55,8 @@ def _is_decided(m: Match) -> bool:
 class UselessBinaryOpRemovePass(Pass):
     """An operation with a neutral constant, or a Where with a known result, is removed.
 
-    before   x + −0, x − 0 (for integers x + 0), x · 1, x / 1, x ^ 1, x and true, x or false; Where
-             with a constant condition, or with two equal operands
+    before   x + −0, x − 0 (for integers also x + 0), x · 1, x / 1, x ^ 1, And(x, true),
+             Or(x, false); Where with a constant condition, or with two equal operands
     after    x; the operand that Where chooses
     refuses  the first operand of a Where if a later division depends on the sign of zero; a
              constant or operand that may enlarge the result, because it is not known to broadcast

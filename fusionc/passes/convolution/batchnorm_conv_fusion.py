@@ -16,10 +16,10 @@ class BatchnormConvFusionPass(Pass):
              for each input channel
     refuses  a Conv with padding, unless d is zero; training mode; statistics for each activation
              instead of each channel (spatial = 0, below opset 9); weights that a narrow type cannot
-             hold; statistics that do not have one number for each channel; a factor that is not
-             finite
-    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B), unless a window covers padding, which is zero
-             and does not get the addend d
+             hold; statistics that do not have exactly one number for each channel; a factor that is
+             not finite
+    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B), unless a window covers padding: padding is 0,
+             and d is not added to it
     source   the counterpart of CANN's ConvBatchnormFusionPass
     """
 

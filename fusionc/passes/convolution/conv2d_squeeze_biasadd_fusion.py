@@ -48,13 +48,13 @@ def _reshaped(m: Match, channels: int) -> int:
         or shape[1] != channels
         or channels == 0
     ):
-        refuse("the Reshape may not keep the channels")
+        refuse("the Reshape is not known to keep the channels")
     images = (*old_shape[2:], *shape[2:])
     same_images = all(isinstance(d, int) and d > 0 for d in images) and math.prod(
         old_shape[2:]
     ) == math.prod(shape[2:])
     if not same_images and (old_shape[0] is None or old_shape[0] != shape[0]):
-        refuse("the Reshape may not keep the channels")
+        refuse("the Reshape is not known to keep the channels")
     return 1
 
 
@@ -64,9 +64,9 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
     before   Squeeze(Conv(x, W, B?)) + c, or − c; the same with Reshape and Flatten, and with
              ConvTranspose
     after    Squeeze(Conv(x, W, B ± c))
-    refuses  a Squeeze that removes the channels, or whose axes are unknown; a Reshape that may not
-             keep batch and channels as its first two axes; a constant that has neither one number
-             nor one number for each channel
+    refuses  a Squeeze that removes the channels, or whose axes are unknown; a Reshape that is not
+             known to keep batch and channels as its first two axes; a constant that has neither one
+             number nor one number for each channel
     algebra  adding one number to all elements of a channel commutes with moving the elements; (W∗x
              + B) + c = W∗x + (B + c)
     source   CANN's Conv2DSqueezeBiasaddFusionPass

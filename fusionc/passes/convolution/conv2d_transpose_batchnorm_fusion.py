@@ -11,8 +11,8 @@ class Conv2DTransposeBatchnormFusionPass(Pass):
     before   BatchNormalization(ConvTranspose(x, W, B?), scale, offset, mean, variance)
     after    ConvTranspose(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon)
     refuses  training mode; statistics for each activation instead of each channel (spatial = 0,
-             below opset 9); weights that a narrow type cannot hold; statistics that do not have one
-             number for each channel; a factor that is not finite
+             below opset 9); weights that a narrow type cannot hold; statistics that do not have
+             exactly one number for each channel; a factor that is not finite
     algebra  the same as for ConvBatchnormFusionPass, but a multiplies axis 1 of each group of the
              weights, which have the shape [C, M/g, …]
     source   CANN's Conv2DTransposeBatchnormFusionPass

@@ -12,8 +12,8 @@ class ConvBatchnormFusionPass(Pass):
     after    Conv(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon) for each
              output channel
     refuses  training mode; statistics for each activation instead of each channel (spatial = 0,
-             below opset 9); weights that a narrow type cannot hold; statistics that do not have one
-             number for each channel; a factor that is not finite
+             below opset 9); weights that a narrow type cannot hold; statistics that do not have
+             exactly one number for each channel; a factor that is not finite
     algebra  a·(W∗x + B − mean) + offset = (a·W)∗x + (B − mean)·a + offset, with one to three
              spatial axes, also with groups
     source   CANN's ConvBatchnormFusionPass

@@ -12,11 +12,11 @@ class TbeConvDoubleInFusionPass(UBFusionPass):
     before   f(Conv(x, W, B?) + z) with f one of Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, Clip
     after    com.microsoft.FusedConv(x, W, B?, z) with activation f
     refuses  an addend that is not known to have the shape of the convolution; elements other than
-             float32, for which no kernel exists; computed bounds of Clip
+             float32, for which no kernel exists; bounds of Clip that are not constant
     never    off by default, because onnxruntime itself computes the three operators together in its
-             blocked layout if the weights are constant and x is an image. It does not use that
-             layout for this FusedConv: a ResNet-50 takes 1.11 to 1.13 of the time. Other cases are
-             rare, and take 0.95 to 1.06 of the time
+             blocked layout if the weights are constant and x is an image. onnxruntime does not use
+             that layout for this FusedConv: a ResNet-50 takes 1.11 to 1.13 of the time. Other cases
+             are rare, and take 0.95 to 1.06 of the time
     algebra  the kernel starts its sums at z instead of 0, and applies f while the result is in the
              cache
     source   CANN's TbeConvDoubleInFusionPass; onnxruntime's ConvAddActivationFusion

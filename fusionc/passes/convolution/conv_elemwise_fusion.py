@@ -10,7 +10,8 @@ class TbeConvElemwiseFusionPass(UBFusionPass):
 
     before   f(Conv(x, W, B?)) with f one of Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, Clip
     after    com.microsoft.FusedConv(x, W, B?) with activation f
-    refuses  elements other than float32, for which no kernel exists; computed bounds of Clip
+    refuses  elements other than float32, for which no kernel exists; bounds of Clip that are not
+             constant
     algebra  the kernel applies f to each result while it is still in the cache
     source   CANN's TbeConvElemwiseFusionPass; onnxruntime's ConvActivationFusion creates the same
              node when it loads a model

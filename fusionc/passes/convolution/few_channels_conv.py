@@ -99,9 +99,9 @@ class FewChannelsConvPass(UBFusionPass):
     after    DepthToSpace(Conv(x, W′, B′), p), where W′ and B′ hold W and B once for each pixel of a
              block of p × p, with strides p and a kernel larger by p − 1; for blocks of one row or
              column, Reshape, Transpose and Reshape instead of DepthToSpace
-    refuses  a Conv with strides, dilations or groups; images whose size is unknown, or not a
-             multiple of the block size; elements other than float32; weights that would become
-             large
+    refuses  a Conv that has strides, dilations or groups, or computes its own padding; images whose
+             size is unknown, or not a multiple of the block size; elements other than float32;
+             weights that would become large
     never    cases that are not faster: more than 4 output channels, small kernels, few input
              channels; weights that are not constant; a FusedConv with an additional addend
     algebra  y[m, p·i + a, q·j + b] = Σ W[m, c, u, v]·x[c, p·i + a + u, q·j + b + v]. For each a and

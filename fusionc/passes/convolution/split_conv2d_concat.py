@@ -35,8 +35,8 @@ class ASplitConv2dConcatPass(Pass):
     before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the
              channels
     after    Conv(x, Concat(W₀ … Wₙ₋₁), Concat(B₀ … Bₙ₋₁)) with n times the groups
-    refuses  an axis other than the channels; weights of different shapes; different strides, pads,
-             dilations or groups; large weights that are used elsewhere
+    refuses  an axis other than the channels; Convs with weights of different shapes, or with
+             different strides, pads, dilations or groups; large weights that are used elsewhere
     algebra  the definition of a grouped convolution
     source   CANN's ASplitConv2dConcatPass. For other Splits before Convs, CANN's
              SplitConvConcatFusionPass changes the layout of the tensors

@@ -119,7 +119,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
         m.flatten.outputs[0].require_rank(least=2)
         result = m.unflatten.outputs[0].require_shape(least=1)
         if len(dims_of(m.W)) != 2 or m.product.attr("transA"):
-            refuse("the product is not rows times a matrix")
+            refuse("the weights are not a matrix, or the Gemm transposes its first operand")
         alpha, beta = _scales(m)
         weight = _weight(m, alpha, new)
         depth, columns = dims_of(m.W)[:: -1 if m.product.attr("transB") else 1]

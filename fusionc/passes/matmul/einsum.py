@@ -129,8 +129,8 @@ def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, st
     a = _arranged(new, plan.values[0], plan.terms[0], plan.both + plan.first + plan.inner)
     b = _arranged(new, plan.values[1], plan.terms[1], plan.both + plan.inner + plan.second)
     b = _join_axes(new, b, [*plan.both, plan.inner, plan.second], sizes)
-    # If there is not a batch, the axes of the first value need not be joined. If it then has only
-    # inner axes, it is a vector.
+    # If `both` is empty, the axes of the first value stay separate. If `first` is empty, too, the
+    # first value is a vector.
     rows = [*plan.both, plan.first] if plan.both else [*plan.first]
     product = new.MatMul(_join_axes(new, a, [*rows, plan.inner], sizes), b)
     result = plan.both + plan.first + plan.second
@@ -236,7 +236,7 @@ class EinsumPass(Pass):
     before   Einsum(a) that transposes and sums; Einsum(a, b)
     after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and with
              Reshapes if several axes must be joined; Mul if nothing is summed; first a ReduceSum
-             over axes that only one value and not the result has
+             over axes that neither the other value nor the result has
     refuses  more than two inputs; elements other than floating-point numbers, int32 and int64; an
              ellipsis; a diagonal; dimensions with the same label that are not known to be equal,
              because onnxruntime broadcasts a dimension of 1; several axes that must be joined if

@@ -104,7 +104,7 @@ def _embeddings(
     m: Match, shape: Shape, new: Tape
 ) -> tuple[_Embedding, _Embedding, _Embedding | None]:
     """The embeddings of words, positions and segments (None if there are only two). Only the
-    indices of positions may lack the batch, so that they are the same for all items of a batch.
+    indices of positions may have a batch size of 1: the same positions for all items of a batch.
     """
     embeddings = _lookups(m, shape)
     whole = [embedding for embedding in embeddings if _fits(embedding.index, shape[:2])]

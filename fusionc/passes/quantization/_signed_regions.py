@@ -96,8 +96,8 @@ class SignedRegion:
 
     @property
     def outputs(self) -> list[Edge]:
-        """The results of the operators that do not change their type or are converted back; all
-        results if the region has an obstacle.
+        """The results of the operators, except values of the region that are not converted back. If
+        the region has an obstacle, all results.
         """
         made = [value for node in self.ordered for value in node.outputs if value is not None]
         inner = set(self.values).difference(self.handed_back)

@@ -36,13 +36,13 @@ def _require_fast(conv: Node, quantize: Node) -> None:
         refuse("operators other than ConvInteger read the integers")
     data, weights, zero = ([*conv.inputs, None])[:3]
     if data is not quantize.outputs[0] or zero is not quantize.outputs[2] or zero is None:
-        refuse("the zero point is not the one of the data")
+        refuse("the zero point is not that of the data")
     if weights is None or weights.elem_type != TensorProto.UINT8:
         refuse("the weights are not uint8")
     if conv.attr("group", 1) != 1:
         refuse("the convolution has groups")
     if not _is_large(conv, weights):
-        refuse("too few products")
+        refuse("the convolution has too few products")
 
 
 def _is_large(conv: Node, weights: Edge) -> bool:

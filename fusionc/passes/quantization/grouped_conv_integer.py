@@ -23,8 +23,8 @@ _EXACT = 1 << 24  # float32 represents all integers up to this size exactly
 
 
 def _require_groups(m: Match) -> None:
-    """Refuse a convolution with one group, sums that float32 may not represent exactly, and several
-    zero points of the data.
+    """Refuse a convolution with one group, sums that may need more than the 24 bits of float32, and
+    data whose zero point is not known to be a scalar.
     """
     require_onnxruntime(m)
     if m.conv.attr("group", 1) == 1:
@@ -64,7 +64,7 @@ class GroupedConvIntegerPass(UBFusionPass):
     before   Cast(ConvInteger(q, W, z, w) with group > 1, to = float), perhaps multiplied by the
              scales s·t, and then perhaps with an added bias
     after    Conv(DequantizeLinear(q, s, z), (W − w)·t, bias); missing scales are 1
-    refuses  a convolution with one group; sums of so many products that they may not fit into the
+    refuses  a convolution with one group; sums of so many products that they may need more than the
              24 bits of float32; weights that are not constant, or have more than one zero point;
              data whose scale or zero point is not known to be a scalar; scales of the weights and a
              bias that have neither one number nor one number for each channel; targets other than

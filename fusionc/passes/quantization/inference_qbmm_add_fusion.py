@@ -127,8 +127,8 @@ def _require_columns(value: Edge | None, columns: int) -> None:
 
 
 def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
-    """Two scales, ordered: first a single number, the scale of the left operand, then the scale of
-    the weights. Their order does not change the product. Refuses if both have several elements.
+    """Two scales, which the model may multiply in either order: first a single number, the scale of
+    the left operand, then the scale of the weights. Refuses if both have several elements.
     """
     left, right = (first, second) if _is_single(first) else (second, first)
     if not _is_single(left):
@@ -182,10 +182,10 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     refuses  weights that are not a matrix of known shape, or have no rows (the kernel would not
              clear the result); scales and zero points that have neither one number nor one number
              for each column; a bias that does not have exactly one number for each column; in the
-             dequantized form also: weights and scales that are not constant; a that is not uint8,
-             because other types lack a fast kernel; a result that is quantized; a Gemm that scales,
-             or that onnxruntime already computes in integers because its bias is int32; large
-             signed or transposed weights that are used elsewhere
+             dequantized form also: weights and scales that are not constant; an operand a that is
+             not uint8, because other types lack a fast kernel; a result that is quantized; a Gemm
+             that scales, or that onnxruntime already computes in integers because its bias is
+             int32; large signed or transposed weights that are used elsewhere
     algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), and this sum is exact in integers; if the
              processor lacks VNNI, W becomes unsigned (w + 128, y + 128), because products with
              signed weights may saturate; if W has more than 33,025 rows, sums may need more than 32

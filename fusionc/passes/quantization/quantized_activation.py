@@ -87,8 +87,8 @@ class QuantizedActivationPass(UBFusionPass):
     """A Relu or Clip between integers becomes an operator on integers.
 
     before   QuantizeLinear(Relu(x), s, z), or the same with Clip. (a) x is the result of a Conv,
-             MatMul, Add, … of dequantized integers, and z is above the lowest integer; or (b) x
-             are dequantized integers q
+             MatMul, Add, … of dequantized integers, and z is above the lowest integer; or (b) x is
+             dequantized from integers q
     after    (a) Clip(QuantizeLinear(x, s, z), z), so that onnxruntime computes x in integers; (b)
              Clip(QuantizeLinear(LeakyRelu(x), s, z)) with alpha 0 (1 if the lower limit is not 0),
              which onnxruntime computes by a table of 256 numbers; or Clip(q) if q already has the

@@ -81,8 +81,8 @@ class QuantizedMeanPass(UBFusionPass):
 
 
 def _is_simple_quotient(scale: float, divisor: float) -> bool:
-    """Whether scale / divisor is a fraction with a small denominator, except for the rounding of
-    float32, or is not a positive finite number.
+    """Whether scale / divisor equals a fraction with a small denominator within the rounding of
+    float32. Also true if one of the two is not a positive finite number.
     """
     if not (0 < scale < np.inf and 0 < divisor < np.inf):
         return True

@@ -98,11 +98,11 @@ class QuantizedSignednessPass(UBFusionPass):
     refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
              without a zero point makes or reads; zero points that the model computes; scales with
              which onnxruntime's integer operators fail (several scales for data; for AveragePool,
-             a scale with an axis); a path that leaves a region (values that must change together)
-             and enters it again; conversions that would take longer than the products save; a
-             region that must have the same type as a region that cannot change; weights in int8
-             with which a sum may saturate in 16 bits on a processor without VNNI; processors other
-             than x86-64; targets other than onnxruntime
+             a scale that is not a scalar); a path that leaves a region (values that must change
+             together) and enters it again; conversions that would take longer than the products
+             save; a region that must have the same type as a region that cannot change; weights in
+             int8 with which a sum may saturate in 16 bits on a processor without VNNI; processors
+             other than x86-64; targets other than onnxruntime
     algebra  sat(round(x/s) + z), saturated to the range of int8, plus 128 is
              sat(round(x/s) + z + 128), saturated to the range of uint8; (q + 128) − (z + 128) =
              q − z

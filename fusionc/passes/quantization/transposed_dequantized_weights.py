@@ -15,7 +15,7 @@ class TransposedDequantizedWeightsPass(Pass):
     """Constant weights that are dequantized and transposed are stored transposed.
 
     before   Transpose(DequantizeLinear(W, s, z)) with constant W
-    after    DequantizeLinear(Wᵀ, s, z), with the number of its transposed axis
+    after    DequantizeLinear(Wᵀ, s, z), whose attribute axis is transposed, too
     refuses  large weights that are used elsewhere; weights that are quantized in blocks or are not
              8-bit integers, and weights of a product whose other operand is not dequantized,
              because onnxruntime would turn the product into MatMulNBits, which rounds the other

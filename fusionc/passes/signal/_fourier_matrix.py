@@ -39,7 +39,7 @@ def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = F
 
 def parts_of(size: object) -> int:
     """The number of parts of each signal element: 1 for real signals, 2 for complex ones. `size` is
-    the last dimension of the signal. Refuses any other size, and an unknown one.
+    the last dimension of the signal. Refuses an unknown size, and a size other than 1 and 2.
     """
     if size not in (1, 2):
         refuse("whether the signal is real or complex is unknown")

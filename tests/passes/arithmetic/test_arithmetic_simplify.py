@@ -19,7 +19,7 @@ def ints(
 
 
 ENLARGES = "the constant may enlarge the result"
-ANY_POWER = "onnxruntime may not compute this power as a product"
+ANY_POWER = "it is not known that onnxruntime computes this power as a product"
 BOOL = "bool[N,4] y"
 TWO = ", int64[N,4] z"
 

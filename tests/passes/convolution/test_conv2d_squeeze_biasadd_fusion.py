@@ -16,7 +16,7 @@ def graph(
 
 WRONG = "the constant has neither one number nor one number for each channel"
 UNKNOWN = "the axes are not constant"
-RESHAPE = "the Reshape may not keep the channels"
+RESHAPE = "the Reshape is not known to keep the channels"
 STAYS = [
     Stays("along the height", graph(c="float[4] c"), WRONG),
     Stays("along another axis", graph(c="float[4,4] c"), WRONG),

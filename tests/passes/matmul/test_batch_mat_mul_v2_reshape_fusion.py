@@ -77,7 +77,7 @@ STAYS = [
             constants="float[20,6] W, float[6] B",
             shape="{5, 1, 6}",
         ),
-        "the product is not rows times a matrix",
+        "the weights are not a matrix, or the Gemm transposes its first operand",
     ),
     Stays(
         "a bias for each row",

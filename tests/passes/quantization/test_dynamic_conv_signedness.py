@@ -15,12 +15,12 @@ def graph(attributes: str = "", inputs: str = "(q, W, z, w)", more: str = "", ou
 STAYS = [
     Stays("int8 weights", graph().replace("uint8[4,8,3,3] W, uint8 w", "int8[4,8,3,3] W, int8 w"), "the weights are not uint8"),
     Stays("groups", graph("<group = 2>").replace("[4,8,3,3]", "[4,4,3,3]"), "the convolution has groups"),
-    Stays("another zero point", graph(inputs="(q, W, e, w)"), "the zero point is not the one of the data"),
-    Stays("no zero point", graph(inputs="(q, W)"), "the zero point is not the one of the data"),
+    Stays("another zero point", graph(inputs="(q, W, e, w)"), "the zero point is not that of the data"),
+    Stays("no zero point", graph(inputs="(q, W)"), "the zero point is not that of the data"),
     Stays("other readers", graph(more=" k = Cast <to = 1> (q)", out=", float[?,?,?,?] k"), "operators other than ConvInteger read the integers"),
     Stays("no convolution", "agraph (float[N,3] x) => (int32[?,?] y) <uint8[3,2] W> { q, s, z = DynamicQuantizeLinear (x) y = MatMulInteger (q, W, z) }", None),
-    Stays("short sums", graph().replace("N,8,", "N,7,").replace("[4,8,", "[4,7,"), "too few products"),
-    Stays("a small convolution", graph().replace("[N,8", "[1,8"), "too few products"),
+    Stays("short sums", graph().replace("N,8,", "N,7,").replace("[4,8,", "[4,7,"), "the convolution has too few products"),
+    Stays("a small convolution", graph().replace("[N,8", "[1,8"), "the convolution has too few products"),
     Stays("another target", graph(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 LEFT = ["DynamicQuantizeLinear", "Cast", "Sub", "Cast", "QuantizeLinear", "ConvInteger"]
