@@ -74,7 +74,6 @@ class AskedModel:
         require_place(options.destination)
         self.notices += self.plan.requests.fixed_notices(proto)
         self.notices += self.plan.kept.find(proto)
-        self.plan.kept_nodes.require_known(proto)
         self.notices += self.plan.precision.customized.find(proto)
         self.notices += self.plan.kernels.inherit(
             proto, library_for(options.source), options.trust_kernels
@@ -83,11 +82,12 @@ class AskedModel:
 
     def load(self) -> ModelProto:
         """Load the model from its file. Weights are mapped from the file, except for --dump_graph,
-        which needs them in the proto.
+        which needs them in the proto. Raises UsageError if it lacks a node of --keep_nodes.
         """
         options = self.plan.options
         proto = load(options.source, maps=options.dump_graph is None)
         require_known_opsets(proto, options.source)
+        self.plan.kept_nodes.require_known(proto)
         return proto
 
     def change(self, proto: ModelProto) -> ModelProto:

@@ -119,7 +119,7 @@ def attempt(
         model = typed_model(proto, os.fspath(options.source.parent), options.target)
         kept_nodes = plan.kept_nodes.nodes_in(model)
         if kept_nodes:  # first, so that the others only see rewrites that it does not refuse
-            examiners.insert(0, refuse_for(kept_nodes))
+            examiners.insert(0, refuse_for(kept_nodes.__contains__))
         files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in plan.passes}
 
         def after(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -61,16 +62,16 @@ class KeptNodes:
 
     def nodes_in(self, model: Model) -> frozenset[Node]:
         """These nodes of a model that no pass has changed yet."""
-        patterns = [*map(_pattern, self.names)]
-        graphs = (graph for graph in model.graphs if patterns and not graph.is_function)
-        return frozenset(
-            node
-            for graph in graphs
-            for node in graph.nodes
-            if any(pattern.fullmatch(node.label()) for pattern in patterns)
-        )
+        graphs = (graph for graph in model.graphs if self.names)
+        return frozenset(node for graph in graphs for node in graph.nodes if self.has(node))
+
+    def has(self, node: Node) -> bool:
+        """Whether the names fit a node."""
+        label = node.label() if self.names and not node.graph.is_function else ""
+        return any(_pattern(name).fullmatch(label) for name in self.names)
 
 
+@cache
 def _pattern(name: str) -> re.Pattern[str]:
     """The names that are meant. A scope may have a slash before it, as in torch's names."""
     text = re.escape(name).replace(r"\*", ".*")
@@ -87,9 +88,9 @@ def _label(node: NodeProto) -> str:
     return node.name or f"{node.op_type}:{first}"
 
 
-def refuse_for(kept: Collection[Node]) -> Callable[..., None]:
-    """A function for `RewriteLog.examine` that refuses rewrites which would remove one of these
-    nodes, or a node around one.
+def refuse_for(is_kept: Callable[[Node], bool]) -> Callable[..., None]:
+    """A function for `RewriteLog.examine` that refuses rewrites which would remove a kept node, or
+    a node around one.
     """
 
     def examine(_commit: object, _pass: object, match: Match, new: Replacement, _: object) -> None:
@@ -97,7 +98,7 @@ def refuse_for(kept: Collection[Node]) -> Callable[..., None]:
             node for outer in match.nodes for body in outer.subgraphs(True) for node in body.nodes
         )
         removed = chain(match.nodes, inner, _unneeded(match, new))
-        if any(node in kept for node in removed):
+        if any(map(is_kept, removed)):
             refuse(KEPT)
 
     return examine

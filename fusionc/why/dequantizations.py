@@ -58,7 +58,7 @@ def _refusals(done: Converted, passes: Sequence[Pass]) -> dict[str, dict[str, No
     """For each node, the reasons of passes that refuse it although their whole pattern matches."""
     refusals: dict[str, dict[str, None]] = {}
     for pass_ in passes:
-        for place in places_of(done.after, pass_, only_matches=True):
+        for place in places_of(done.after, pass_, only_matches=True, examine=done.examine):
             for node in place.nodes if place.reason else ():
                 refusals.setdefault(node, {})[f"{pass_.name}: {place.reason}"] = None
     return refusals

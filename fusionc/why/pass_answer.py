@@ -72,7 +72,7 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
     if isinstance(pass_, AreaPass):
         places = list(places_without_area(pass_, done.fused))
     else:
-        places = list(places_of(model, pass_))
+        places = list(places_of(model, pass_, examine=done.examine))
     taken = _taken(pass_, done, fired, places)
     notes: list[str] = []
     if near is not None:
@@ -81,7 +81,7 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
         taken = _select_near(near, taken)
         if not (places or fired or taken):
             model = done.before
-            places = _select_near(near, places_of(model, pass_))
+            places = _select_near(near, places_of(model, pass_, examine=done.examine))
             notes = [_AS_GIVEN] if places else []
     reasons = reasons_of(places)
     notes += _functions(model, reasons)
@@ -120,7 +120,7 @@ def _taken(
 def _matches_before(pass_: Pass, done: Converted) -> Iterator[Place]:
     """The matches that the pass refused while it ran, or would have rewritten before."""
     yield from (place for place in done.matched(pass_) if place.reason)
-    given = places_of(done.before, pass_, only_matches=True)
+    given = places_of(done.before, pass_, only_matches=True, examine=done.examine)
     yield from (place for place in given if not place.reason)
 
 

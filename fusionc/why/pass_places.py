@@ -31,6 +31,11 @@ _OWN = "a condition of its own"  # one without a docstring, name or text
 _LOOKED_AT = 3  # nodes that are examined for each missing operator
 # the weight of a condition that does not hold; a missing operator has the weight 1
 _CONDITION = 0.25
+Examine = Callable[..., None]
+
+
+def allow(*_: object) -> None:
+    """Refuses no rewrite."""
 
 
 @dataclass(frozen=True)
@@ -65,38 +70,42 @@ class Place:
         return self.missing <= _CONDITION
 
 
-def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Iterator[Place]:
+def places_of(
+    model: Model, pass_: Pass, *, only_matches: bool = False, examine: Examine = allow
+) -> Iterator[Place]:
     """Every place of a pass, one for each node at which a pattern begins, in the order of the
-    patterns.
+    patterns. `examine` may refuse rewrites, as in `RewriteLog`.
     """
     for graph in rewritable_graphs(model):
         for pattern in pass_.patterns:
             search = _searched if pattern.find else _places_of_formula
-            for place in search(pass_, pattern, graph):
+            for place in search(pass_, pattern, graph, examine):
                 if place.is_match or not only_matches:
                     yield place
 
 
-def _searched(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
+def _searched(pass_: Pass, pattern: Pattern, graph: Graph, examine: Examine) -> Iterator[Place]:
     """The places of a pattern that searches by itself."""
     matches = 0
     for candidate in pattern.find(graph) if pattern.find else ():
         if isinstance(candidate, Miss):
             yield _left_candidate(pattern, candidate)
             continue
-        yield place_of_match(pass_, pattern, candidate)
+        yield place_of_match(pass_, pattern, candidate, examine)
         matches += 1
         if matches == _MOST_SEARCHED:
             break
 
 
-def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
+def _places_of_formula(
+    pass_: Pass, pattern: Pattern, graph: Graph, examine: Examine
+) -> Iterator[Place]:
     """The places of a pattern that is a formula."""
     absent = absent_names(pass_)
     for anchor in anchors_of(pattern, graph):
         match = matcher.match(pattern.formulas, anchor, absent)
         if match is not None:
-            yield place_of_match(pass_, pattern, match)
+            yield place_of_match(pass_, pattern, match, examine)
         else:
             yield _nearly(pattern, trace(pattern.formulas, anchor), anchor)
 
@@ -166,7 +175,7 @@ def _nodes_before(value: Edge | None) -> Iterator[Node]:
             yield producer
 
 
-def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
+def place_of_match(pass_: Pass, pattern: Pattern, match: Match, examine: Examine = allow) -> Place:
     """The place of a match, with the outcome that its rewrite would have."""
     root = node_text(match.nodes[0]) if match.nodes else ", ".join(map(named, match.labels))
     size = max(len(match.nodes), 1)
@@ -175,7 +184,7 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
         if unmet := pattern.unmet(match):
             what = f"{root}: a condition of the pattern does not hold: {_condition(unmet)}"
             return replace(place, reason=what, is_match=False, unfit=1, missing=_CONDITION)
-        reason = _refusal(pass_, pattern, match)
+        reason = _refusal(pass_, pattern, match, examine)
     except (
         Exception
     ) as error:  # a user's pass may fail in any way at a place that the conversion did not try
@@ -184,14 +193,15 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
 
 
 @np.errstate(all="ignore")
-def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
+def _refusal(pass_: Pass, pattern: Pattern, match: Match, examine: Examine) -> str:
     """Why a match would not take effect; empty if it would. Nothing is changed to find out."""
     try:
         check_private(match)
     except Refused:
         return _user_inside(match)
     try:
-        replacement_of(pass_, pattern, match)
+        new = replacement_of(pass_, pattern, match)
+        examine(None, pass_, match, new, new.tape)
     except Refused as refusal:
         return refusal.reason + _opset_advice(match.opset, refusal.opset)
     return ""

@@ -18,10 +18,11 @@ from fusionc.model.graph import Model
 from fusionc.options import Options
 from fusionc.protos.node_origin import origin_of
 from fusionc.report.model_nodes import nodes_of_graphs
+from fusionc.requested.kept_nodes import refuse_for
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.shapes.inference import typed_model
-from fusionc.why.pass_places import Place
+from fusionc.why.pass_places import Examine, Place, allow
 from fusionc.why.watched_pass import Watched
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Converted:
     commits: Sequence[Commit]  # the rewrites that took effect
     watched: Mapping[str, Watched]  # for each pass in question, what it matched while it ran
     fused: Fused | None = None  # the areas; None without graph kernels
+    examine: Examine = allow  # refuses rewrites of kept nodes
 
     def nodes(self) -> list[str]:
         """The names of all nodes, before and after."""
@@ -62,7 +64,8 @@ class Converted:
 
 def converted(plan: ConversionPlan, registry: Sequence[Pass], asked: Sequence[Pass]) -> Converted:
     """Convert by a plan. The passes in question run even if they are off."""
-    watched = {p.name: Watched(p) for p in asked}
+    examine = refuse_for(plan.kept_nodes.has)
+    watched = {p.name: Watched(p, examine) for p in asked}
     wanted = {p.name for p in (*plan.passes, *asked)}
     passes = tuple(
         watched[p.name].running if p.name in watched else p for p in registry if p.name in wanted
@@ -78,7 +81,7 @@ def converted(plan: ConversionPlan, registry: Sequence[Pass], asked: Sequence[Pa
 
     done = attempt(model.plan, model.rebuild(), LeftOut(), examine=[note])
     before, after = (_typed(proto, plan.options) for proto in (model.rebuild(), done.proto))
-    return Converted(before, after, commits, watched, done.fused)
+    return Converted(before, after, commits, watched, done.fused, examine)
 
 
 def _typed(proto: onnx.ModelProto, options: Options) -> Model:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fusionc.model.graph import Graph
 from fusionc.rewrite import Match, Miss, Pass, Pattern
 from fusionc.rewrite.match import Find
-from fusionc.why.pass_places import Place, place_of_match
+from fusionc.why.pass_places import Examine, Place, place_of_match
 
 
 @dataclass
@@ -19,6 +19,7 @@ class Watched:
     """What a pass matched while it ran."""
 
     pass_: Pass
+    examine: Examine  # may refuse rewrites
     # each place, with its latest outcome
     places: dict[tuple[int, str, tuple[str, ...]], Place] = field(default_factory=dict)
 
@@ -49,5 +50,5 @@ class Watched:
         return noting
 
     def _note(self, pattern: Pattern, match: Match) -> None:
-        place = place_of_match(self.pass_, pattern, match)
+        place = place_of_match(self.pass_, pattern, match, self.examine)
         self.places[place.graph_id, pattern.name, place.nodes] = place

@@ -93,6 +93,16 @@ def test_a_pass_that_fires_says_so() -> None:
     assert not answer.reasons and not answer.taken and not answer.notes
 
 
+def test_what_keep_nodes_refuses() -> None:
+    graph = """agraph (float[1,2,4,4] x, float[2,2,1,1] w) => (float[1,2,4,4] y) {
+        c = Conv (x, w) [last] y = Relu (c) }"""
+    answer = ask(graph, "TbeConvElemwiseFusionPass", keep_nodes="la*")
+    assert answer.fired == ()
+    assert "--keep_nodes keeps one of its nodes as it is" in answer.reasons[0].text
+    with pytest.raises(UsageError, match="no node of the model has the name first"):
+        ask(graph, "TbeConvElemwiseFusionPass", keep_nodes="first")
+
+
 def test_what_was_refused_and_then_taken_by_another_pass() -> None:
     (taken,) = ask(GELU, "GeluFusionPass").taken
     assert taken.reason == "Mul ‹y›: opset 18 has no Gelu: 18 < 20, --target_opset 20 would do"
