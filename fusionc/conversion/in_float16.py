@@ -117,7 +117,8 @@ class _Lowerer:
             self._judge_areas(done, plain, result)
         fault = fault_of_result(self._plan, result.model)
         if fault is not None:
-            raise self._error(f"onnxruntime cannot load the result in float16: {fault}")
+            what = f"onnxruntime cannot load the result in float16: {fault}"
+            raise self._error(what, "keep the nodes that it names in float32 with --keep_dtype")
         if self._reference is not None and _lowered(choices):
             self._judge(result, report)
         return LoweredResult(done, result, folder, notices)
@@ -246,7 +247,8 @@ class _Lowerer:
             different = list(dict.fromkeys(names))
             more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
             shown = ", ".join(different[:_SHOWN])
-            yield f"{len(names)} nodes in float32, because {reason}: {shown}{more}"
+            stay = f"{len(names)} node{'s' if len(names) > 1 else ''} in float32"
+            yield f"{stay}, because {reason}: {shown}{more}"
         if lowered:
             yield _NOT_FASTER
             yield from self._measuring_notices()

@@ -365,6 +365,23 @@ def test_an_old_opset() -> None:
     assert "--target_opset" in error.value.hint
 
 
+def test_what_onnxruntime_does_not_load_is_not_written() -> None:
+    """Its optimizers make a LayerNormalization of two types of such a chain."""
+    chain = """u = ReduceMean (x, ax) d = Sub (x, u) s = Pow (d, two) v = ReduceMean (s, ax)
+        e = Add (v, eps) r = Sqrt (e) n = Div (d, r) a = Mul (n, g) y = Add (a, b)"""
+    constants = "float[4] g, float[4] b, int64[1] ax = {-1}, float two = {2}, float eps = {1e-5}"
+    onnx.save(
+        parse(f"agraph (float[2,3,4] x) => (float[2,3,4] y) <{constants}> {{ {chain} }}"), "in.onnx"
+    )
+    with pytest.raises(VerificationError, match="cannot load the result in float16") as error:
+        fusionc.convert("in.onnx", output="out.onnx", precision_mode_v2="fp16", **QUICK)
+    assert "--keep_dtype" in error.value.hint and not Path("out.onnx").exists()
+    report = fusionc.convert("in.onnx", output="out.onnx", precision_mode_v2="fp16")
+    assert notices(report, "in float16: ") and "LayerNormalization" in operators(
+        onnx.load("out.onnx")
+    )
+
+
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_with_kernels() -> None:
     chain = "a = Sigmoid (x) b = Mul (a, w) c = Exp (b) d = Add (c, w) y = Tanh (d)"

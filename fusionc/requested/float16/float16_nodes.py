@@ -23,6 +23,8 @@ _FIXED = operators_with(
 _QUANTIZES = operators_with(Trait.QUANTIZES)
 _DEQUANTIZES = operators_with(Trait.DEQUANTIZES)
 _OTHER_FLOATS = (TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_BODIES = "its subgraphs stay in float32"
+_FUNCTION = "the function that it calls stays in float32 (FunctionInlinePass:on inlines it)"
 _LIMITED = frozenset({"Clip", "Max", "Min"})  # a constant may be a limit of their result
 
 
@@ -57,8 +59,7 @@ class Float16Nodes:
         if not any(edge.elem_type == TensorProto.FLOAT for edge in edges):
             return None
         if node.bodies or node.function is not None:
-            what = "its subgraphs stay" if node.bodies else "the function that it calls stays"
-            return Float16Node(node, {}, {}, f"{what} in float32")
+            return Float16Node(node, {}, {}, _BODIES if node.bodies else _FUNCTION)
         ports = float16_ports(node.op, node.domain, self.graph.opset_of(node.domain))
         if ports is None:
             return Float16Node(node, {}, {}, "its operator does not take float16")

@@ -274,5 +274,6 @@ def test_a_function_of_the_model_stays() -> None:
     opsets = [helper.make_opsetid("", 18)]
     model.functions.append(helper.make_function("own", "twice", ["p"], ["q"], body, opsets))
     result, stays = lowered(model, "fp16")
-    assert stays == {"twice:a": "the function that it calls stays in float32"}
+    assert [*stays] == ["twice:a"]
+    assert stays["twice:a"].startswith("the function that it calls stays in float32")
     assert [node.op_type for node in result.graph.node] == ["twice", "Cast", "Abs", "Cast"]
