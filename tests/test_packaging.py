@@ -141,3 +141,15 @@ def test_the_hook_of_pre_commit_fails_for_a_model_that_does_not_run(tmp_path: Pa
         )
         assert done.returncode == code, done.stderr
     assert "bad model.onnx" in done.stderr
+
+
+def test_screenshots_are_here_and_say_what_they_need(tmp_path: Path) -> None:
+    pictures = {path.stem for path in (ROOT / "docs" / "screenshots").glob("*.png")}
+    subjects = {name.rpartition("-")[0] for name in pictures}
+    assert subjects == {"page", "page-420", "means", "models", "tune"}
+    assert pictures == {f"{subject}-{mode}" for subject in subjects for mode in ("light", "dark")}
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "screenshots.py"],
+        env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and "install chromium" in done.stderr

@@ -324,8 +324,8 @@ def test_the_last_line_says_how_to_get_kernels_or_to_use_them(
     assert last_line(plain) == (f"next          generated kernels may make the model faster: {how}")
     plain.kernel_gain = KernelGain(27, 30, True, before=4e-3, after=3e-3)
     assert last_line(plain) == (
-        "next          by the estimate, generated kernels save about 25 % of the time of 27 of "
-        f"the 30 operators: {how}"
+        "next          by an estimate that is mostly too low, generated kernels save 25 % of the "
+        f"time of 27 of the 30 operators: {how}"
     )
     monkeypatch.setattr(table, "has_bfloat16", lambda: True)
     assert last_line(plain).endswith("--precision_mode_v2=mixed_bfloat16 makes use of it")

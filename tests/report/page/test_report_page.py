@@ -338,3 +338,11 @@ def test_the_map_shows_what_was_changed() -> None:
     ]
     changed = [cell.title for column in after.columns for cell in column if cell.is_changed]
     assert changed == ["Cos", "Abs"] and (after.cells, after.changed, after.more) == (4, 2, 0)
+
+
+def test_every_number_of_a_row_has_its_label_where_headers_are_hidden() -> None:
+    _, text = converted(SAMPLES / "transformer_block.onnx", is_measured=True)
+    tables = re.findall(r'<table class="stack">(.*?)</table>', text, re.DOTALL)
+    assert len(tables) == 3
+    for cells in (re.findall(r'<td class="n"([^>]*)>([^<]*)<', table) for table in tables):
+        assert len(cells) > 8 and all("data-label" in label for label, number in cells if number)
