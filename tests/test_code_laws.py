@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from laws import statements
 from radon.complexity import cc_visit
 from radon.visitors import Class, Function
 
@@ -65,7 +66,7 @@ def complex_functions(source: str) -> Iterator[str]:
 
 
 def tuple_assignments(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
             targets = [target for target in node.targets if isinstance(target, ast.Tuple)]
             if not all(is_swap(target, node.value) for target in targets):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+from laws import for_each, statements
 
 ROOT = Path(__file__).parent.parent / "fusionc"
 FLOORS = (
@@ -56,7 +56,7 @@ def room(module: str, seen_from: str = "") -> str:
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+@for_each(MODULES, Path.as_posix)
 def test_imports_go_down(path: Path) -> None:
     top = path.relative_to(ROOT).with_suffix("").parts[0]
     own = room(module_name(path), seen_from=top) or top
@@ -71,7 +71,7 @@ def test_imports_go_down(path: Path) -> None:
 def own_names_imported(path: Path) -> list[str]:
     """What a file imports of fusionc."""
     names = list[str]()
-    for node in ast.walk(tree_of(path)):
+    for node in statements(tree_of(path)):
         assert not isinstance(node, ast.ImportFrom) or not node.level, "imports are absolute"
         names += [name for name in imported_names(node) if name.partition(".")[0] == "fusionc"]
     return names
@@ -92,7 +92,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
     names = [path.name for path in MODULES if path.name != "__init__.py"]
     for path in MODULES:
-        classes = [node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
+        classes = [
+            node.name for node in statements(tree_of(path)) if isinstance(node, ast.ClassDef)
+        ]
         names += [name for name in classes if not name.startswith("_")]
     assert not {name for name, times in Counter(names).items() if times > 1}
 
@@ -121,7 +123,7 @@ def tree_of(path: Path) -> ast.Module:
 
 def imported_modules(path: Path) -> Iterator[str]:
     """The modules of fusionc that a module imports, at its top or inside functions."""
-    for node in ast.walk(tree_of(path)):
+    for node in statements(tree_of(path)):
         yield from {*imported_names(node)} & known_modules()
 
 

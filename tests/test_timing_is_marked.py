@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from laws import for_each
 
 TESTS = Path(__file__).parent
 CLOCKS = {"perf_counter", "perf_counter_ns", "process_time", "thread_time", "seconds_per_node"}
@@ -22,9 +22,7 @@ def names_in(node: ast.AST) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(
-    "path", sorted(TESTS.rglob("test_*.py")), ids=lambda path: str(path.relative_to(TESTS))
-)
+@for_each(sorted(TESTS.rglob("test_*.py")), Path.as_posix)
 def test_what_measures_time_is_marked(path: Path) -> None:
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):

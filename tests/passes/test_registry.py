@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from harness import Fires, Stays, load_tests_of, parse
+from laws import for_each
 from onnx import ModelProto
 
 from fusionc import passes
@@ -124,11 +125,16 @@ def text_of(path: Path) -> str:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text_of(path))
+
+
+@cache
 def users_of(helper: Path) -> set[Path]:
     return {p for p in FILES if f"from {module_name(helper)} import" in text_of(p)}
 
 
-@pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
+@for_each(HELPERS, Path.as_posix)
 def test_a_helper_lies_where_it_is_used(helper: Path) -> None:
     """What several topics use lies in _shared, what several files of one topic use in that; what one file uses is part
     of that file, unless they are too long together."""
@@ -142,11 +148,11 @@ def test_a_helper_lies_where_it_is_used(helper: Path) -> None:
     assert len(users) > 1 or lines > LONGEST, f"only {users} uses it"
 
 
-@pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
+@for_each(HELPERS, Path.as_posix)
 def test_what_a_helper_offers_has_several_users(helper: Path) -> None:
     """A function, class or constant that one file uses is part of that file. The helper itself counts as a user."""
-    users = [imported(ast.parse(text_of(p)), module_name(helper)) for p in users_of(helper)]
-    tree = ast.parse(text_of(helper))
+    users = [imported(tree_of(p), module_name(helper)) for p in users_of(helper)]
+    tree = tree_of(helper)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     signatures = set().union(*map(annotated, functions))
     for node in tree.body:
@@ -159,9 +165,9 @@ def test_what_a_helper_offers_has_several_users(helper: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
+@for_each(HELPERS, Path.as_posix)
 def test_what_a_helper_offers_has_a_docstring(helper: Path) -> None:
-    for node in ast.parse(text_of(helper)).body:
+    for node in tree_of(helper).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and defined(node):
             assert ast.get_docstring(node), f"{node.name} has no docstring"
 
@@ -177,6 +183,7 @@ def defined(node: ast.stmt) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
+@cache
 def loaded(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
@@ -189,6 +196,7 @@ def annotated(function: ast.FunctionDef) -> set[str]:
     return {name for hint in hints if hint is not None for name in loaded(hint)}
 
 
+@cache
 def imported(tree: ast.Module, module: str) -> set[str]:
     nodes = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module == module]
     return {alias.name for node in nodes for alias in node.names}
@@ -224,13 +232,18 @@ def test_pattern_fusion_is_what_torchair_has() -> None:
     ]
 
 
-@pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
+def name_of(pass_: Pass) -> str:
+    return pass_.name
+
+
 class TestPass:
+    @for_each(PASSES, name_of)
     def test_the_module_is_named_after_the_class(self, pass_: Pass) -> None:
         assert module_of(pass_).stem == ORDERED_BY.sub(
             "", snake_case(pass_.name.removesuffix("Pass"))
         )
 
+    @for_each(PASSES, name_of)
     def test_the_docstring_has_its_sections(self, pass_: Pass) -> None:
         assert pass_.summary.endswith(".")
         _, _, sections = pass_.documentation.partition("\n\n")
@@ -238,6 +251,7 @@ class TestPass:
         first_words = [line.split()[0] for line in lines if not line.startswith(" ")]
         assert [word for word in first_words if word != "never"] == SECTIONS
 
+    @for_each(PASSES, name_of)
     def test_patterns_have_names_and_something_to_search(self, pass_: Pass) -> None:
         names = [pattern.name for pattern in pass_.patterns]
         assert bool(names) != bool(pass_.never_matches) and len(set(names)) == len(names)
@@ -245,18 +259,22 @@ class TestPass:
             (pattern.formula is None) != (pattern.find is None) for pattern in pass_.patterns
         )
 
+    @for_each(PASSES, name_of)
     def test_a_pass_that_never_matches_says_so(self, pass_: Pass) -> None:
         assert pass_.summary.startswith("Never matches: ") == bool(pass_.never_matches)
         assert pass_.default == "off" or not pass_.never_matches
 
+    @for_each(PASSES, name_of)
     def test_approximate_passes_are_off(self, pass_: Pass) -> None:
         assert pass_.numerics != "approximate" or pass_.default == "off"
 
+    @for_each(PASSES, name_of)
     def test_it_has_its_tables(self, pass_: Pass) -> None:
         is_never = bool(pass_.never_matches) or isinstance(pass_, AreaPass)
         stays, fires = tables_of(pass_)
         assert stays and bool(fires) != is_never
 
+    @for_each(PASSES, name_of)
     def test_what_it_looks_for_is_there_where_it_fires(self, pass_: Pass) -> None:
         named = [operators_of(pattern) for pattern in pass_.patterns]
         assert all(named) != (pass_.name in ANY_OPERATOR) or not named
@@ -265,9 +283,9 @@ class TestPass:
             assert any(names & there for names in named), case.name
 
 
-@pytest.mark.parametrize("path", [*HELPERS, *MODULES], ids=lambda p: p.stem)
+@for_each([*HELPERS, *MODULES], Path.as_posix)
 def test_it_imports_only_what_a_pass_may_use(path: Path) -> None:
-    for node in ast.walk(ast.parse(text_of(path))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             assert all(may_be_imported(alias.name) for alias in node.names), ast.unparse(node)
         if isinstance(node, ast.ImportFrom):
@@ -278,9 +296,9 @@ def test_it_imports_only_what_a_pass_may_use(path: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("path", [*HELPERS, *MODULES], ids=lambda p: p.stem)
+@for_each([*HELPERS, *MODULES], Path.as_posix)
 def test_it_neither_reads_nor_writes(path: Path) -> None:
-    names = [n for n in ast.walk(ast.parse(text_of(path))) if isinstance(n, ast.Name)]
+    names = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Name)]
     assert not {n.id for n in names} & {"open", "print", "input", "exec", "eval"}
 
 

@@ -31,7 +31,7 @@ class Contents(Enum):
 
     LOOPS = "loops"  # bodies of loops, and tables
     STEPS = "steps"  # functions of steps of blocked programs
-    RUNTIME = "runtime"  # functions that run blocked programs
+    RUNTIME = "runtime"  # functions that run kernels
     ANYTHING = "anything"
 
 

@@ -28,6 +28,11 @@ _MOST_ACCESSES = 128  # of a kernel
 _MOST_TENSORS = 64  # of a kernel
 _UNIT = 12_000  # characters of loops in one text: enough to be worth another run of the compiler
 _PLAIN = 16  # characters of tables and sizes that compile as fast as one character of loops
+# The sizes of arrays that suffice for most libraries.
+_USUAL = {
+    "GK_VARIABLES": 4, "GK_ACCESSES": 8, "GK_PIECES": 4, "GK_NUMBERS": 4, "GK_TENSORS": 8,
+    "GK_RANK": 4,
+}  # fmt: skip
 _NAME = "GK_NAME"  # replaced by the name of a kernel's functions when its text is complete
 
 
@@ -219,7 +224,7 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     """Texts of at most `most` characters each; a single loop may be longer. None means one text."""
     kernels = _kernels(areas)
     bodies = dict(item for kernel in kernels for item in kernel.bodies.items())
-    head = _head(list(kernels))
+    head = _head(list(kernels), is_shared=most is not None)
     names = _names(kernels, bodies)
     loops = _packed(_items(kernels, bodies.values()), most)
     families = frozenset(chain(*(kernel.families or () for kernel in kernels)))
@@ -230,15 +235,13 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     table = _table_texts(kernels)
     if most is None:
         return [Unit("\n".join([head, *names, *loops.pop(), *runtime, *widths, *table]))]
-    if has_programs:  # then this text is long, and the same for libraries with other kernels
-        ends = [
-            Unit("\n".join([head, *runtime]), Contents.RUNTIME),
-            Unit("\n".join([head, *names, *interface, *table])),
-        ]
-    else:
-        ends = [Unit("\n".join([head, *names, *runtime, *table]))]
     steps = [Unit(text, Contents.STEPS) for text in widths]
     nests = [Unit("\n".join([head, *names, *its]), Contents.LOOPS) for its in loops]
+    ends = [
+        # the same for most libraries, because the names of kernels are only in the other text
+        Unit("\n".join([head, *runtime]), Contents.RUNTIME),
+        Unit("\n".join([head, *names, *interface, *table])),
+    ]
     return [*steps, *nests, *ends]
 
 
@@ -285,9 +288,28 @@ def _list(name: str, kernels: Iterable[Kernel]) -> str:
     return f"#define {name}(each) {' '.join(f'each(op_{kernel.name})' for kernel in kernels)}\n"
 
 
-def _head(kernels: Sequence[Kernel]) -> str:
-    """The beginning of each text: the sizes of arrays, and types."""
-    bounds = {
+def _head(kernels: Sequence[Kernel], *, is_shared: bool) -> str:
+    """The beginning of each text: the sizes of arrays, and types. If `is_shared`, the sizes are
+    rounded up, so that most libraries have the same beginning and can share objects.
+    """
+    sizes = _array_sizes(kernels)
+    if is_shared:
+        sizes = {name: max(_USUAL[name], _power_of_two(size)) for name, size in sizes.items()}
+    return "\n".join(
+        [
+            "/* Kernels of areas, made by fusionc. */",
+            f"enum {{ {', '.join(f'{name} = {n}' for name, n in sizes.items())} }};",
+            header("compiler.h"),
+            header("mathematics.h"),
+            header("kernel.h"),
+            *([program_types()] if any(kernel.is_program for kernel in kernels) else ()),
+        ]
+    )
+
+
+def _array_sizes(kernels: Sequence[Kernel]) -> dict[str, int]:
+    """The sizes of arrays that these kernels need."""
+    return {
         "GK_VARIABLES": max(k.variables for k in kernels),
         "GK_ACCESSES": max(k.accesses for k in kernels),
         "GK_PIECES": max(k.nests for k in kernels),
@@ -295,16 +317,10 @@ def _head(kernels: Sequence[Kernel]) -> str:
         "GK_TENSORS": max(k.tensors for k in kernels),
         "GK_RANK": max(k.rank for k in kernels),
     }
-    return "\n".join(
-        [
-            "/* Kernels of areas, made by fusionc. */",
-            f"enum {{ {', '.join(f'{name} = {n}' for name, n in bounds.items())} }};",
-            header("compiler.h"),
-            header("mathematics.h"),
-            header("kernel.h"),
-            *([program_types()] if any(kernel.is_program for kernel in kernels) else ()),
-        ]
-    )
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
 
 
 def _names(kernels: Iterable[Kernel], bodies: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ import hashlib
 import platform
 import sys
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +25,7 @@ from fusionc.graph_kernel.c.compile import (
     version_of,
 )
 from fusionc.graph_kernel.c.source import reason_against, units
-from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, intact, put
+from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, intact, put, turn
 
 # Other libraries have the same texts, so their objects are kept.
 _SHARED = (Contents.STEPS, Contents.RUNTIME)
@@ -79,16 +80,17 @@ def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
     """The library built from C texts. If the same compiler has already built it with the same
     flags, it comes from the cache.
 
-    Several processes may call this at once. Raises NoCompiler, DoesNotCompile, CompilerHangs, or
-    FusioncError if the cache cannot be written.
+    If several processes need the same library or objects at once, one of them compiles these, and
+    the others wait. Raises NoCompiler, DoesNotCompile, CompilerHangs, or FusioncError if the cache
+    cannot be written.
     """
     command = compiler()
     key = _key(units, command)
     if library := intact([key], ".so").get(key):
         return library
     try:
-        with TemporaryDirectory(dir=cache_folder(), prefix="build-") as folder:
-            library = _made(units, command, key, Path(folder), tell)
+        with turn("library", key):
+            library = intact([key], ".so").get(key) or _made(units, command, key, tell)
     except OSError as error:
         raise FusioncError(
             f"the cache of kernels cannot be written: {error.strerror}",
@@ -101,22 +103,24 @@ def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
     return library
 
 
-def _made(
-    units: Sequence[Unit], command: Sequence[str], key: str, folder: Path, tell: Tell
-) -> Path:
+def _made(units: Sequence[Unit], command: Sequence[str], key: str, tell: Tell) -> Path:
     """Compile the objects that the cache lacks, link them, and move them and the library into the
     cache. Return the library.
     """
     keys = {unit: _key([unit], command) for unit in units if unit.contents in _SHARED}
-    cached = intact(keys.values(), ".o")
-    parts = {unit: cached.get(part, folder / f"{part}.o") for unit, part in keys.items()}
-    library = folder / f"{key}.so"
-    compile_units(command, FLAGS, units, library, parts, tell)
-    for part in parts.values():
-        # If there is only one C text, the compiler builds the library without an object file.
-        if part.parent == folder and part.is_file():
-            put(part, part.stem)
-    return put(library, key)
+    with ExitStack() as stack:
+        if intact(keys.values(), ".o").keys() != set(keys.values()):
+            stack.enter_context(turn("objects", _key(list(keys), command)))
+        folder = Path(stack.enter_context(TemporaryDirectory(dir=cache_folder(), prefix="build-")))
+        cached = intact(keys.values(), ".o")
+        parts = {unit: cached.get(part, folder / f"{part}.o") for unit, part in keys.items()}
+        library = folder / f"{key}.so"
+        compile_units(command, FLAGS, units, library, parts, tell)
+        for part in parts.values():
+            # If there is only one C text, the compiler builds the library without an object file.
+            if part.parent == folder and part.is_file():
+                put(part, part.stem)
+        return put(library, key)
 
 
 def _key(units: Sequence[Unit], command: Sequence[str]) -> str:

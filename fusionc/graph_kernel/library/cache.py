@@ -9,12 +9,13 @@ fits its name, and fusionc builds it again.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -74,6 +75,26 @@ def put(made: Path, key: str) -> Path:
     """Move a file into the cache in one step. Several processes may do this at once."""
     made.chmod(0o700)  # whatever the umask is: `is_usable` rejects a file that others can write
     return made.replace(cache_folder() / f"{key}.{digest(made)}{made.suffix}")
+
+
+@contextmanager
+def turn(kind: str, key: str) -> Iterator[None]:
+    """A context manager that waits until no other process or thread is compiling what has this key.
+
+    The lock is a file, which the first process removes when it is done. A process that comes then
+    may run next to one that has waited; a file system may have no locks. In both cases the same is
+    only compiled twice.
+    """
+    path = cache_folder() / f"{kind}-{key}.lock"
+    with path.open("a") as lock:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # a fork of this process may still have the file open
+                fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def known(library: Path) -> Path | None:

@@ -120,10 +120,15 @@ def _waiting(place: Path) -> list[Path]:
     """
     form = re.compile(rf"{re.escape(_stem(place))}\.([0-9a-f]+){re.escape(SUFFIX)}")
     try:
-        found = [(path, form.fullmatch(path.name)) for path in sorted(place.parent.iterdir())]
+        names = filter(form.fullmatch, os.listdir(place.parent))  # of perhaps thousands
     except OSError:
         return []
-    return [path for path, name in found if name and is_own(path) and digest(path) == name[1]]
+    libraries = [place.parent / name for name in sorted(names)]
+    return [
+        library
+        for library in libraries
+        if is_own(library) and digest(library) == library.name.split(".")[-3]
+    ]
 
 
 def _stem(library: Path) -> str:

@@ -14,7 +14,7 @@ import pytest
 from areas import session
 from kernels_run import call_of
 from networks import MICROSOFT, Array, Found, IntegerCase, Network, integer_case, kinds_of_steps
-from standalone_programs import SANITIZERS, Standalone, widths
+from standalone_programs import Standalone, widths
 
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.select.blocked_clusters import integer_locations
@@ -239,7 +239,6 @@ NETWORKS: dict[str, Callable[[], DynamicNetwork]] = {
 }
 # networks with sums of float32 in another order, by which a later byte may be on the next step
 ROUNDED = ("depthwise", "depthwise, plain", "depthwise, moved", "block")
-SANITIZED = ("points, uneven", "several", "few channels", "channels last", "depthwise, plain")
 SPECIAL: Mapping[str, Callable[[Array], Array]] = {
     "zeros": np.zeros_like,
     "positive": lambda x: np.abs(x) + 1,
@@ -421,15 +420,3 @@ def test_other_operators_stay(name: str) -> None:
     locations = integer_locations(typed_model(n.model(), "").main, KernelKind.BLOCKED)
     inside = {node.op for location in locations for node in location.nodes}
     assert "ConvInteger" not in inside
-
-
-@pytest.mark.usefixtures("needs_a_compiler")
-def test_steps_stay_inside_their_memory(tmp_path: Path) -> None:
-    areas = {name: case(name).found.area for name in SANITIZED}
-    checked = Standalone(list(areas.values()), tmp_path, ["-O0", *SANITIZERS[1:]])
-    for name, area in areas.items():
-        one = case(name)
-        for sizes in SIZES[:2]:
-            tensors = one.found.tensors(feeds_of(one.network, sizes))
-            for width in widths():
-                checked.run(area, tensors, width, MASKS[1])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import test_bytes
+import test_dynamic
 import test_float_results
 import test_narrow
 from areas import session
@@ -38,6 +39,7 @@ FLOAT_RESULTS = (
     "moved sum",
     "few channels",
 )
+DYNAMIC = ("points, uneven", "several", "few channels", "channels last", "depthwise, plain")
 NARROW = ("odd", "apart", "deep", "rows")
 HALVES = (Form(INT4), Form(UINT4, "tensor", has_zero=True), Form(E4M3FN))
 
@@ -71,6 +73,7 @@ def under_sanitizers(areas: list[Area], folder: Path) -> Standalone:
 def with_bytes(tmp_path_factory: pytest.TempPathFactory) -> Standalone:
     areas = [of_bytes(name).area for name in BYTES]
     areas += [test_float_results.case(name).found.area for name in FLOAT_RESULTS]
+    areas += [test_dynamic.case(name).found.area for name in DYNAMIC]
     return under_sanitizers(areas, tmp_path_factory.mktemp("with_bytes"))
 
 
@@ -97,6 +100,15 @@ def test_steps_from_bytes_to_float32(name: str, with_bytes: Standalone) -> None:
         tensors = one.found.tensors(test_float_results.feeds_of(one.network, sizes))
         for width in widths():
             with_bytes.run(one.found.area, tensors, width, test_float_results.MASKS[1])
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_steps_of_bytes_that_are_quantized_at_run_time(name: str, with_bytes: Standalone) -> None:
+    one = test_dynamic.case(name)
+    for sizes in test_dynamic.SIZES[:2]:
+        tensors = one.found.tensors(test_dynamic.feeds_of(one.network, sizes))
+        for width in widths():
+            with_bytes.run(one.found.area, tensors, width, test_dynamic.MASKS[1])
 
 
 @test_narrow.needs_avx512_bf16

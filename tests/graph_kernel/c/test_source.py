@@ -338,7 +338,7 @@ def test_sizes_of_1_where_no_function_takes_any_strides(text: str, sizes: tuple[
 
 def test_a_library_of_several_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     areas = [area_of(CHAIN, name="chain"), area_of(NORM, name="norm")]
-    assert len(units(areas)) == 2  # of loops, and of what runs them
+    assert len(units(areas)) == 3  # loops, the functions that run them, the list of operators
     monkeypatch.setattr(source_module, "_UNIT", 1)
     texts = units(areas)
     assert len(texts) > len(areas)
@@ -352,6 +352,13 @@ def test_a_library_of_several_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     for area, given in ((norm, feeds), (chain, {"x": feeds["s"], "y": feeds["s"]})):
         wanted = session(plain_model(area)).run(None, given)
         assert not differences(wanted, session(kernel_model(area), library).run(None, given), 1e-5)
+
+
+def test_libraries_share_the_functions_that_run_kernels() -> None:
+    """Their object is compiled once for all libraries with as large arrays."""
+    several = [[area_of(CHAIN, name="chain")], [area_of(NORM, name="norm")]]
+    texts = [[u.text for u in units(areas) if u.contents is Contents.RUNTIME] for areas in several]
+    assert len(texts[0]) == 1 and texts[0] == texts[1]
 
 
 def test_what_no_kernel_computes_is_refused_in_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from areas import CHAIN, NORM, area_of
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c import compile as compile_module
 from fusionc.graph_kernel.c import source as source_module
-from fusionc.graph_kernel.c.compile import DoesNotCompile, Unit
+from fusionc.graph_kernel.c.compile import Contents, DoesNotCompile, Unit
 from fusionc.graph_kernel.library import cache
 from fusionc.graph_kernel.library.build_library import build, compiled
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
@@ -70,6 +72,27 @@ def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], (
         "nothing temporary is left"
     )
+
+
+def test_what_several_need_at_once_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries that share an object wait for each other, and so do those that are the same."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shared = Unit("int one(void) { return 1; }\n", Contents.RUNTIME)
+    libraries = [[shared, Unit(f"int two(void) {{ return {k // 2}; }}\n")] for k in range(4)]
+    sources = list[str]()
+    real = compile_module._Compiler.run
+
+    def run(self: compile_module._Compiler) -> str:
+        sources.extend(word for word in self._command if word.endswith(".c"))
+        return real(self)
+
+    monkeypatch.setattr(compile_module._Compiler, "run", run)
+    with ThreadPoolExecutor(len(libraries)) as pool:
+        built = list(pool.map(compiled, libraries))
+    assert len(set(built)) == 2 and len(sources) == 3
+    assert {path.suffix for path in tmp_path.rglob("*.*")} == {".o", ".so"}
 
 
 def test_the_cache_forgets_what_was_not_wanted_for_longest(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from areas import area_of, differences, kernel_model, plain_model, session
+from areas import area_of, build_for_here, differences, kernel_model, plain_model, session
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.source import reason_against
-from fusionc.graph_kernel.library.build_library import Built, build
+from fusionc.graph_kernel.library.build_library import Built
 from fusionc.graph_kernel.lower.data_movement import _bounds
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
@@ -49,7 +49,7 @@ def _gather(picks: str, size: object, name: str) -> Area:
 @pytest.fixture(scope="module")
 def library() -> tuple[dict[str, Area], Built]:
     areas = {picks: _gather(picks, "N", f"gather_{k}") for k, picks in enumerate(PICKS)}
-    return areas, build(list(areas.values()))
+    return areas, build_for_here(list(areas.values()))
 
 
 @pytest.mark.parametrize("picks", PICKS)

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from areas import area_of, differences, kernel_model, plain_model, random_array, session
+from areas import (
+    area_of,
+    build_for_here,
+    differences,
+    kernel_model,
+    plain_model,
+    random_array,
+    session,
+)
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import Area
@@ -199,7 +207,7 @@ def library() -> tuple[dict[str, Area], Built]:
     areas = {
         name: area_of(text, name=f"op_{k}") for k, (name, (text, _)) in enumerate(CASES.items())
     }
-    return areas, build(list(areas.values()))
+    return areas, build_for_here(list(areas.values()))
 
 
 def test_what_kernels_reduce_is_in_the_table_of_what_depends_on_the_order() -> None:

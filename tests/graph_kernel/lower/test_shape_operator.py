@@ -7,12 +7,20 @@ import random
 import numpy as np
 import onnx
 import pytest
-from areas import area_of, area_of_graph, differences, kernel_model, plain_model, session
+from areas import (
+    area_of,
+    area_of_graph,
+    build_for_here,
+    differences,
+    kernel_model,
+    plain_model,
+    session,
+)
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.source import reason_against
-from fusionc.graph_kernel.library.build_library import Built, build
+from fusionc.graph_kernel.library.build_library import Built
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
@@ -45,7 +53,7 @@ def library() -> tuple[dict[str, Area], Built]:
         name: area_of(f"g {text}", name=f"shape_{k}")
         for k, (name, text) in enumerate(CASES.items())
     }
-    return areas, build(list(areas.values()))
+    return areas, build_for_here(list(areas.values()))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -64,7 +72,7 @@ def test_random_computations_with_sizes() -> None:
     areas = [_random_area(random.Random(number), f"sizes_{number}") for number in range(50)]
     possible = [area for area in areas if reason_against(area) is None]
     assert len(possible) > 33
-    built = build(possible)
+    built = build_for_here(possible)
     assert not built.failed
     for area in possible:
         _compare(area, built)

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from areas import Feeds, area_of, kernel_model, plain_model, session
+from areas import Feeds, area_of, build_for_here, kernel_model, plain_model, session
 from onnx import helper
 from test_operators import CASES as ALONE
 
@@ -87,12 +87,14 @@ ALL = _alone() | _further()
 @pytest.fixture(scope="module")
 def alone() -> Built:
     """The library that the tests of operators have."""
-    return build([area_of(text, name=f"op_{k}") for k, (text, _) in enumerate(ALONE.values())])
+    return build_for_here(
+        [area_of(text, name=f"op_{k}") for k, (text, _) in enumerate(ALONE.values())]
+    )
 
 
 @pytest.fixture(scope="module")
 def further() -> Built:
-    return build([area for area, _ in _further().values()])
+    return build_for_here([area for area, _ in _further().values()])
 
 
 @cache

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from areas import area_of, differences, kernel_model, plain_model, session
+from areas import area_of, build_for_here, differences, kernel_model, plain_model, session
 from onnx import helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.source import source
-from fusionc.graph_kernel.library.build_library import build
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
@@ -40,7 +39,7 @@ def areas() -> dict[str, Area]:
 
 @pytest.fixture(scope="module")
 def library(areas: dict[str, Area]) -> Path:
-    built = build(list(areas.values()))
+    built = build_for_here(list(areas.values()))
     assert built.library and not built.failed
     return built.library
 

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from areas import area_of, differences, kernel_model, plain_model, random_array, session, settled_by
+from areas import (
+    area_of,
+    build_for_here,
+    differences,
+    kernel_model,
+    plain_model,
+    random_array,
+    session,
+    settled_by,
+)
 from onnx import helper
 
 from fusionc.graph_kernel.area import Area
@@ -32,7 +41,7 @@ def cases() -> tuple[dict[str, object], Built]:
         n: area_of(text, name=f"c{k}", opset=o)
         for k, (n, (text, _, o)) in enumerate(benchmark.CASES.items())
     }
-    return areas, build(list(areas.values()))
+    return areas, build_for_here(list(areas.values()))
 
 
 @pytest.mark.parametrize("name", benchmark.CASES)
@@ -151,7 +160,7 @@ def long_rows() -> tuple[dict[str, Area], Built]:
     areas = {
         name: area_of(f"g {text}", name=f"long_{k}") for k, (name, text) in enumerate(LONG.items())
     }
-    return areas, build(list(areas.values()))
+    return areas, build_for_here(list(areas.values()))
 
 
 @pytest.mark.parametrize("n", [0, 31, 511, 512, 513, 543, 544, 2047, 2049, 2081, 300_001])
@@ -180,7 +189,7 @@ SIGNED = ["Abs(x)", "Neg(x)", "Sign(x)", "Relu(x)", "Ceil(x)", "Round(x)", "Sqrt
 def signed() -> tuple[list[Area], Built]:
     text = "g (float[N] x, float[N] y) => (float[N] z) <float h = {{0.5}}> {{ t = {} z = Reciprocal(t) }}"
     areas = [area_of(text.format(call), name=f"signed_{k}") for k, call in enumerate(SIGNED)]
-    return areas, build(areas)
+    return areas, build_for_here(areas)
 
 
 @pytest.mark.parametrize("number", range(len(SIGNED)), ids=SIGNED)
