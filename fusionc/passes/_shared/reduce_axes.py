@@ -15,9 +15,13 @@ from fusionc.rewrite.pattern import OpFormula
 # Reduce operators that return the element unchanged when they reduce a single element.
 _KEEPING_ONE_ELEMENT = tuple(sorted(names_with(Trait.KEEPS_ONE)))
 
+_GLOBAL_POOLS = ("GlobalAveragePool", "GlobalMaxPool")  # reduce all axes after the second one
+
 
 def known_axes(node: Node, rank: int) -> list[int] | None:
     """The reduced axes, sorted and counted from the front; None if they are unknown."""
+    if node.op in _GLOBAL_POOLS:
+        return list(range(2, rank))
     axes = axes_of(node)
     if axes is None and any(node.inputs[1:]):
         return None
@@ -40,7 +44,7 @@ def trailing_axis(node: Node, x: Edge) -> int:
     axes = reduced_axes(node, rank)
     if not axes or axes != list(range(axes[0], rank)):
         refuse("the reduced axes are not the last ones")
-    if not node.attr("keepdims"):
+    if node.op not in _GLOBAL_POOLS and not node.attr("keepdims"):
         refuse("the reduced axes are dropped")
     return axes[0]
 
@@ -54,7 +58,7 @@ def one_axis(node: Node, x: Edge) -> int:
     axes = (axes_of(node) or []) if x.rank is None else reduced_axes(node, x.rank)
     if len(axes) != 1:
         refuse("not exactly one axis is reduced")
-    if not node.attr("keepdims"):
+    if node.op not in _GLOBAL_POOLS and not node.attr("keepdims"):
         refuse("the reduced axes are dropped")
     return axes[0]
 

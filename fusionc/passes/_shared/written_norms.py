@@ -19,11 +19,16 @@ _x = var("x")
 _epsilon = const("epsilon")
 
 
+def _mean(value: Formula, axes: str, name: str) -> OpFormula:
+    """The mean over the last axes. tf2onnx writes GlobalAveragePool for the last of three axes."""
+    return op["ReduceMean", "GlobalAveragePool"](value, rest(axes), _as=name)
+
+
 def _centred(name: str) -> OpFormula:
     """x − mean(x), with its mean captured as `name`. The names of two uses may capture the same
     node, because some exporters write x − mean(x) once and others once for each use.
     """
-    return op.Sub(_x, op.ReduceMean(_x, rest(f"{name}_axes"), _as=name))
+    return op.Sub(_x, _mean(_x, f"{name}_axes", name))
 
 
 def _inverse_root(value: Formula, numerator: Formula) -> Formula:
@@ -34,18 +39,19 @@ def _inverse_root(value: Formula, numerator: Formula) -> Formula:
 
 
 _square = _centred("mean_of_square")
-_variance = op.ReduceMean(
-    either(_square**2.0, _square * _square), rest("variance_axes"), _as="variance"
-)
+_variance = _mean(either(_square**2.0, _square * _square), "variance_axes", "variance")
 # (x − mean(x)) / √(variance(x) + epsilon)
 NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
+_scaled_inverse = op.Reciprocal(op.Sqrt(_variance + _epsilon)) * scale
+# the same with scale and offset, as x · factor + (offset − mean(x) · factor)
+AFFINE = _x * _scaled_inverse + (var("offset") - _mean(_x, "mean_axes", "mean") * _scaled_inverse)
 _MAX_ONES = 1 << 16  # the largest number of elements of a scale of ones that a pass adds
 _SECOND_INPUT = slice(1, 2)
 
 
 def root_mean_square(value: Formula) -> Formula:
     """value / √(mean(value²) + epsilon)"""
-    mean = op.ReduceMean(either(value**2.0, value * value), rest("axes"), _as="mean")
+    mean = _mean(either(value**2.0, value * value), "axes", "mean")
     return _inverse_root(mean + _epsilon, value)
 
 

@@ -2,7 +2,7 @@ from fusionc.passes.activations._softmax_axis import softmax_axis
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, rest, var
 
 x = var("x")
-_BELOW = op.Sub(x, op.ReduceMax(x, rest("largest_axes"), _as="largest"))
+_BELOW = op.Sub(x, op["ReduceMax", "GlobalMaxPool"](x, rest("largest_axes"), _as="largest"))
 _EXP = op.Exp(_BELOW)
 _SUM = op.ReduceSum(_EXP, rest("sum_axes"), _as="sum")
 

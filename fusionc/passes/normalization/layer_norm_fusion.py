@@ -2,6 +2,7 @@ import numpy as np
 
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import (
+    AFFINE,
     NORMALIZED,
     epsilon_of,
     is_plain,
@@ -18,7 +19,7 @@ class LayerNormFusionPass(Pass):
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset, with 1 / √… as Div,
              Reciprocal or Pow, the square as Pow or Mul, and x − mean(x) written once or twice;
              also without the offset, or without scale and offset if no constant multiplies the
-             result
+             result; as x · f + (offset − mean(x) · f) with f = scale / √…, as Tensorflow writes it
     after    LayerNormalization(x, scale, offset?)
     refuses  opset below 17; axes other than the last ones; elements other than float32 and float16,
              because the operator computes in float32; a scale or an offset whose shape is not that
@@ -32,6 +33,7 @@ class LayerNormFusionPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern("LayerNorm", NORMALIZED * scale + var("offset")),
+        Pattern("LayerNormAffine", AFFINE),
         Pattern("LayerNormWithoutOffset", NORMALIZED * scale),
         Pattern("LayerNormPlain", NORMALIZED, where=is_plain),
     )

@@ -42,6 +42,11 @@ def old(text: str) -> str:
 
 STAYS = [
     Stays(
+        "GlobalAveragePool over two axes, of which the offset has one",
+        "agraph (float[N,4,6,8] x) => (float[N,4,6,8] y) <float[8] G, float[8] B, float e = {1e-5}> { m = GlobalAveragePool (x) d = Sub (x, m) q = Mul (d, d) v = GlobalAveragePool (q) a = Add (v, e) r = Sqrt (a) i = Reciprocal (r) n = Mul (d, i) s = Mul (n, G) y = Add (s, B) }",
+        "scale or offset does not have the shape of the normalized axes",
+    ),
+    Stays(
         "nothing to normalize",
         graph(x="float[N,S,0] x", g="float[0] g", b="float[0] b"),
         "the normalized axes may be empty",
@@ -107,6 +112,16 @@ STAYS = [
 
 LN = ["LayerNormalization"]
 FIRES = [
+    Fires(
+        "means by GlobalAveragePool, as tf2onnx writes them",
+        "agraph (float[N,6,8] x) => (float[N,6,8] y) <float[8] G, float[8] B, float e = {1e-5}> { m = GlobalAveragePool (x) d = Sub (x, m) q = Mul (d, d) v = GlobalAveragePool (q) a = Add (v, e) r = Sqrt (a) i = Reciprocal (r) n = Mul (d, i) s = Mul (n, G) y = Add (s, B) }",
+        ["LayerNormalization"],
+    ),
+    Fires(
+        "as factor and addend, as Tensorflow writes it",
+        "agraph (float[N,6,8] x) => (float[N,6,8] y) <float[8] G, float[8] B, float e = {1e-3}, int64[1] ax = {-1}> { m = ReduceMean (x, ax) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q, ax) a = Add (v, e) r = Sqrt (a) i = Reciprocal (r) f = Mul (i, G) n = Mul (x, f) t = Mul (m, f) o = Sub (B, t) y = Add (n, o) }",
+        ["LayerNormalization"],
+    ),
     *[Fires(name, graph(form=form), LN) for name, form in FORMS.items()],
     Fires("the square as a product", graph("s = Mul (d, d)"), LN),
     Fires(
