@@ -9,8 +9,9 @@ explicit values.
     test_stays, test_fires = tables("ZSplitVDFusionPass", STAYS, FIRES)
 
 A pass that takes no effect by itself has only the first table: test_stays =
-stays_table("MatMulAllReduce", STAYS). Each case that fires also runs inside a model-local function,
-where types, ranks and shapes are unknown. `in_functions` says how often the pass takes effect there.
+stays_table("MatMulAllReduce", STAYS). Those cases of a pass that differ most also run inside an If,
+and inside a model-local function, where types, ranks and shapes are unknown. `in_functions` says how
+often the pass takes effect there. With FUSIONC_ALL_VARIATIONS, all cases do: `make variations`.
 """
 
 from __future__ import annotations
@@ -166,10 +167,17 @@ def tables(
     """
     assert in_functions in get_args(InFunctions)
     examined = most_different(fires)[:SAMPLE]
+    varied = most_different(fires)[: 2 * SAMPLE]
 
     @pytest.mark.parametrize("case", list(map(fires_param, fires)))
     def test_fires(case: Fires) -> None:
-        assert_fires(pass_of(name), case, in_functions, is_examined=case in examined)
+        assert_fires(
+            pass_of(name),
+            case,
+            in_functions,
+            is_examined=case in examined,
+            is_varied=case in varied,
+        )
 
     vars(test_fires)["in_functions"] = in_functions  # for test_inside_functions
     return stays_table(name, stays), test_fires
@@ -197,10 +205,16 @@ def assert_stays(pass_: Pass, case: Stays) -> None:
 
 
 def assert_fires(
-    pass_: Pass, case: Fires, in_functions: InFunctions, *, is_examined: bool = True
+    pass_: Pass,
+    case: Fires,
+    in_functions: InFunctions,
+    *,
+    is_examined: bool = True,
+    is_varied: bool = True,
 ) -> None:
     """Assert everything about a case. If it `is_examined`, the rewrites are also checked
-    individually, as with --check_rewrites.
+    individually, as with --check_rewrites. If it `is_varied`, the same graph is also tested in an If
+    and in a function.
     """
     model = parse(case.graph, case.opset, case.ir_version)
     assert optimize(model, [])[0] == model, "switched off, the pass changes something"
@@ -217,10 +231,10 @@ def assert_fires(
     ) == result.SerializeToString(deterministic=True), "not deterministic"
     found = [node.op_type for node in result.graph.node]
     assert found == list(case.operators), "mend the pass, or `operators` of the case"
-    if case.inside_if:
+    if is_varied and case.inside_if:
         twice = Expected((2 * case.effected,), "the pass, or `inside_if` of the case")
         _assert_sound(pass_, wrap_in_if(model), model, case, twice, seeds=2)
-    if can_have_constant_nodes(model):
+    if is_varied and can_have_constant_nodes(model):
         times = times_inside(in_functions, case.effected)
         inside = Expected(times, f"the pass, or `in_functions` of tables({pass_.name!r}, …)")
         _assert_sound(pass_, inside_function(model), model, case, inside, seeds=1)
