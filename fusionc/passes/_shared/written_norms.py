@@ -41,6 +41,8 @@ _variance = _mean(either(_square**2.0, _square * _square), "variance_axes", "var
 # (x − mean(x)) / √(variance(x) + epsilon)
 NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
 _scaled_inverse = op.Reciprocal(op.Sqrt(_variance + _epsilon)) * scale
+# the same with a scale; tf2onnx multiplies the inverse root by it
+SCALED = either(NORMALIZED * scale, _centred("mean") * _scaled_inverse)
 # the same with scale and offset, as x · factor + (offset − mean(x) · factor)
 AFFINE = _x * _scaled_inverse + (var("offset") - _mean(_x, "mean_axes", "mean") * _scaled_inverse)
 _MAX_ONES = 1 << 16  # the largest number of elements of a scale of ones that a pass adds
@@ -51,6 +53,13 @@ def root_mean_square(value: Formula) -> Formula:
     """value / √(mean(value²) + epsilon)"""
     mean = _mean(either(value**2.0, value * value), "axes", "mean")
     return _inverse_root(mean + _epsilon, value)
+
+
+def scaled_root_mean_square(value: Formula) -> Formula:
+    """The same with a scale; tf2onnx multiplies the inverse root by it."""
+    mean = _mean(either(value**2.0, value * value), "axes", "mean")
+    scaled = value * (op.Reciprocal(op.Sqrt(mean + _epsilon)) * scale)
+    return either(root_mean_square(value) * scale, scaled)
 
 
 def is_plain(m: Match) -> bool:

@@ -4,9 +4,9 @@ from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import (
     AFFINE,
     NORMALIZED,
+    SCALED,
     epsilon_of,
     is_plain,
-    scale,
     scale_or_ones,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse, var
@@ -31,9 +31,9 @@ class LayerNormFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("LayerNorm", NORMALIZED * scale + var("offset")),
+        Pattern("LayerNorm", SCALED + var("offset")),
         Pattern("LayerNormAffine", AFFINE),
-        Pattern("LayerNormWithoutOffset", NORMALIZED * scale),
+        Pattern("LayerNormWithoutOffset", SCALED),
         Pattern("LayerNormPlain", NORMALIZED, where=is_plain),
     )
 

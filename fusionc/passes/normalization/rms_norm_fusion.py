@@ -8,6 +8,7 @@ from fusionc.passes._shared.written_norms import (
     root_mean_square,
     scale,
     scale_or_ones,
+    scaled_root_mean_square,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
@@ -34,7 +35,7 @@ class RmsNormFusionPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern("RmsNormCast", _CAST * scale),
-        Pattern("RmsNorm", root_mean_square(x) * scale),
+        Pattern("RmsNorm", scaled_root_mean_square(x)),
         Pattern("RmsNormCastPlain", _CAST, where=is_plain),
         Pattern("RmsNormPlain", root_mean_square(x), where=is_plain),
     )
