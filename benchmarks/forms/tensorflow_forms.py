@@ -24,9 +24,12 @@ def weight(*shape: int) -> Any:
     return RANDOM.uniform(0.5, 1.5, shape).astype(np.float32)
 
 
-W, B, G = weight(8, 8), weight(8), weight(8)
+W = weight(8, 8)
+B = weight(8)
+G = weight(8)
 WIDE = weight(8, 24)
-K, P, D = weight(3, 3, 4, 4), weight(1, 1, 4, 4), weight(3, 3, 4, 1)
+K = weight(3, 3, 4, 4)
+D = weight(3, 3, 4, 1)
 C = weight(4)
 
 
