@@ -2,11 +2,10 @@ import numpy as np
 
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import (
-    AFFINE,
-    NORMALIZED,
-    SCALED,
     epsilon_of,
     is_plain,
+    normalized,
+    scale,
     scale_or_ones,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse, var
@@ -31,10 +30,9 @@ class LayerNormFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("LayerNorm", SCALED + var("offset")),
-        Pattern("LayerNormAffine", AFFINE),
-        Pattern("LayerNormWithoutOffset", SCALED),
-        Pattern("LayerNormPlain", NORMALIZED, where=is_plain),
+        Pattern("LayerNorm", normalized(scale, var("offset"))),
+        Pattern("LayerNormWithoutOffset", normalized(scale)),
+        Pattern("LayerNormPlain", normalized(), where=is_plain),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -8,7 +8,6 @@ from fusionc.passes._shared.written_norms import (
     root_mean_square,
     scale,
     scale_or_ones,
-    scaled_root_mean_square,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
@@ -35,7 +34,7 @@ class RmsNormFusionPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern("RmsNormCast", _CAST * scale),
-        Pattern("RmsNorm", scaled_root_mean_square(x)),
+        Pattern("RmsNorm", root_mean_square(x, scale)),
         Pattern("RmsNormCastPlain", _CAST, where=is_plain),
         Pattern("RmsNormPlain", root_mean_square(x), where=is_plain),
     )
