@@ -41,18 +41,36 @@ def _inverse_root(value: Formula, numerator: Formula) -> Formula:
 _square = _centred("mean_of_square")
 _variance = _mean(either(_square**2.0, _square * _square), "variance_axes", "variance")
 # (x − mean(x)) / √(variance(x) + epsilon)
-NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
-_scaled_inverse = op.Reciprocal(op.Sqrt(_variance + _epsilon)) * scale
-# the same with scale and offset, as x · factor + (offset − mean(x) · factor)
-AFFINE = _x * _scaled_inverse + (var("offset") - _mean(_x, "mean_axes", "mean") * _scaled_inverse)
+_NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
 _MAX_ONES = 1 << 16  # the largest number of elements of a scale of ones that a pass adds
 _SECOND_INPUT = slice(1, 2)
 
 
-def root_mean_square(value: Formula) -> Formula:
-    """value / √(mean(value²) + epsilon)"""
+def normalized(factor: Formula | None = None, offset: Formula | None = None) -> Formula:
+    """(x − mean(x)) / √(variance(x) + epsilon), times a factor, plus an offset.
+
+    tf2onnx multiplies the inverse root by the factor f; Tensorflow also writes x · f + (offset −
+    mean(x) · f).
+    """
+    if factor is None:
+        return _NORMALIZED
+    inverse = op.Reciprocal(op.Sqrt(_variance + _epsilon)) * factor
+    scaled = either(_NORMALIZED * factor, _centred("mean") * inverse)
+    if offset is None:
+        return scaled
+    mean = _mean(_x, "mean_axes", "mean")
+    return either(scaled + offset, _x * inverse + (offset - mean * inverse))
+
+
+def root_mean_square(value: Formula, factor: Formula | None = None) -> Formula:
+    """value / √(mean(value²) + epsilon), times a factor, by which tf2onnx multiplies the inverse
+    root.
+    """
     mean = _mean(either(value**2.0, value * value), "axes", "mean")
-    return _inverse_root(mean + _epsilon, value)
+    plain = _inverse_root(mean + _epsilon, value)
+    if factor is None:
+        return plain
+    return either(plain * factor, value * (op.Reciprocal(op.Sqrt(mean + _epsilon)) * factor))
 
 
 def is_plain(m: Match) -> bool:

@@ -1,7 +1,7 @@
 import numpy as np
 
 from fusionc.passes._shared.reduce_axes import reduced_axes
-from fusionc.passes._shared.written_norms import NORMALIZED, channel_vector, epsilon_of, is_plain
+from fusionc.passes._shared.written_norms import channel_vector, epsilon_of, is_plain, normalized
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse
 
 
@@ -22,8 +22,8 @@ class InstanceNormFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("InstanceNorm", NORMALIZED * const("factor") + const("addend")),
-        Pattern("InstanceNormPlain", NORMALIZED, where=is_plain),
+        Pattern("InstanceNorm", normalized() * const("factor") + const("addend")),
+        Pattern("InstanceNormPlain", normalized(), where=is_plain),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

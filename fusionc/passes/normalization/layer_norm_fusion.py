@@ -2,10 +2,9 @@ import numpy as np
 
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import (
-    AFFINE,
-    NORMALIZED,
     epsilon_of,
     is_plain,
+    normalized,
     scale,
     scale_or_ones,
 )
@@ -32,10 +31,9 @@ class LayerNormFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("LayerNorm", NORMALIZED * scale + var("offset")),
-        Pattern("LayerNormAffine", AFFINE),
-        Pattern("LayerNormWithoutOffset", NORMALIZED * scale),
-        Pattern("LayerNormPlain", NORMALIZED, where=is_plain),
+        Pattern("LayerNorm", normalized(scale, var("offset"))),
+        Pattern("LayerNormWithoutOffset", normalized(scale)),
+        Pattern("LayerNormPlain", normalized(), where=is_plain),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -34,7 +34,7 @@ class RmsNormFusionPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern("RmsNormCast", _CAST * scale),
-        Pattern("RmsNorm", root_mean_square(x) * scale),
+        Pattern("RmsNorm", root_mean_square(x, scale)),
         Pattern("RmsNormCastPlain", _CAST, where=is_plain),
         Pattern("RmsNormPlain", root_mean_square(x), where=is_plain),
     )

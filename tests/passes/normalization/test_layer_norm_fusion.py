@@ -118,6 +118,11 @@ FIRES = [
         ["LayerNormalization"],
     ),
     Fires(
+        "the scale on the inverse root, as tf2onnx writes it",
+        "agraph (float[N,6,8] x) => (float[N,6,8] y) <float[8] G, float[8] B, float e = {1e-5}> { m = GlobalAveragePool (x) d = Sub (x, m) q = Mul (d, d) v = GlobalAveragePool (q) a = Add (v, e) r = Sqrt (a) i = Reciprocal (r) f = Mul (i, G) s = Mul (d, f) y = Add (s, B) }",
+        ["LayerNormalization"],
+    ),
+    Fires(
         "as factor and addend, as Tensorflow writes it",
         "agraph (float[N,6,8] x) => (float[N,6,8] y) <float[8] G, float[8] B, float e = {1e-3}, int64[1] ax = {-1}> { m = ReduceMean (x, ax) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q, ax) a = Add (v, e) r = Sqrt (a) i = Reciprocal (r) f = Mul (i, G) n = Mul (x, f) t = Mul (m, f) o = Sub (B, t) y = Add (n, o) }",
         ["LayerNormalization"],
