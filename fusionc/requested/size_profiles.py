@@ -24,7 +24,7 @@ _IMAGE_AXES = ((2, 3), (1, 2))  # height and width in (N, C, H, W) and in (N, H,
 
 @dataclass(frozen=True)
 class SizeProfiles:
-    """The sizes of one of the three options."""
+    """The profiles of one of the three options. A profile has a size for each open dimension."""
 
     option: str
     axes: Mapping[str, Sequence[int]]  # the open axes, by input name
@@ -127,7 +127,7 @@ def _require_open(
     axes: Mapping[str, Sequence[int]],
     shapes: Mapping[str, Sequence[DimensionSize]],
 ) -> None:
-    """Raise UsageError if the dimensions that are -1 are not those that the option is for."""
+    """Raise UsageError if --input_shape does not have -1 where the option needs it."""
     if not axes:
         what = f"{option} is for dimensions that are -1 in --input_shape, and there are none"
         raise _error(option, what, 'give them: --input_shape "x:-1,3,224,224"')

@@ -17,8 +17,8 @@ from fusionc.verify.inputs.sample import Sample
 
 
 class GivenSamples:
-    """Runs the reference on one of the caller's samples after the other. `model` is the model of
-    the reference. Without `values` it has no samples.
+    """Runs the reference on each of the caller's samples in turn. `model` is the model of the
+    reference. Without samples if `values` is None.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ _INTEGERS = (
     TensorProto.INT32,
 )
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
-_MOST = 4096  # grids; a model with more is compared without its steps
+_MOST = 4096  # grids; a model with more is compared without the candidate's steps
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,13 @@ class _Run:
     read: Sequence[str]  # the inputs of the other grids
     held: Mapping[str, NDArray[Any]]  # values of the candidate that replace the reference's own
     computed: Mapping[str, NDArray[Any]]  # the values that the reference computes for these
-    is_rounding: bool  # whether all elements on two steps are near the limit between them
+    # whether each element that the models put on different steps is near the limit between them
+    is_rounding: bool
 
     @property
     def is_alike_before_grids(self) -> bool:
-        """Whether the models agree up to rounding before grids that can be seen, and exactly before
-        others.
+        """Whether the models agree up to rounding before the grids that both models show, and
+        exactly before the other grids.
         """
         pairs = ((self.computed[name], self.held[name]) for name in self.read)
         return self.is_rounding and all(compare(*pair, _EXACT) is None for pair in pairs)
@@ -118,11 +119,13 @@ class _Run:
 
 
 class InnerGrids(Protocol):
-    """Shows the grids inside the areas of a candidate."""
+    """Shows the grids inside the areas of a candidate. An area is a part of the graph that one
+    generated kernel computes.
+    """
 
     @property
     def library(self) -> Path | None:
-        """The kernels of the model in which grids are shown. Raises RunError."""
+        """The library of kernels for a model whose grids are shown. Raises RunError."""
 
     def show_in(self, model: onnx.ModelProto) -> None:
         """Turn the grids into values of the main graph, in place.
@@ -344,8 +347,8 @@ def _numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
-    """The results of the grids that the candidate has, and the inputs of the other grids. Those are
-    inside an operator in one of the models.
+    """The results of the grids that the candidate has, too, and the inputs of the other grids. The
+    other grids are inside an operator in one of the models.
     """
     grids = list[list[str]]()
     read = dict[str, None]()
@@ -400,7 +403,7 @@ def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> E
     if all(map(same_bits, ours, theirs)):
         return Excused(0, ours[0].size, 0, 1.0)
     is_alone = len(ours) == 1
-    # a few elements take little memory
+    # only the elements that differ are converted, to save memory
     where = ours[0] != theirs[0] if is_alone else np.ones(ours[0].shape, np.bool_)
     a, b = (_from_zero([values[0][where], *values[1:]]) for values in (ours, theirs))
     if not is_alone and compare(ours[1], theirs[1], _EXACT) is not None:

@@ -34,8 +34,9 @@ class OptimizerDependence:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> list[Reach | None]:
-        """For each output, infinity for elements that are NaN or infinite in one way and different
-        in the other.
+        """The given `reaches`, with infinity for each element that is NaN or infinite with or
+        without the optimizers, and of another kind in the other run. `outputs` are those without
+        the optimizers.
         """
         reference = ModelFile(self._path)
         try:

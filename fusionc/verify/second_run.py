@@ -29,7 +29,9 @@ _FILLS = (0x4B, 0xC6)
 
 
 class SecondRun:
-    """Runs the reference again: in its session, and in new ones with other contents of memory."""
+    """Runs the reference again: in its session, and in new sessions that start with other contents
+    of memory.
+    """
 
     def __init__(self, path: Path, runner: Runner, level: str = "disabled") -> None:
         self._path = path
@@ -47,8 +49,8 @@ class SecondRun:
             if known is feeds:  # the sample runs at another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
-        # In the first run the old contents of memory may be so large that everything else vanishes
-        # next to them; other runs have other contents.
+        # Neighbouring runs are compared, not only each run with the first one: in the first run the
+        # old contents of memory may be so large that all changes vanish next to them.
         for one, other in pairwise([outputs, *self._again(feeds)]):
             moved = map(_moved, one, other, yardsticks)
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
@@ -60,7 +62,8 @@ class SecondRun:
         runs = list[list[Any]]()
         with suppress(RunError):
             runs.append(self._runner.run(feeds))
-            # only one session of the model is in memory at a time; this one reopens when needed
+            # Only one session of the model is in memory at a time. The runner opens its session
+            # again when it is needed.
             self._runner.close()
             for byte in _FILLS:
                 with filled_memory(byte):
