@@ -1,4 +1,4 @@
-"""Measure how much the reference amplifies rounding."""
+"""Measure how much the reference (the original model) amplifies rounding."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Compare models that quantize or round, although some numbers are rounded to different sides.
+"""Compare two models that quantize or round, although some numbers are rounded to different sides:
+the reference (the original model) and the candidate (the optimized one).
 
 A grid is the result of a Quantize, DynamicQuantizeLinear, Round, Floor, Ceil or Cast, and a step is
-one of the numbers that it can give. If a number lies on the limit between two steps, its last bit
-decides which step it takes, and all values computed from it differ by more than any tolerance.
-Therefore the reference runs again with the steps of the candidate. Before each grid both models
-must agree, except that a few numbers may take the next step. After the grid they must agree up to
-the usual tolerance.
+one of the numbers that a grid can have. If a number lies on the limit between two steps, the last
+bit of the number decides which step it takes, and all values computed from it differ by more than
+any tolerance. Therefore the reference runs again with the steps of the candidate. Before each grid
+both models must agree, except that a few numbers may take the next step. After the grid they must
+agree up to the usual tolerance.
 
 If the candidate quantizes the same value, its grid may have another name and a shifted zero point,
 for example if int8 became uint8.
@@ -71,7 +72,7 @@ class Stepped:
 
     @property
     def limited(self) -> Mapping[str, Excused]:
-        """The steps whose number is limited: `own_steps`, or else all."""
+        """The steps whose number is limited: `own_steps`, or `steps` if that is None."""
         return self.steps if self.own_steps is None else self.own_steps
 
 
@@ -89,7 +90,7 @@ class _Place:
             return value
         if (
             value.dtype.itemsize == np.dtype(self.dtype).itemsize == 1
-        ):  # the sum of bytes is the same with or without a sign
+        ):  # adding bytes gives the same bits whether they have a sign or not
             return (value.view(np.uint8) + np.uint8(self.shift % 256)).view(self.dtype)
         return (value.astype(np.int64) + self.shift).astype(self.dtype)
 

@@ -1,5 +1,5 @@
-"""Measure how much the reference's outputs depend on the last place of intermediate results:
-results of functions, and of sums of products.
+"""Measure how much the outputs of the reference (the original model) depend on the last place of
+intermediate results: results of functions, and of sums of products.
 """
 
 from __future__ import annotations

@@ -71,7 +71,9 @@ def declared_outputs(model: onnx.ModelProto) -> list[Port]:
 def interface_differences(
     reference: onnx.ModelProto, candidate: onnx.ModelProto
 ) -> Iterator[Difference]:
-    """The changes in the candidate's interface that a caller of the reference would notice."""
+    """The differences between the interfaces of the original model (the reference) and of the
+    optimized one (the candidate) that a caller would notice.
+    """
     inputs = [_declared(model, required=True) for model in (reference, candidate)]
     yield from _changed_declarations("input", *inputs)
     yield from _changed_order("input", *inputs)

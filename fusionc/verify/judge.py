@@ -176,8 +176,8 @@ class Judge:
         return [] if self._bounds is None else [str(self._bounds)]
 
     def _is_overflow(self, sample: Sample, candidate: Sequence[Any]) -> bool:
-        """Whether overflow explains all differences: large or small finite inputs that the
-        reference turns into infinity or NaN in these elements.
+        """Whether overflow explains all differences: the inputs are finite, but so large or small
+        that the reference computes infinity or NaN in the elements that differ.
 
         (1 / x) * y may overflow in 1 / x although y / x is finite, and a rewrite that rounds may
         replace one form by the other. A candidate for finite numbers may also spread an infinity in

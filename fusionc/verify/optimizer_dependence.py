@@ -1,5 +1,5 @@
-"""Elements that are NaN or infinite in the reference only with, or only without, onnxruntime's
-optimizers.
+"""Find elements that are NaN or infinite in the reference (the original model) only with, or only
+without, onnxruntime's optimizers.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from fusionc.verify.compare import as_float64, same_bits, scale_of
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """How far one output of the candidate, at one level of onnxruntime's optimizers, is from that
-    of the reference.
+    """How far one output of the candidate (the optimized model), at one level of onnxruntime's
+    optimizers, is from the same output of the reference (the original model).
 
     `max_abs` is the largest |a - b|; `worst` is its sample and its place in the output. `max_rel`
     is the largest |a - b| / |b| of elements that are not tiny compared to the largest one. `cosine`

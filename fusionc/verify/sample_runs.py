@@ -1,5 +1,5 @@
-"""Run the candidate on every sample on which the reference runs, both with onnxruntime's optimizers
-off.
+"""Run the candidate (the optimized model) on every sample on which the reference (the original
+model) runs, both with onnxruntime's optimizers off.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ class SampleRuns:
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
-        """The judge's differences on the samples with the largest errors. Among many samples,
-        rounding takes some numbers to another step, which the judge does not notice. Therefore the
-        majority of the judged samples decides.
+        """The judge's differences on the samples with the largest errors. On a few of many samples,
+        rounding takes numbers to another step, and the judge cannot tell this from a fault.
+        Therefore the majority of the judged samples decides.
         """
         errors = dict[int, float]()
         for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
@@ -159,8 +159,8 @@ class SampleRuns:
     def _tie_differences(
         self, sample: DrawnSample, ours: Outputs, theirs: Outputs
     ) -> list[Difference]:
-        """The differences at ties, where the last bit of an input decides, if they form a region
-        and are not single elements.
+        """The differences at ties, where the last bit of an input decides. Empty if only single
+        elements differ.
 
         Rounding would excuse all of them, because moving the inputs has the same effect. But
         nothing between an input and a Quantize, Round or comparison that reads it directly may be
@@ -295,8 +295,8 @@ class SampleRuns:
 
 
 def _as_edge(sample: DrawnSample) -> DrawnSample:
-    """One of many samples with few elements, in the form in which it is judged: like a sample with
-    extreme values, with the scale of the ordinary samples, because it may contain unusual numbers.
+    """One of many samples with few elements, marked as a sample with extreme values, because it may
+    contain unusual numbers. The judge then uses the scale of the ordinary samples.
     """
     return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 

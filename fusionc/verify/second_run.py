@@ -1,4 +1,5 @@
-"""Elements that change in a second run of the reference. They say nothing about a candidate.
+"""Find elements that change in a second run of the reference (the original model). They say nothing
+about a candidate (an optimized model).
 
 For example, if operands do not fit, onnxruntime's Concat leaves a part of its output unwritten,
 with old contents of memory.

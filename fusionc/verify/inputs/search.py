@@ -1,4 +1,4 @@
-"""Find inputs on which the reference runs."""
+"""Find inputs on which the reference (the original model) runs."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class _Counted:
 
 
 class InputSearch:
-    """Draws inputs on which the reference (the original model) runs. `folder` has the external data
-    of the model. `shapes` are the caller's shapes.
+    """Draws inputs on which the reference runs. `folder` has the external data of the model.
+    `shapes` are the caller's shapes.
 
     Sizes are chosen so that all samples fit into the `budget`. If that is impossible, there are
     fewer samples. If values of an input cannot be drawn, `not_drawn` names the input and says why.

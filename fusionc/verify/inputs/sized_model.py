@@ -1,5 +1,5 @@
-"""The reference at given sizes, before it runs: the cost of a run, and whether onnx's shape
-inference accepts the sizes.
+"""What is known about the reference (the original model) at given sizes before it runs: the cost of
+a run, and whether onnx's shape inference accepts the sizes.
 """
 
 from __future__ import annotations
