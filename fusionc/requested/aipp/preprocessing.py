@@ -173,8 +173,8 @@ def _colors(block: AippBlock, channels: int) -> ColorMatrix | None:
         return None
     image = FORMATS[block["input_format"]]
     if image.channels == 1 or channels not in (1, 3):
-        what = f"csc_switch makes 3 colors of 3, {block['input_format']} has {image.channels} "
-        what += f"channels, and the model takes {channels}"
+        what = "csc_switch needs an image of colors and a model that takes 1 or 3 channels, but "
+        what += f"{block['input_format']} has {image.channels}, and the model takes {channels}"
         raise block.error("csc_switch", what, "give false")
     default = _FROM_YUV if image.is_yuv else _TO_YUV
     rows = [
