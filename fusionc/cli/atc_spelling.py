@@ -1,4 +1,4 @@
-"""ATC's spelling of options, and how ATC's options that fusionc lacks are treated."""
+"""Read options as ATC spells them. Ignore or refuse the options of ATC that fusionc lacks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _IGNORED_KEY = "fusionc.without_effect"  # the key of the ignored options in `ct
 class AtcCommand(click.Command):
     """A command that accepts ATC's spelling of options: `-model`, `--fusion-switch-file`.
 
-    The values of the options in `positional` may also stand on the command line without the
-    options, in this order: `in.onnx out.onnx` for --model and --output. If the command has click
-    arguments, too, only words with the file name of a model count.
+    The values of the options in `positional` may also be given without the names of the options, in
+    this order: `in.onnx out.onnx` for --model and --output. If the command has click arguments,
+    too, only a word that is the file name of a model is such a value.
     """
 
     def __init__(self, *args: Any, positional: Sequence[str] = (), **details: Any) -> None:
@@ -47,7 +47,8 @@ class AtcCommand(click.Command):
             parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)
         ]
         line = respell(args, options)
-        if line.unknown:  # before the words are counted, because one may be the value of the option
+        # An unknown option is reported before surplus words, because a word may be its value.
+        if line.unknown:
             what = _hint_for_flag(line.unknown, options) or _unknown_text(line.unknown, options)
             raise click.NoSuchOption(line.unknown, what, ctx=ctx)
         named = self._words_of_options(line.words)

@@ -31,7 +31,7 @@ Exit codes:
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
-    """A click callback: "1,8,32" as numbers without duplicates."""
+    """A click callback: the numbers in "1,8,32", without duplicates."""
     parts = [part.strip() for part in (text or "").split(",")] if text is not None else []
     if not all(part.isascii() and part.isdigit() and 0 < int(part) <= 1 << 20 for part in parts):
         raise click.BadParameter(f"{text!r} is not of the form 1,8,32.", ctx, parameter)

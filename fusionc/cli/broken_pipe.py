@@ -1,5 +1,6 @@
-"""A standard output that still accepts text after its reader has closed the pipe. So
-`fusionc convert | head -1` still converts the model, and its exit code stays meaningful.
+"""A standard output that still accepts text after its reader has closed the pipe. Therefore
+`fusionc convert … | head -1` still converts the model, and the exit code of fusionc says how that
+ended.
 """
 
 from __future__ import annotations

@@ -149,8 +149,8 @@ def command(
 
 
 def _show_failure(error: Exception) -> None:
-    """Show ATC's line about a failure. The rest of this line is only shown if it helps: the log
-    exists, or the error does not say what to do.
+    """Show ATC's line about a failure. The line asks the user to read the log only if there is one,
+    and the help only if the error does not say what to do.
     """
     log = error.log_file if isinstance(error, FusioncError) else None
     clauses = [_FAILURE]

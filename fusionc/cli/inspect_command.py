@@ -17,7 +17,7 @@ from fusionc.cli.signals import hold_signals
 if TYPE_CHECKING:
     from fusionc.inspect.inspect_story import Inspection
 
-_MAX_PLACES = 3  # the number of names that are shown for each finding; --json has all
+_MAX_PLACES = 3  # at most this many names are shown for each finding; --json has all of them
 _EPILOG = """\b
 Exit codes:
   0  the model was inspected

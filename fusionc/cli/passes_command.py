@@ -34,11 +34,11 @@ def command(
 ) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
-    NAME may also be an alias of one or more passes, or a part of names: all passes with this part
-    in a name are then listed. A switch file cannot switch off a pass whose
-    default is "must". OPERATOR is an operator of ONNX, such as Slice, or an operator with its
-    domain, such as com.microsoft.Gelu. With --operator, passes that have no pattern, such as
-    ConstantFoldingPass, are not listed.
+    NAME may also be an alias of one or more passes, or a part of a name: all passes whose names
+    contain it are then listed. A switch file cannot switch off a pass whose default is "must".
+    OPERATOR is an operator of ONNX, such as Slice, or an operator with its domain, such as
+    com.microsoft.Gelu. Passes that have no pattern, such as ConstantFoldingPass, are not listed
+    with --operator.
     """
     from fusionc.custom.loading import load_passes
 
@@ -46,7 +46,7 @@ def command(
     if operator is not None:
         if name is not None:
             raise UsageError(
-                "a name and --operator",
+                "a name and --operator are both given",
                 where="fusionc passes",
                 hint="give one of them",
                 code="E10001",
@@ -124,7 +124,9 @@ def _show_list(passes: Sequence[Pass], as_json: bool) -> None:
 
 
 def _show_named(name: str, passes: Sequence[Pass], as_json: bool) -> None:
-    """Show the passes of this name. Without such a pass, list those that have it in a name."""
+    """Show the passes with this name or alias. If there are none, list the passes whose names
+    contain it.
+    """
     from fusionc.switches import PassNames
 
     names = PassNames(passes)
@@ -150,8 +152,8 @@ def _show_named(name: str, passes: Sequence[Pass], as_json: bool) -> None:
 
 
 def _search(part: str, passes: Sequence[Pass]) -> list[Pass]:
-    """The passes with a name or an alias that is `part` or, if there are none, contains it. Case is
-    ignored.
+    """The passes whose name or alias is `part`. If there are none, the passes whose name or alias
+    contains `part`. Case is ignored.
     """
     wanted = part.casefold()
     names = {p: [name.casefold() for name in (p.name, *p.aliases)] for p in passes}

@@ -58,8 +58,8 @@ class ReportFile:
 
 @contextmanager
 def report_file(path: Path | None, models: Iterable[Path]) -> Iterator[ReportFile]:
-    """A context manager that writes the file at its end. Raises UsageError at its beginning if the
-    file cannot be there.
+    """A context manager that writes the file when it is left. Raises UsageError when it is entered
+    if the path is that of a model, or if its folder does not exist.
     """
     if path is not None:
         require_unread(path, "--report_json", dict.fromkeys(models, "the model itself"))

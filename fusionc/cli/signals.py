@@ -66,7 +66,9 @@ def hold_signals() -> Iterator[None]:
 
 @contextmanager
 def _install_handlers(handlers: dict[int, _Handler]) -> Iterator[None]:
-    """Install these handlers. Does nothing in other threads, because only the main thread may."""
+    """Install these handlers. Does nothing outside the main thread, because only the main thread
+    may install handlers.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     previous = {
         number: signal.signal(number, handler) for number, handler in handlers.items() if is_main

@@ -30,8 +30,8 @@ _Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
 
 def number_of(kind: Kind, form: str) -> _Callback:
-    """A click callback that turns the text into a number. The number is an error if the kind does
-    not accept it; the message is then "TEXT is not `form`".
+    """A click callback that turns the text into a number. If the text is not a number that the kind
+    accepts, the error is "TEXT is not FORM".
     """
 
     def convert(

@@ -186,7 +186,7 @@ def _row(worth: Worth, tuned: Tuned) -> list[str]:
 
 def _why_undecided(worth: Worth, one: RatioInterval) -> str:
     """Why a change is undecided. If several changes are tested, each of them needs a higher
-    confidence than that of the bounds which are shown.
+    confidence than the confidence of the bounds that the table shows.
     """
     if not worth.tested:
         return "undecided, not tested"

@@ -1,4 +1,4 @@
-"""`fusionc verify`: compare what two models compute. Users call it in CI."""
+"""`fusionc verify`: compare what two models compute. The exit code is made for scripts."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ Exit codes:
     "--rtol",
     metavar="NUMBER",
     callback=number_of(kinds.AMOUNT, _BOUND),
-    help="Compare floating-point outputs with |a - b| <= ATOL + RTOL * |b|, where b is an element "
-    "of REFERENCE. Each of --rtol and --atol is 0 if only the other is given. Then only this "
-    "condition decides, and rounding excuses nothing; on inputs with zeros, large numbers, NaN and "
-    "infinities the default is enough, too. Default: tolerances by type, and elements that "
-    "rounding decides are excused.",
+    help="Accept an element a of a floating-point output if |a - b| <= ATOL + RTOL * |b|, where b "
+    "is the element of REFERENCE. If only one of --rtol and --atol is given, the other is 0. "
+    "Rounding then excuses nothing. On inputs with zeros, large numbers, NaN and infinities, "
+    "outputs that the default accepts are accepted, too. Default: tolerances by type, and elements "
+    "that rounding decides are excused.",
 )
 @click.option(
     "--atol", metavar="NUMBER", callback=number_of(kinds.AMOUNT, _BOUND), help="See --rtol."
@@ -200,7 +200,9 @@ def _locate(
 def _check_ready(
     candidate: Path, input_shape: dict[str, tuple[int, ...]] | None, inputs: Path | None
 ) -> ReadyCheck | None:
-    """The comparison with the ready form. None if the model lacks a ready form that fits."""
+    """The comparison with the ready form of the candidate (the model as onnxruntime has it in
+    memory). None if the candidate lacks a ready form that fits this machine.
+    """
     from fusionc.ready_form.session_file import session_file_of
 
     if not session_file_of(candidate).is_file():

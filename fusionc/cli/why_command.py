@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from fusionc.why.why_story import Answer, ExpectedAnswer
 
 _Item = TypeVar("_Item")
-_MAX_ITEMS = 5  # the number of names on a line, and of places that are shown for a pass
+_MAX_ITEMS = 5  # at most this many names are shown in a line, and this many places for a pass
 _AREA_NOTE = (
     "the node comes from graph kernel fusion: also give --enable_graph_kernel and the flags of the "
     "conversion that made it"
 )
 _DEQUANTIZE = "DequantizeLinear"  # may be given instead of the name of a pass
-# what is shown if there is nothing to say
+# the lines that are shown if the answer is empty
 _OF_EXPECTED = ("expected", "the other optimizer fused nothing more")
 _OF_DEQUANTIZE = ("stays", "the converted model has no DequantizeLinear")
 _EPILOG = """\b

@@ -17,8 +17,8 @@ def _unchanged(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Which values an option takes. None is not part of a kind, because only some options of a kind
-    take it: `Option` checks it.
+    """Which values an option takes. None does not belong to a kind: `Option` says whether an option
+    takes it.
     """
 
     accepts: Callable[[Any], bool]  # whether a value is a valid argument in Python
@@ -154,7 +154,9 @@ def _spell_names(names: str | Sequence[str]) -> str:
 
 
 def file_or_names(value: Any) -> Any:
-    """The path of a file if the value names an existing one, otherwise the value: names."""
+    """A Path if the value is a path object or the path of an existing file. Otherwise the value
+    itself, which then contains names.
+    """
     is_file = _is_path(value) and os.path.isfile(value)
     return Path(value) if is_file or isinstance(value, os.PathLike) else value
 

@@ -62,8 +62,8 @@ class Options:
         kinds.CHOICE,
         OptionGroup.PASSES,
         "O1: no fusion; only fold constants and known sizes, and remove dead branches and nodes. "
-        "O3: all passes. A switch that names a pass overrides this option and the next two "
-        "options.",
+        "O3: all passes. A switch that names a pass overrides --oo_level, --oo_constant_folding "
+        "and --oo_dead_code_elimination.",
         choices=("O1", "O3"),
         default="O3",
     )
@@ -90,9 +90,9 @@ class Options:
     keep_nodes: Path | str | Sequence[str] | None = option(
         kinds.NAMES_OR_FILE,
         OptionGroup.PASSES,
-        "Nodes that no pass changes or removes, and that no area takes: names separated by "
-        "semicolons, or a file with a name in each line. * in a name means any characters, and "
-        "encoder/ means all nodes of this scope.",
+        "Nodes that no pass changes or removes, and that no generated kernel computes: names "
+        "separated by semicolons, or a file with a name in each line. * in a name means any "
+        "characters, and encoder/ means all nodes of this scope.",
         metavar='"conv1;encoder/"|FILE',
         reads="the file with names of nodes",
         give='a list of names, "conv1;encoder/", or the path of a file with a name in each line',
@@ -138,29 +138,29 @@ class Options:
         OptionGroup.REQUEST,
         "2 to 100 batch sizes for the inputs whose first dimension is -1 in --input_shape. This "
         "dimension is open in the result, and the result is verified at each of the sizes. Give "
-        "at most one of this option and the next two options.",
+        "at most one of --dynamic_batch_size, --dynamic_image_size and --dynamic_dims.",
         give="a list of sizes: [1, 2, 4]",
     )
     dynamic_image_size: Sequence[Sequence[int]] | None = option(
         kinds.PROFILES,
         OptionGroup.REQUEST,
-        "The same for height and width: 2 to 100 pairs, separated by semicolons.",
+        "As --dynamic_batch_size, for height and width: 2 to 100 pairs, separated by semicolons.",
         give="a list of pairs: [[224, 224], [448, 448]]",
     )
     dynamic_dims: Sequence[Sequence[int]] | None = option(
         kinds.PROFILES,
         OptionGroup.REQUEST,
-        "The same for all dimensions that are -1, in their order: 2 to 100 lists of sizes, "
-        "separated by semicolons.",
+        "As --dynamic_batch_size, for all dimensions that are -1, in their order: 2 to 100 lists "
+        "of sizes, separated by semicolons.",
         metavar='"1,128;2,256"',
         give="a list of lists of sizes: [[1, 128], [2, 256]]",
     )
     input_format: str | None = option(
         kinds.CHOICE,
         OptionGroup.REQUEST,
-        "NHWC: inputs with images take them in the layout (N, H, W, C) instead of (N, C, H, W). "
+        "NHWC: inputs that are images take the layout (N, H, W, C) instead of (N, C, H, W). "
         "--input_shape still gives sizes in the layout of the model; --inputs and --verify_shape "
-        "are for the new layout. NCHW, NCDHW and ND change nothing, for ATC's sake.",
+        "are for the new layout. NCHW, NCDHW and ND are ATC's other values, and change nothing.",
         choices=("NCHW", "NHWC", "NCDHW", "ND"),
     )
     target: str = option(
@@ -180,8 +180,8 @@ class Options:
     external_weight: int | None = option(
         kinds.CHOICE,
         OptionGroup.STORAGE,
-        "Store the weights in the model (0) or in one file next to it (1; 2 means the same, for "
-        "ATC's sake). Default: next to the model only if they are too large for it.",
+        "Store the weights in the model (0) or in one file next to it (1). 2, which ATC also has, "
+        "means the same as 1. Default: next to the model only if they are too large for it.",
         choices=(0, 1),
         metavar="0|1",
         give="0, 1 or None",
@@ -269,8 +269,8 @@ class Options:
         OptionGroup.KERNELS,
         "The types in which the result computes. origin: those of the model; this is the default "
         "here, while ATC's is fp16. fp16: everything that can be is float16. mixed_float16: as "
-        "fp16, but nodes stay in float32 that would change an output too much on the inputs of "
-        "--inputs. cube_fp16in_fp32out: convolutions and matrix products round their inputs to "
+        "fp16, but nodes that would change an output too much on the inputs of --inputs stay in "
+        "float32. cube_fp16in_fp32out: convolutions and matrix products round their inputs to "
         "float16, and sum in float32. The inputs and outputs of the model keep their types. "
         "mixed_bfloat16: convolutions and matrix products in generated kernels multiply bfloat16 "
         "values and add in float32, on processors that have instructions for this; everything in "
@@ -290,17 +290,18 @@ class Options:
     precision_error: float | None = option(
         kinds.SHARE,
         OptionGroup.KERNELS,
-        "With a lower precision: how much it may change an output on the given inputs, as a share "
-        "of the largest value of the output. Convolutions, matrix products and, in float16, other "
-        "nodes that would exceed this stay in float32, except with fp16, which then ends with an "
-        "error. Default: every change is allowed that keeps a cosine similarity of at least 0.999.",
+        "How much a lower precision may change an output on the given inputs, as a share of the "
+        "largest value of the output. Nodes that would exceed this limit stay in float32 (with "
+        "mixed_bfloat16, this applies to convolutions and matrix products). With fp16, the "
+        "conversion ends with an error instead. Default: every change is allowed that keeps a "
+        "cosine similarity of at least 0.999.",
         give="a number above 0 and at most 1, or None",
     )
     keep_dtype: Path | None = option(
         kinds.FILE,
         OptionGroup.KERNELS,
-        "With a lower precision: a file that lists nodes which keep their type. Each line has the "
-        "name of a node, or OpType::Type for all nodes of one operator type.",
+        "A file that lists nodes which keep their type when a lower precision is chosen. Each line "
+        "has the name of a node, or OpType::Type for all nodes of one operator type.",
         reads="the names of nodes that keep their type",
     )
     customize_dtypes: Path | None = option(
@@ -308,8 +309,9 @@ class Options:
         OptionGroup.KERNELS,
         "A file that lists the types of single nodes: each line is "
         "NAME::InputDtype:float16,float16,OutputDtype:float16, or begins with OpType::Type for all "
-        "nodes of one operator type. It overrides --keep_dtype and the precision. float16 inputs "
-        "with float32 outputs: the inputs are rounded, and the node computes in float32.",
+        "nodes of one operator type. The file overrides --keep_dtype and the precision. If the "
+        "inputs are float16 and the outputs float32, the inputs are rounded to float16, and the "
+        "node computes in float32.",
         reads="the types of single nodes",
     )
     modify_mixlist: Path | None = option(
@@ -317,7 +319,7 @@ class Options:
         OptionGroup.KERNELS,
         "With mixed_float16: a JSON file that moves operators between the lists of operators in "
         "float32 (black-list), in float16 (white-list), and in the type of the node before them "
-        '(gray-list): {"black-list": {"to-add": ["SoftmaxV2"]}}. It has names of Ascend\'s '
+        '(gray-list): {"black-list": {"to-add": ["SoftmaxV2"]}}. The file names Ascend\'s '
         "or ONNX's operators. With mixed_bfloat16, operators added to the black list stay in "
         "float32.",
         reads="the lists of operators",
@@ -416,8 +418,8 @@ class Options:
         return self.precision_mode_v2 or older or ORIGIN
 
     def notices(self) -> list[str]:
-        """Notices that name options without effect because verification is off, and the output if
-        its name may surprise the user.
+        """Notices about the options that have no effect because verification is off, and about the
+        name of the output if it may surprise the user.
         """
         idle = [] if self.verify or self.report or self.inputs is None else ["--inputs"]
         if not self.verify and not self.check_rewrites and self.on_mismatch != "fail":
@@ -430,7 +432,7 @@ class Options:
 
 # the options by field name
 OPTIONS: Mapping[str, Option] = {one.name: option_of(one) for one in fields(Options)}
-# the names of fields with the path of a file or folder that a conversion writes
+# the fields that hold the path of a file or folder that a conversion writes
 PLACES = frozenset(name for name, one in OPTIONS.items() if one.writes)
 
 

@@ -1,4 +1,4 @@
-"""From the arguments of `fusionc.convert` to `Options`, checked and typed.
+"""Turn the arguments of `fusionc.convert` into `Options`, checked and typed.
 
 The command line has already checked its values. Callers of `fusionc.convert` get the same errors
 from here.
@@ -14,7 +14,7 @@ from fusionc.errors import UsageError, shown
 from fusionc.options.option import Option
 from fusionc.options.option_table import OPTIONS, Options, paths_in
 
-# endings that an ONNX model does not have
+# endings that the name of an ONNX model cannot have
 _OTHER_SUFFIXES = frozenset(
     {".json", ".html", ".npz", ".npy", ".so", ".dll", ".py", ".txt", ".csv", ".data", ".ort"}
 )

@@ -1,5 +1,6 @@
-"""The operator types of Ascend IR, and the ONNX operators that ATC turns into them. Configuration
-files of ATC name the former.
+"""The operator types of Ascend IR (the graphs that ATC, the compiler for Ascend processors, works
+on), and the ONNX operators that ATC turns into them. Configuration files of ATC name the types of
+Ascend IR.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from fusionc.errors import Typos
 from fusionc.operators.facts import FACTS
 
-# ONNX operators: Ascend's types, without those that have the same name
+# Each line: ONNX operators, a colon, and the types of Ascend IR that they become. A type with the
+# name of the ONNX operator is left out.
 _ROWS = """
 Add: AddV2 Adds BiasAdd Axpy
 ArgMax: ArgMaxV2 ArgMaxD ArgMaxWithValue
@@ -91,7 +93,7 @@ def _types() -> Iterator[tuple[str, tuple[str, ...]]]:
             yield type_, tuple(operators.split())
 
 
-# by Ascend's type, and by ONNX's own name
+# ONNX operators by the type of Ascend IR, and by the name of the ONNX operator itself
 _OPERATORS = dict(_types())
 _TYPOS = Typos(_OPERATORS)
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 # that is, has no upper end, its largest size is -1.
 DimensionSize = int | tuple[int, int]
 OPEN = -1
-# The size of an open dimension in a run. Not 1: a dimension of 1 is broadcast, and that would hide
-# differences.
+# The size of an open dimension in a run. It is not 1, because a dimension of 1 is broadcast, which
+# may hide differences.
 _SIZE_OF_OPEN = 2
 
 

@@ -29,7 +29,9 @@ def split_values(text: str, names: Collection[str], name_in: Callable[[str], str
 
 
 def leading_name(part: str) -> str:
-    """The text before the last colon. Empty if a semicolon follows this colon."""
+    """The text before the last colon. Empty if a semicolon follows the colon, because the colon is
+    then in another part.
+    """
     name, _, rest = part.rpartition(":")
     return "" if ";" in rest else name.strip()
 

@@ -25,7 +25,7 @@ from fusionc.runtime.run_errors import RunError
 _OPTION = "--free_dim"
 _OPEN = 2  # in a run, the size of the open dimensions that are not in --free_dim
 
-# symbols by input name and axis; if a symbol is "", fusionc chooses one
+# new symbols by input name and axis; "" lets fusionc choose the symbol
 FreeDims = Mapping[str, Mapping[int, str]]
 _Size = int | str | None  # the size of a dimension: a number, a symbol, or unknown
 OtherSizes = Mapping[str, Mapping[int, DimensionSize]]  # by input name and axis
@@ -155,8 +155,8 @@ def _clear_function_types(model: ModelProto) -> None:
 
 
 def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raise UsageError if the changed model runs with its former sizes and not with doubled
-    sizes.
+    """Raise UsageError if the changed model runs with its former sizes `sizes`, but does not run
+    with doubled sizes.
     """
     reason = failure(file, _doubled(sizes))
     if reason and not failure(file, sizes):
@@ -189,7 +189,7 @@ def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
         for name, axes in sizes.items()
         for axis, size in axes.items()
     }
-    symbols.pop("", None)  # that of dimensions without a symbol
+    symbols.pop("", None)  # "" belongs to dimensions without a symbol
     shapes = {
         name: tuple(
             dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN)

@@ -84,7 +84,7 @@ class TwoSizes:
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
             if (
                 info.name in self.reached
-            ):  # its declared shape is correct for the model's sizes only
+            ):  # the declared shape is correct only for the model's own sizes
                 info.type.CopyFrom(shapeless(info.type))
         self._is_one = False  # whether a dimension of size 1 changes
         for value in self._changed.graph.input:
@@ -209,7 +209,9 @@ class TwoSizes:
     def _operands_that_hold(
         self, node: Node, inputs: Sequence[Edge], constant: _Array | None
     ) -> str:
-        """The description of the inputs that did not change while other inputs of the node did."""
+        """The description of the inputs whose shapes did not change although the shapes of other
+        inputs of the node did.
+        """
         if node.is_op("Expand") and constant is not None:
             return _constant_shape(constant)
         same = [

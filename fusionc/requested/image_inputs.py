@@ -24,7 +24,9 @@ _Size = TypeVar("_Size")
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """The inputs with images in the layout (N, H, W, C), where the model had (N, C, H, W)."""
+    """The inputs that take images in the layout (N, H, W, C) after the change. The model took them
+    in (N, C, H, W).
+    """
 
     preprocessing: Mapping[str, Preprocessing] = field(default_factory=dict)  # by input name
     names: Sequence[str] = ()  # of all these inputs
@@ -38,7 +40,7 @@ class ImageInputs:
         return notices
 
     def shape(self, name: str, shape: Sequence[_Size]) -> Sequence[_Size]:
-        """The entries for the shape that an input had, in the order of its new layout."""
+        """A shape for the former layout of an input, in the order of its new layout."""
         return as_nhwc(shape) if name in self.names and len(shape) == 4 else shape
 
     def has_sizes_of_model(self, name: str) -> bool:

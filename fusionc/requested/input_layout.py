@@ -1,4 +1,4 @@
-"""--input_format NHWC: inputs with images take them in the layout (N, H, W, C)."""
+"""--input_format NHWC: change inputs that are images to the layout (N, H, W, C)."""
 
 from __future__ import annotations
 

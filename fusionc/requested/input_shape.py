@@ -54,7 +54,7 @@ def fix_sizes(
 def _size_changes(
     inputs: Mapping[str, TypeProto], shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> _SizeChanges:
-    """Fix the dimensions that do not have a symbol. Return the requested sizes of symbols."""
+    """Fix dimensions that do not have a symbol. Return the sizes that symbols are to get."""
     changes = _SizeChanges()
     for name, shape in shapes.items():
         if name not in inputs:

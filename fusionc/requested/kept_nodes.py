@@ -1,4 +1,4 @@
-"""--keep_nodes: nodes that no pass changes and no area takes."""
+"""--keep_nodes: nodes that no pass changes, and that no generated kernel computes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class KeptNodes:
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10016")
 
     def nodes_in(self, model: Model) -> frozenset[Node]:
-        """These nodes of a model that no pass has changed yet."""
+        """The nodes that the names fit. No pass may have changed the model yet."""
         graphs = (graph for graph in model.graphs if self.names)
         return frozenset(node for graph in graphs for node in graph.nodes if self.has(node))
 
@@ -73,7 +73,9 @@ class KeptNodes:
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    """The names that are meant. A scope may have a slash before it, as in torch's names."""
+    """The names of nodes that a name of the option fits. Names of nodes may begin with a slash, as
+    torch writes them.
+    """
     text = re.escape(name).replace(r"\*", ".*")
     return re.compile(f"/?{text}.*" if name.endswith("/") else text, re.DOTALL)
 
@@ -89,8 +91,8 @@ def _label(node: NodeProto) -> str:
 
 
 def refuse_for(is_kept: Callable[[Node], bool]) -> Callable[..., None]:
-    """A function for `RewriteLog.examine` that refuses rewrites which would remove a kept node, or
-    a node around one.
+    """A function for `RewriteLog.examine`. It refuses rewrites that would remove a kept node, or a
+    node whose subgraph contains a kept node.
     """
 
     def examine(_commit: object, _pass: object, match: Match, new: Replacement, _: object) -> None:

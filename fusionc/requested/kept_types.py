@@ -22,7 +22,8 @@ _HINT = f"give a text file; each line has the name of a node, or {TYPE}Type"
 @dataclass
 class KeptTypes:
     """Nodes that keep their type: single nodes by name, and all nodes of some operators. `find`
-    looks them up in the model. A node that a pass makes from such a node also keeps its type.
+    must look them up in a model before `keeps` is called. A node that a pass makes from such a node
+    also keeps its type.
     """
 
     names: frozenset[str] = frozenset()
@@ -69,8 +70,8 @@ class KeptTypes:
         return replace(self, types=self.types.union(types))
 
     def name_of(self, product: Node) -> str:
-        """The name to give to --keep_dtype so that a convolution or product keeps its type: that of
-        the node of the model from which passes made it.
+        """The name that --keep_dtype must get so that `product`, a convolution or a matrix product,
+        keeps its type: the name of the original node from which passes made `product`.
         """
         sources = [name for name in sources_of(product) if name in self._types_in_model]
         products = [name for name in sources if _multiplies(self._types_in_model[name])]

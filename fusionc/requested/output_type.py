@@ -134,7 +134,8 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
     inner = fresh_name(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
     rename_value(graph.node, output.name, inner)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
-        if tensor.name == output.name:  # passes have folded the output into a constant
+        # if passes have folded the output into a constant, the constant gets the new name
+        if tensor.name == output.name:
             tensor.name = inner
     for annotation in graph.quantization_annotation:
         if annotation.tensor_name == output.name:

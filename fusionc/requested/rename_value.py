@@ -36,8 +36,8 @@ def rename_value(nodes: Iterable[NodeProto], old: str, new: str) -> None:
 
 
 def separate_input(model: ModelProto, value: ValueInfoProto, inner: str) -> None:
-    """Let all consumers of an input read the value `inner` instead, which no node computes yet. It
-    is declared as the input is.
+    """Let all consumers of an input read the value `inner` instead. `inner` gets the declaration of
+    the input. The caller must add the node that computes `inner`.
     """
     declared = model.graph.value_info.add()
     declared.CopyFrom(value)

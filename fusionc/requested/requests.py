@@ -170,7 +170,8 @@ class Requests:
 
     def require_runs(self, file: Path, source: Path, freed: Freed, images: ImageInputs) -> None:
         """Raise UsageError if the changed model in `file` does not run with other sizes, although
-        the model in `source` runs. With profiles, the verification finds that.
+        the model in `source` runs. If there are profiles, this is not tested here, because the
+        verification runs every profile.
         """
         if self.profiles is not None:
             return
@@ -192,8 +193,9 @@ class Requests:
         return axis >= len(shape) or not isinstance(shape[axis], int) or shape[axis] == OPEN
 
     def unfit_error(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
-        """The error for a model that runs unchanged, but not with the requested changes. The
-        changes may be innocent: fusionc does not know which values the `unknown` inputs need.
+        """The error for a model that runs unchanged, but not with the requested changes. `unknown`
+        are inputs for which fusionc does not know which values fit the sizes. If there are any, the
+        changes may be possible with the right values.
         """
         what = f"the model does not work with the requested changes: {reason}"
         hint = "ask for other sizes or outputs"

@@ -24,7 +24,7 @@ _IMAGE_AXES = ((2, 3), (1, 2))  # height and width in (N, C, H, W) and in (N, H,
 
 @dataclass(frozen=True)
 class SizeProfiles:
-    """The sizes of one of the three options."""
+    """The profiles of one of the three options. A profile has a size for each open dimension."""
 
     option: str
     axes: Mapping[str, Sequence[int]]  # the open axes, by input name
@@ -109,8 +109,8 @@ def _profiles(
 
 def _require_sizes(option: str, profiles: Sequence[Sequence[int]]) -> None:
     if not _FEWEST <= len(profiles) <= _MOST:
-        what = f"{option} has {len(profiles)} of {_FEWEST} to {_MOST} profiles"
-        hint = "for one size give it in --input_shape"
+        what = f"the number of profiles is {len(profiles)}, not {_FEWEST} to {_MOST}"
+        hint = "give 2 to 100 profiles; a single size belongs in --input_shape"
         raise _error(option, what, hint)
     seen = set[tuple[int, ...]]()
     for sizes in map(tuple, profiles):
@@ -127,9 +127,9 @@ def _require_open(
     axes: Mapping[str, Sequence[int]],
     shapes: Mapping[str, Sequence[DimensionSize]],
 ) -> None:
-    """Raise UsageError if the dimensions that are -1 are not those that the option is for."""
+    """Raise UsageError if --input_shape does not have -1 where the option needs it."""
     if not axes:
-        what = f"{option} is for dimensions that are -1 in --input_shape, and there are none"
+        what = f"{option} is for dimensions that are -1 in --input_shape, and no dimension is -1"
         raise _error(option, what, 'give them: --input_shape "x:-1,3,224,224"')
     if any(isinstance(size, tuple) for shape in shapes.values() for size in shape):
         what = f"--input_shape has a range, and {option} gives the sizes"
@@ -139,7 +139,7 @@ def _require_open(
             what = f"{name}[{places[-1]}] is -1, and {option} is for the first dimension"
             raise _error(option, what, f"fix it in --input_shape, or give {DIMS}")
         if option == IMAGE and (len(shapes[name]) != 4 or tuple(places) not in _IMAGE_AXES):
-            what = f"{option} is for inputs with -1 as height and as width only, unlike {name}"
+            what = f"{option} needs -1 for height and width alone, which does not hold for {name}"
             raise _error(option, what, f'give "{name}:1,3,-1,-1", or give {DIMS}')
 
 
@@ -155,7 +155,7 @@ def _filled(
     wanted = sum(map(len, axes.values())) if option == DIMS else len(next(iter(axes.values())))
     if len(sizes) != wanted:
         text = ",".join(map(str, sizes))
-        what = f"the profile {text} has {len(sizes)} of {wanted} sizes"
+        what = f"the number of sizes in the profile {text} is {len(sizes)}, not {wanted}"
         raise _error(option, what, "give a size for each -1 in --input_shape, in the same order")
     rest = list(sizes)
     filled = {}

@@ -1,5 +1,5 @@
-"""Let onnxruntime find types that shape inference does not know: it finds the element type by
-loading the model, and the rank by running it.
+"""Let onnxruntime find types that shape inference does not find. Loading the model gives the
+element type, running it gives the rank.
 """
 
 from __future__ import annotations

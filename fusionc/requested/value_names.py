@@ -103,7 +103,7 @@ def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str,
     }
     for value in result.values():
         for dim in value.type.tensor_type.shape.dim:
-            # symbols that the model does not have were invented by the inference
+            # Symbols that the model does not have come from the inference, so they are removed.
             if dim.dim_param not in own:
                 dim.ClearField("dim_param")
     return result

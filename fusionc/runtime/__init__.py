@@ -1,3 +1,3 @@
-"""Run onnxruntime in a child process. So a crash, a hang or a lack of memory of onnxruntime does
-not end fusionc, which shows an error message.
+"""Run onnxruntime in a child process. If onnxruntime crashes, hangs or lacks memory, fusionc
+continues and shows an error message.
 """

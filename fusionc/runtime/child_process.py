@@ -25,8 +25,8 @@ from fusionc.runtime.printed_file import forget, last_words, printed_file
 class ChildProcess:
     """A child process. Raises OSError or ValueError if it cannot be started.
 
-    When the object is garbage collected, the process is killed if `is_killed` is true. Otherwise
-    only its pipes are closed, and the program should then end by itself.
+    When the object is garbage collected, the pipes are closed. If `is_killed`, the process is
+    killed, too; otherwise the program must end by itself when its pipe of requests is closed.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ChildProcess:
         return wire.receive(self._answers.fileno(), deadline, _loads)
 
     def end_requests(self) -> None:
-        """Tell the process that no further requests follow."""
+        """Close the pipe of requests, which tells the process that no further requests follow."""
         with self._sending:
             self._requests.close()
 
@@ -127,8 +127,8 @@ class ChildProcess:
         self._end()
 
     def leave(self) -> None:
-        """Close the pipes without ending the process. A fork of the caller does this, to leave the
-        process to the original caller.
+        """Close the pipes without ending the process. A fork of the caller does this, because the
+        process belongs to the original caller.
         """
         if self._end.detach() is not None:
             self._requests.close()

@@ -1,4 +1,4 @@
-"""The CPU kernels of the installed onnxruntime. Their tables are requested from it only once."""
+"""The CPU kernels of the installed onnxruntime. onnxruntime is asked for its tables only once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
 _Key = tuple[str, str]  # domain and operator
-# onnxruntime's "last version" of a kernel that is valid until ONNX changes its operator. Such a
-# kernel only runs the definition of the operator that is valid at the kernel's first version.
+# onnxruntime gives this "last version" to kernels that have no end. Such a kernel only runs the
+# definition of the operator that is valid at the kernel's first version, until ONNX changes it.
 _OPEN = 2**31 - 1
 
 
@@ -32,8 +32,8 @@ class _Definition:
 
 @dataclass(frozen=True)
 class Float16Ports:
-    """Which inputs and outputs of an operator may be float16. The last one of each also counts for
-    all after it.
+    """Which inputs and outputs of an operator may be float16. The last entry of each tuple also
+    applies to all further inputs or outputs, because the last one may be variadic.
     """
 
     inputs: tuple[bool, ...]
@@ -75,8 +75,8 @@ def _definition(op: str, domain: str, version: int) -> _Definition | None:
 @cache
 def float16_ports(op: str, domain: str, version: int) -> Float16Ports | None:
     """Which inputs and outputs of an operator may be float16. None if onnxruntime does not know the
-    operator, or if none of its inputs may be float16. An output counts only if its type is that of
-    an input.
+    operator, or if none of its inputs may be float16. An output may be float16 only if it has the
+    type of an input.
     """
     definition = _definition(op, domain, version)
     if definition is None or not set(definition.inputs) & set(definition.halves):
@@ -154,8 +154,8 @@ def _runs_as_parts(op: str, domain: str, version: int) -> bool:
 def lack_of_kernel(
     op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool
 ) -> str:
-    """Why onnxruntime cannot run an operator that a pass makes. "" if it can run the operator. It
-    computes operators of float16 that lack a kernel in float32, between two Casts.
+    """Why onnxruntime cannot run an operator that a pass makes. "" if it can. Some operators of
+    float16 lack a kernel and still run: onnxruntime computes them in float32, between two Casts.
 
     `elem_types` are the types of the inputs: None for an input that is left out, and 0 for an
     unknown type. `is_new` says that the operator replaces other operators. If it replaces a node of

@@ -1,4 +1,4 @@
-"""The user's libraries of custom operators (--custom_ops_library). Inside `custom_operators`, every
+"""The user's libraries of custom operators (--custom_op_library). Inside `custom_operators`, every
 onnxruntime session that the same thread creates gets these libraries.
 """
 

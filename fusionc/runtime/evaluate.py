@@ -20,8 +20,8 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 Array = np.ndarray[Any, Any]
 _LARGE = 16 * 1024  # bytes
-# The limit of processor time for one run. Processor time does not depend on the load of the
-# machine, so the same nodes are folded in every conversion.
+# The limit for one run, in seconds of processor time, which does not depend on the load of the
+# machine. Therefore the same nodes are folded in every conversion.
 _SECONDS = 10.0
 _MAX_MEMORY = 2 << 30  # bytes that a run may take in addition to its constants
 _COSTLY = (Crashed, Overdue, OutOfMemory)

@@ -18,8 +18,8 @@ from fusionc.runtime.session_settings import settings_of
 # because spinning would take processor time from the model whose turn it is. With spinning, times
 # of the same model differed by 25 % between processes, and without spinning by 5 %.
 _STOP_SPINNING = "session.force_spinning_stop"
-# A slice is the time for which a model runs when it is its turn. If a run takes less than this part
-# of a slice, each slice begins with a run that does not count.
+# A slice is the time for which a model runs when it is its turn. If a run takes less than this
+# share of a slice, each slice begins with a run that is not measured, to warm up.
 _SHORT = 0.2
 
 

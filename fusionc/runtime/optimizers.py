@@ -6,13 +6,13 @@ LEVELS = ("disabled", "basic", "extended", "all")
 DEFAULT_LEVELS = (
     "disabled",
     "all",
-)  # verification judges a model at the first level; the second is onnxruntime's default
+)  # the first level is the one at which verification judges; the second is onnxruntime's default
 # the session configuration entry with the names of disabled optimizers, separated by semicolons
 DISABLED = "optimization.disable_specified_optimizers"
 
-# onnxruntime ignores unknown names without a warning, so names of other versions do no harm. Single
-# rules come before the two rule-based transformers, which run these rules and rules that are not in
-# this list.
+# onnxruntime ignores unknown names without a warning, so names of other versions do no harm. The
+# two rule-based transformers come last: they run some of the optimizers in this list as rules, and
+# other rules.
 _NAMES = """
 EliminateIdentity EliminateSlice UnsqueezeElimination EliminateDropout ExpandElimination
 CastElimination CastChainElimination PreShapeNodeElimination NoopElimination DivMulFusion

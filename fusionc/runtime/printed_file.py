@@ -1,5 +1,5 @@
-"""An unnamed file for what a process prints. Only the end of the text is needed, and only after a
-crash.
+"""An unnamed file for what a process prints. After a crash, the end of the text is read; the rest
+is not needed.
 """
 
 from __future__ import annotations

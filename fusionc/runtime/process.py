@@ -105,7 +105,7 @@ def request(
         with (process := start()).turn:
             if only is not None and only is not process:
                 raise Crashed("another thread has ended the process")
-            # while this thread waited for its turn, another thread may have ended the process
+            # not alive: another thread has ended the process while this one waited for its turn
             if process.is_alive:
                 process.begins()  # a process that was killed during its start is replaced once
                 return start().ask(name, arguments, min(limits, default=None))

@@ -13,8 +13,8 @@ OUT_OF_TIME = signal.SIGPROF  # the signal that ends a process at its limit
 
 @contextmanager
 def processor_time(seconds: float) -> Iterator[None]:
-    """A context manager that ends this process if the block takes more than these seconds of
-    processor time, summed over all threads.
+    """A context manager that ends this process if the block takes more than `seconds` of processor
+    time, summed over all threads.
     """
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:

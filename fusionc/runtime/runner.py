@@ -55,7 +55,7 @@ _state = _State()
 
 
 def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """A decorator that closes all runners created in the function when the function returns."""
+    """A decorator that closes all runners which the function creates, when the function ends."""
 
     @wraps(function)
     def closing(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -115,8 +115,8 @@ class Runner:
     entries    entries of the session configuration
 
     After a crash or a lack of memory, the request is repeated in a new process that has only this
-    model. Only a second failure counts. Other runners of the old process are opened again when they
-    are used.
+    model. A second failure raises the error. Other runners of the old process are opened again when
+    they are used.
     """
 
     def __init__(

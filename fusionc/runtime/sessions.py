@@ -42,10 +42,10 @@ _PROVIDERS = ["CPUExecutionProvider"]
 # machines, because another number of threads would split sums in another way and round differently.
 _MOST_THREADS = 2
 _SMALL = 64 * 1024  # bytes; a smaller model gets one thread
-# An operator whose results depend on the number of threads by more than rounding: each thread
-# quantizes its part of a batch with a scale of its own.
+# With several threads, each thread quantizes its part of a batch of this operator with a scale of
+# its own. Therefore its results depend on the number of threads by more than rounding.
 _DIVIDED = b"DynamicQuantizeLSTM"
-# A profile averages at least this many runs, if they take less time than the limit.
+# A profile has at least this many runs, unless they take longer than _LONGEST_PROFILE.
 _LEAST_RUNS = 5
 _LONGEST_PROFILE = 60.0  # seconds
 _LIMIT_AGE = 0.1  # seconds after which the memory limit of several runs is set again
@@ -133,7 +133,8 @@ class Sessions:
         results: list[tuple[list[Any] | None, str]] = []
         limited_at = -_LIMIT_AGE
         for feeds in several:
-            # not for every run: setting the limit takes longer than a run of a small model
+            # the limit is not set for every run, because that takes longer than running a small
+            # model
             if most is not None or monotonic() - limited_at >= _LIMIT_AGE:
                 limit_growth(most)
                 limited_at = monotonic()
@@ -353,9 +354,10 @@ def _session(
 
 
 def _is_small(model: str | bytes) -> bool:
-    """Whether creating a second thread would take longer than running the model, and would change
-    nothing except rounding. This is assumed of a model whose file is small, that has no tensor in
-    another file, and that does not quantize in each thread separately.
+    """Whether one thread is enough, because creating a second one would take longer than running
+    the model. This is assumed if the file of the model is small, if the model has no tensor in
+    another file, and if it does not have the operator _DIVIDED, whose results depend on the number
+    of threads.
     """
     if isinstance(model, str):
         try:

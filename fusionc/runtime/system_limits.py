@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 
-# the text of the second error is the beginning of the text of the first, so the order matters
+# the order matters, because the text of the second error is the beginning of the text of the first
 _FILE_HINTS = {
     errno.ENFILE: (
         "too many files are open on this machine: end other programs, or raise fs.file-max"

@@ -30,9 +30,9 @@ class Raw(NamedTuple):
 
 def widen(*descriptors: int) -> None:
     """Enlarge the buffers of pipes. Whenever a pipe is full or empty, the thread that uses it has
-    to wait until the other threads of its program let it run again. With four other busy threads,
-    sending 48 MiB there and back took 31 s through pipes of 64 KiB, and 1.7 s through enlarged
-    pipes.
+    to wait, and then for the other threads of its program until it may run again. Seconds for
+    sending 48 MiB there and back, with four other busy threads: 31 through pipes of 64 KiB, 1.7
+    through enlarged pipes.
     """
     for descriptor in descriptors:
         # fails on systems other than Linux, and if this user has too many pipes
@@ -65,7 +65,7 @@ def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
             _wait(descriptor, select.POLLOUT, deadline)
             try:
                 rest = rest[os.write(descriptor, rest) :]
-            # the space that poll has reported is too small for a write
+            # poll reported space, but not enough for this write: wait again
             except BlockingIOError:
                 continue
 

@@ -1,9 +1,9 @@
-"""Whether the result computes what the original computes: both run in onnxruntime, and are
-compared.
+"""Whether an optimized model computes what its original computes: both run in onnxruntime, and
+their outputs are compared. The original is called the reference, the optimized model the candidate.
 
-Nothing here uses the code that makes the result: neither the graph in memory nor fusionc's shape
+Nothing here uses the code that makes the candidate: neither the graph in memory nor fusionc's shape
 inference nor the engine. Uses and sizes of values are read from the protos again, so that a defect
-in that code cannot cause a choice of inputs that hides it.
+in that code cannot lead to inputs that hide the defect.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
 """The budget of a verification: elements to compute and bytes to hold, the same on every machine.
 
-A verification with the default budget takes twenty to thirty seconds, and for a model of many nodes
-as long as three conversions. It needs memory for four times the weights, and a gigabyte more.
+A verification with the default budget takes twenty to thirty seconds. For a model of many nodes it
+takes as long as three conversions. It needs memory for four times the weights, and a gigabyte more.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from fusionc.protos import tensors_of
 BILLION = 1_000_000_000
 # the elements that all runs of all models may compute together, counted as by node_work
 ELEMENTS = 30 * BILLION
-# elements for each node of a large model: the budget then grows like the time of a conversion
+# elements for each node of a model of many nodes, so that the budget grows with the time of a
+# conversion
 _A_NODE = 2_000_000
-# bytes for the values of one run, in addition to the weights; copies of the weights are extra
+# bytes for the values of one run; the weights and their copies need memory in addition
 BYTES = 512 << 20
-# the runs on each sample: the reference, the candidate, and the candidate as it is deployed
+# the runs on each sample: the reference (the original model), the candidate (the optimized one),
+# and the candidate with onnxruntime's optimizers on
 _MODELS = 3
 _NAMED = 3  # the largest number of omitted things that a message names
 _HELD_OUTPUT = 48  # bytes of memory for each element of an output while outputs are compared
@@ -74,12 +76,12 @@ class Budget:
         return self.spent + _MODELS * work.elements <= self.elements and work.bytes <= self.bytes
 
     def spend(self, work: Work, more_runs: int = 0) -> None:
-        """Note a sample with its usual runs, and with `more_runs` additional runs."""
+        """Add the cost of a sample: its usual runs, and `more_runs` additional ones."""
         self.most_bytes = max(self.most_bytes, work.bytes)
         self.spend_runs(work, _MODELS + more_runs)
 
     def spend_runs(self, work: Work, runs: int) -> None:
-        """Note that a sample took `runs` runs."""
+        """Add the cost of `runs` runs of a sample."""
         self.spent += max(runs, 0) * work.elements
 
     @property
@@ -88,7 +90,7 @@ class Budget:
         return self.spent >= self.elements
 
     def anew(self) -> Budget:
-        """The same budget with nothing spent."""
+        """A budget with the same limits and nothing spent."""
         return Budget(self.elements, self.bytes)
 
     @property
@@ -108,7 +110,9 @@ class Budget:
 
 
 def elements_of(billions: float | None) -> int | None:
-    """The elements that --verify_budget allows: at least one, or 0 for no limit."""
+    """The elements that --verify_budget allows: at least one, or 0 for no limit. None if the option
+    is not set.
+    """
     return None if billions is None else 0 if billions == 0 else max(1, round(billions * BILLION))
 
 

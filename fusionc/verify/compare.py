@@ -88,11 +88,12 @@ class Yardstick:
     """The precision with which an output is compared."""
 
     numerics: Numerics = "rounding"  # what the least precise of the judged rewrites claims
-    least_scale: float = 0.0  # taken from other inputs, because on these all values may be near 0
+    # the scale of the output on other inputs: on the judged inputs all values may be near 0
+    least_scale: float = 0.0
     # the least precise float type between the inputs and the output; "" if it is the output's own
     # type
     precision: str = ""
-    joints: tuple[Joint, ...] = ()
+    joints: tuple[Joint, ...] = ()  # where the output is concatenated from parts
     bounds: Bounds | None = None  # replaces the tolerance of the type
 
     def kind(self, name: str) -> str:
@@ -100,11 +101,11 @@ class Yardstick:
         return max(name, self.precision or name, key=lambda one: TOLERANCES[one].absolute)
 
     def scale(self, values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-        """The scales for the elements of an array of this type: a single scale, or for each element
-        the scale of its part.
+        """The scales for the elements of an array of this type: a single scale, or, if the array is
+        concatenated from parts, for each element the scale of its part.
 
         Subnormal numbers have few bits, and some processors flush them to 0. Therefore no scale is
-        less than a normal number.
+        below the smallest normal number.
         """
         whole = max(scale_of(values, name), self.least_scale, _SMALLEST_NORMAL.get(name, 0.0))
         if self.least_scale or not (blocks := blocks_of(self.joints, values.shape)):
@@ -134,10 +135,11 @@ def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
 
 
 def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mismatch | None:
-    """None if `candidate` is the same value as `reference`, up to the tolerance of its type.
+    """Why `candidate` is another value than `reference`. None if they are equal up to the tolerance
+    of their type.
 
-    A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), None
-    (empty optional).
+    A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), or
+    None (empty optional).
     """
     if reference is None or candidate is None:
         if reference is candidate:
@@ -172,8 +174,8 @@ def largest_magnitude(value: Any) -> float:
 
 
 def tells_something(value: Any) -> bool:
-    """Whether a value has something to compare. Floats must have at least one finite element,
-    unless the value is empty.
+    """Whether comparing a value can show a difference. An array of floats must be empty or have at
+    least one finite element.
     """
     array = value if isinstance(value, np.ndarray) else None
     if array is None or array.dtype.name not in TOLERANCES or not array.size:
@@ -205,8 +207,8 @@ def largest_difference(reference: Any, other: Any) -> float:
 def unequal(
     reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick = USUAL
 ) -> NDArray[np.bool_]:
-    """Whether each pair of elements of two arrays of the same shape and type differs by more than
-    the tolerance of the type.
+    """For each pair of elements of two arrays of the same shape and type, whether it differs by
+    more than the yardstick accepts.
     """
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name not in TOLERANCES:
@@ -226,7 +228,7 @@ def unequal(
 
 
 def as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
-    """The array in float64. A complex number becomes two numbers."""
+    """The array in float64. A complex number becomes two numbers along a new last axis."""
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
     with np.errstate(invalid="ignore"):  # numpy warns of a signalling NaN
@@ -425,8 +427,9 @@ def _limit(
 
 
 def _largest_in_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each element, the largest magnitude in the columns of similar magnitude along the last
-    two axes, if these axes are short.
+    """For each element, the largest magnitude in the columns that are like its own (see
+    `_largest_in_like_columns`). The columns are taken along each of the last two axes, if a column
+    has fewer elements than a slice. Infinity for elements without such columns.
     """
     largest = np.full((1,) * magnitudes.ndim, np.inf)
     for axis in range(max(magnitudes.ndim - 2, 0), magnitudes.ndim):
@@ -437,8 +440,9 @@ def _largest_in_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _largest_in_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """For each column of an axis, the largest value of the columns of similar magnitude. Infinity
-    for the largest columns, and if there are too few elements to judge.
+    """Divide the columns of an axis into groups of similar magnitude. Return for each column the
+    largest value of its group. Infinity for the group with the largest values, and for groups with
+    too few elements to judge.
     """
     others = tuple(other for other in range(magnitudes.ndim) if other != axis)
     sizes = magnitudes.max(others, keepdims=True)

@@ -1,4 +1,4 @@
-"""Measure how much the reference amplifies rounding."""
+"""Measure how much the reference (the original model) amplifies rounding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _DRAWS = 8
 # additional ways to move the weights, and draws for each of them
 _OTHER_WEIGHTS = 3
 _OTHER_DRAWS = 4
-_FARTHEST = 33  # units in the last place; a hundredth of the tolerance of float32 outputs
+# the largest move, in units in the last place; a hundredth of the tolerance of float32 outputs
+_FARTHEST = 33
 
 
 class Conditioning:
@@ -41,7 +42,7 @@ class Conditioning:
     def __init__(self, path: Path, reference: Runner) -> None:
         self._path = path
         self._reference = reference
-        # runners by the way in which weights are moved; None if they cannot be moved
+        # the runner for each way of moving the weights; None if they cannot be moved
         self._moved: dict[int, Runner | None] = {}
         self._is_small = False  # whether all ways may have a session at once
 
@@ -51,9 +52,9 @@ class Conditioning:
             yield from self._run(moved_feeds(feeds, draw))
 
     def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs for inputs that are moved by more and more units. Small moves may miss a
-        step, such as that of Floor: all numbers near an input may round to one side of the step,
-        while the rewrite rounds to the other side.
+        """The outputs for inputs that are moved by more and more units in the last place. Small
+        moves may miss a step, such as that of Floor: all numbers near an input may round to one
+        side of the step, while the rewrite rounds to the other side.
         """
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
@@ -153,11 +154,12 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
 
 
 def steps(reference: Any, candidate: Any, moved: Any, reach: Reach | None = None) -> Reach | None:
-    """Infinity for elements in which the candidate agrees only with the moved reference. For these
-    elements, an input or a weight lies on a step, such as that of Floor, so they prove nothing.
+    """Infinity for elements in which the candidate agrees only with the moved reference, and 0 for
+    all others. For the former, an input or a weight lies on a step, such as that of Floor, so they
+    prove nothing. None unless the three values are arrays of the same shape.
 
-    Elements that the model does not determine (with an infinite reach) may have any value, and do
-    not count for the scale of the others.
+    Elements that the model does not determine (with an infinite reach) may have any value. They do
+    not count for the scale of the other elements.
     """
     values = (reference, candidate, moved)
     if (

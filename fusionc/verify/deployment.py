@@ -1,5 +1,5 @@
-"""Check the candidate as it will be deployed: with onnxruntime's optimizers on, which may be faulty
-themselves.
+"""Check the candidate (the optimized model) as it will be deployed: with onnxruntime's optimizers
+on. These optimizers may have faults of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fusionc.verify.optimizer_search import optimizers_at_fault
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault
 
-_CLEARLY = 4  # with its cause switched off, an error must become this many times smaller
+_CLEARLY = 4  # if an optimizer causes an error, the error is this many times smaller without it
 _SESSIONS = 3  # a difference must be the same in this many sessions
 _Outputs = list[Any] | str
 
@@ -29,10 +29,10 @@ _Outputs = list[Any] | str
 @dataclass
 class Deployment:
     """Runs the candidate at one level of onnxruntime's optimizers, and compares it with the
-    reference without optimizers.
+    reference (the original model) without optimizers.
 
-    `judge` judges candidates of the reference. The optimizers `off` never run on the candidate.
-    `notes` say what was left out and why; `table` has the errors of the outputs.
+    `judge` compares outputs with those of the reference. The optimizers `off` never run on the
+    candidate. `notes` say what was left out and why; `table` has the errors of the outputs.
     """
 
     level: str
@@ -52,7 +52,7 @@ class Deployment:
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
         """The difference at this level, and the optimizers that cause it. None if the models agree.
 
-        The models are known to be equal on the samples with all optimizers off.
+        The caller has found the models equal on these samples with all optimizers off.
         """
         fault: OptimizerFault | None = None
         try:
@@ -85,8 +85,9 @@ class Deployment:
         outputs: _Outputs,
         known: OptimizerFault | None,
     ) -> OptimizerFault | None:
-        """The `known` fault, updated if the difference in `outputs` shows a fault. If the reference
-        at this level has errors of similar size in the same outputs, it has the fault, too.
+        """The `known` fault, updated if the difference in `outputs` shows a fault. The fault also
+        counts as one in the reference if the reference, at this level, has errors of similar size
+        in the same outputs.
         """
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
@@ -157,8 +158,8 @@ class Deployment:
         return is_within(errors, dict(zip(self.judge.names, moved, strict=True)), ABOUT)
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
-        """The outputs of a model at this level. If the optimizers prevent the model from running,
-        the reason.
+        """The outputs of a model at this level, or the reason if the optimizers prevent the model
+        from running.
         """
         try:
             return self._runner(model, disabled).run(sample.feeds)

@@ -25,8 +25,8 @@ from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
-# one in this many elements of a quantization or rounding may be rounded to the next number; with 8
-# bits, one in several thousand is
+# one in this many elements of a quantization or rounding may be rounded to the next number; in
+# correct models with 8 bits, about one in several thousand elements is
 STEPS_ONE_IN = 500
 # the share of an output that must move if the model amplifies rounding as a whole
 _MOST = 0.5
@@ -66,6 +66,8 @@ class Excuses:
     elements: int = 0  # excused elements in these samples
     compared: int = 0  # compared elements in these samples
     farthest: float = 0.0
+    # for each output, over all ordinary samples: the elements far off, the compared elements, and
+    # the samples that may have one more element far off
     _far: Counter[str] = field(default_factory=Counter)
     _sizes: Counter[str] = field(default_factory=Counter)
     _large: Counter[str] = field(default_factory=Counter)
@@ -137,7 +139,7 @@ def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
 
 
 def reach_moves_whole(ours: Any, reach: Reach | None, yardstick: Yardstick) -> bool:
-    """Whether most of an output depends on the order of reductions, or on numbers at a step."""
+    """Whether most elements of an output have a reach larger than the tolerance."""
     if not isinstance(ours, np.ndarray) or reach is None:
         return False
     return bool((~_is_held(ours, reach, yardstick)).mean() > _MOST)

@@ -36,8 +36,8 @@ def first_sample_of(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> Sample:
-    """The first sample for a model in memory, whose weights are in `folder`, and a runner of the
-    model, which is closed.
+    """The first sample for a model in memory that has its weights in `folder`. `runner` runs the
+    model, and is closed here. Raises RunError and UsageError as `first_sample` does.
     """
     try:
         given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)

@@ -17,8 +17,8 @@ from fusionc.verify.inputs.sample import Sample
 
 
 class GivenSamples:
-    """Runs the reference on one of the caller's samples after the other. `model` is the model of
-    the reference. Without `values` it has no samples.
+    """Runs the reference on each of the caller's samples in turn. `model` is the model of the
+    reference. Without samples if `values` is None.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class GivenSamples:
             yield f"{self._count - self._left_out} of them on the given inputs"
         if self._left_out:
             yield (
-                f"on {self._left_out} of the given inputs the reference is unstable and decides "
-                "nothing"
+                f"on {self._left_out} of the given inputs the reference is unstable, so the result "
+                "is not judged there"
             )
         if self._recorded:
             yield f"the recorded outputs of {self._recorded} are those of the model"

@@ -1,11 +1,12 @@
-"""Compare models that quantize or round, although some numbers are rounded to different sides.
+"""Compare two models that quantize or round, although some numbers are rounded to different sides:
+the reference (the original model) and the candidate (the optimized one).
 
 A grid is the result of a Quantize, DynamicQuantizeLinear, Round, Floor, Ceil or Cast, and a step is
-one of the numbers that it can give. If a number lies on the limit between two steps, its last bit
-decides which step it takes, and all values computed from it differ by more than any tolerance.
-Therefore the reference runs again with the steps of the candidate. Before each grid both models
-must agree, except that a few numbers may take the next step. After the grid they must agree up to
-the usual tolerance.
+one of the numbers that a grid can have. If a number lies on the limit between two steps, the last
+bit of the number decides which step it takes, and all values computed from it differ by more than
+any tolerance. Therefore the reference runs again with the steps of the candidate. Before each grid
+both models must agree, except that a few numbers may take the next step. After the grid they must
+agree up to the usual tolerance.
 
 If the candidate quantizes the same value, its grid may have another name and a shifted zero point,
 for example if int8 became uint8.
@@ -57,7 +58,7 @@ _INTEGERS = (
     TensorProto.INT32,
 )
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
-_MOST = 4096  # grids; a model with more is compared without its steps
+_MOST = 4096  # grids; a model with more is compared without the candidate's steps
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Stepped:
 
     @property
     def limited(self) -> Mapping[str, Excused]:
-        """The steps whose number is limited: `own_steps`, or else all."""
+        """The steps whose number is limited: `own_steps`, or `steps` if that is None."""
         return self.steps if self.own_steps is None else self.own_steps
 
 
@@ -89,7 +90,7 @@ class _Place:
             return value
         if (
             value.dtype.itemsize == np.dtype(self.dtype).itemsize == 1
-        ):  # the sum of bytes is the same with or without a sign
+        ):  # adding bytes gives the same bits whether they have a sign or not
             return (value.view(np.uint8) + np.uint8(self.shift % 256)).view(self.dtype)
         return (value.astype(np.int64) + self.shift).astype(self.dtype)
 
@@ -103,12 +104,13 @@ class _Run:
     read: Sequence[str]  # the inputs of the other grids
     held: Mapping[str, NDArray[Any]]  # values of the candidate that replace the reference's own
     computed: Mapping[str, NDArray[Any]]  # the values that the reference computes for these
-    is_rounding: bool  # whether all elements on two steps are near the limit between them
+    # whether each element that the models put on different steps is near the limit between them
+    is_rounding: bool
 
     @property
     def is_alike_before_grids(self) -> bool:
-        """Whether the models agree up to rounding before grids that can be seen, and exactly before
-        others.
+        """Whether the models agree up to rounding before the grids that both models show, and
+        exactly before the other grids.
         """
         pairs = ((self.computed[name], self.held[name]) for name in self.read)
         return self.is_rounding and all(compare(*pair, _EXACT) is None for pair in pairs)
@@ -118,11 +120,13 @@ class _Run:
 
 
 class InnerGrids(Protocol):
-    """Shows the grids inside the areas of a candidate."""
+    """Shows the grids inside the areas of a candidate. An area is a part of the graph that one
+    generated kernel computes.
+    """
 
     @property
     def library(self) -> Path | None:
-        """The kernels of the model in which grids are shown. Raises RunError."""
+        """The library of kernels for a model whose grids are shown. Raises RunError."""
 
     def show_in(self, model: onnx.ModelProto) -> None:
         """Turn the grids into values of the main graph, in place.
@@ -344,8 +348,8 @@ def _numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
-    """The results of the grids that the candidate has, and the inputs of the other grids. Those are
-    inside an operator in one of the models.
+    """The results of the grids that the candidate has, too, and the inputs of the other grids. The
+    other grids are inside an operator in one of the models.
     """
     grids = list[list[str]]()
     read = dict[str, None]()
@@ -400,7 +404,7 @@ def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> E
     if all(map(same_bits, ours, theirs)):
         return Excused(0, ours[0].size, 0, 1.0)
     is_alone = len(ours) == 1
-    # a few elements take little memory
+    # only the elements that differ are converted, to save memory
     where = ours[0] != theirs[0] if is_alone else np.ones(ours[0].shape, np.bool_)
     a, b = (_from_zero([values[0][where], *values[1:]]) for values in (ours, theirs))
     if not is_alone and compare(ours[1], theirs[1], _EXACT) is not None:

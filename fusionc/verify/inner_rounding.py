@@ -1,5 +1,5 @@
-"""Measure how much the reference's outputs depend on the last place of intermediate results:
-results of functions, and of sums of products.
+"""Measure how much the outputs of the reference (the original model) depend on the last place of
+intermediate results: results of functions, and of sums of products.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _GATED = {"LSTM": _NEAR_HALF, "GRU": _NEAR_HALF, "RNN": "Tanh"}
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 _WHERE_SINCE = 9  # opset
 _ZERO = "zero of waves that choose elements"
-_FASTEST = 12  # a power of ten; neighbouring floats lie on different parts of so short a wave
+# the largest factor of waves, as a power of ten: neighbouring floats then lie on different waves
+_FASTEST = 12
 
 
 class InnerRounding:
@@ -53,8 +54,8 @@ class InnerRounding:
     number. In half of the draws each result moves as a whole. In the others some of its elements
     move up and others down, because a normalization would cancel a factor that all have in common.
 
-    A Sigmoid that is written out with Exp counts as a Sigmoid: it keeps all digits of small
-    results, while the operator loses some.
+    A Sigmoid that is written out with Exp counts as a Sigmoid. The written form keeps all digits of
+    small results, while the operator loses some.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,8 +66,8 @@ class InnerRounding:
         return self._drawn(feeds, _DRAWS)
 
     def more_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The outputs for other ways. A divisor that is a few last places long becomes 0 in few of
-        them.
+        """The outputs for other ways of moving the inner values. A divisor of a few units in the
+        last place becomes 0 in few of all ways.
         """
         return self._drawn(feeds, _MORE_DRAWS)
 
@@ -234,7 +235,7 @@ def _with_moves(model: ModelProto) -> dict[str, _Move]:
     """
     rewrite = _Rewrite(opsets_of(model).get("", 0) >= _WHERE_SINCE, _written_sigmoids(model))
     graphs = list(zip(graphs_in(model.graph), _element_types(model), strict=True))
-    for graph, kinds in reversed(graphs):  # inner ones first: outer nodes are copied with them
+    for graph, kinds in reversed(graphs):  # inner graphs first: a node is copied with its graphs
         nodes = [part for node in graph.node for part in (node, *rewrite.nodes_after(node, kinds))]
         kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:]

@@ -24,7 +24,8 @@ def inner_values(
     """The values of the main graph that have these names. Raises RunError."""
     seen = copied(model)
     del seen.graph.output[:]
-    for number, name in enumerate(names):  # an output cannot be an input or initializer too
+    # an output must not be an input or an initializer, so each value gets an Identity
+    for number, name in enumerate(names):
         output = f"{name}.seen.{number}"
         seen.graph.node.append(onnx.helper.make_node("Identity", [name], [output]))
         seen.graph.output.append(onnx.ValueInfoProto(name=output))

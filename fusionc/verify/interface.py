@@ -21,9 +21,9 @@ class Port:
 
     `kind` is the container: a tensor, a sequence of tensors, or a map. `element_type` (a
     TensorProto type) and `dims` describe the tensor, each tensor of the sequence, or each value of
-    the map, whose keys have the type `key_type`. A dimension is a size or the name of a symbol.
-    Equal names mean equal sizes, and a dimension without a name has its own symbol. `dims` is None
-    if even the rank is unknown.
+    the map, whose keys have the type `key_type`. A dimension is a size, or a name (symbol) if it is
+    dynamic. Equal names mean equal sizes, and a dimension without a name gets a name of its own.
+    `dims` is None if even the rank is unknown.
     """
 
     name: str
@@ -48,7 +48,9 @@ def required_inputs(model: onnx.ModelProto) -> list[Port]:
 
 
 def overridable(model: onnx.ModelProto) -> list[str]:
-    """The initializers that a caller may replace: those listed as inputs, from IR version 4 on."""
+    """The initializers that a caller may replace: those that are also listed as inputs. Empty
+    before IR version 4, which requires every initializer to be listed.
+    """
     if model.ir_version < 4:
         return []
     stored = initialized(model.graph)
@@ -69,7 +71,9 @@ def declared_outputs(model: onnx.ModelProto) -> list[Port]:
 def interface_differences(
     reference: onnx.ModelProto, candidate: onnx.ModelProto
 ) -> Iterator[Difference]:
-    """The changes in the candidate's interface that a caller of the reference would notice."""
+    """The differences between the interfaces of the original model (the reference) and of the
+    optimized one (the candidate) that a caller would notice.
+    """
     inputs = [_declared(model, required=True) for model in (reference, candidate)]
     yield from _changed_declarations("input", *inputs)
     yield from _changed_order("input", *inputs)

@@ -13,13 +13,17 @@ Dim = int | str
 
 
 class Joint(NamedTuple):
-    """An axis along which the parts are concatenated, and their sizes if they are known."""
+    """An axis along which parts are concatenated, and the sizes of the parts along it: numbers, or
+    names of dynamic dimensions.
+    """
 
     axis: int
     sizes: tuple[Dim, ...]
 
     def bounds(self, shape: Sequence[int]) -> list[int] | None:
-        """The bounds of the parts in an output of this shape. None if they are unknown."""
+        """The bounds of the parts in an output of this shape. None if they are unknown, because
+        more than one part has a dynamic size, or because the sizes do not add up to the shape.
+        """
         known = [size for size in self.sizes if isinstance(size, int)]
         rest = shape[self.axis] - sum(known) if self.axis < len(shape) else -1
         open_ = len(self.sizes) - len(known)

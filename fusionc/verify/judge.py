@@ -1,8 +1,10 @@
 """Judge whether two models compute the same on one input, or whether their difference proves
-nothing.
+nothing. The reference is the original model, the candidate the optimized one.
 
 The reach of an element of an output is how far rounding, or another order of a reduction, can move
-it. An element is far off if its error exceeds the widest tolerance.
+the element. An element is far off if its error exceeds the widest tolerance. A step is a number
+that a quantization or rounding can give. A region is a set of wrong elements that is too large to
+be excused.
 """
 
 from __future__ import annotations
@@ -69,9 +71,10 @@ class Judge:
 
     `is_for_finite` says that the candidate may give other results for NaN and infinities, as some
     passes declare. `level` is the level of onnxruntime's optimizers at which the reference runs. If
-    they are on, rounding and the order of reductions excuse nothing, because they are only tested
-    without optimizers. On ordinary samples only the `bounds` decide, if there are any, and rounding
-    excuses nothing. On samples with extreme values, the tolerances of the types are enough, too.
+    the optimizers are on, rounding and the order of reductions excuse nothing, because both are
+    only tested without optimizers. If the user sets `bounds`, only they decide on ordinary samples,
+    and rounding excuses nothing. On samples with extreme values, an output is then accepted if it
+    is within the bounds or within the tolerance of its type.
     """
 
     def __init__(
@@ -123,10 +126,10 @@ class Judge:
         If the model quantizes, it is judged from one quantization to the next: the reference runs
         again with the candidate's integers, so no difference is amplified. This takes two runs.
 
-        "unstable" means that the reference's own outputs change about as much if its weights and
-        inputs move by one unit in the last place. "undecided" means that all elements of an output
-        depend on rounding, or on the order of reductions. The order is tested only if a first test
-        of rounding does not explain the difference.
+        "unstable" means that the reference's own outputs change about as much as the candidate's
+        differ if the reference's weights and inputs move by one unit in the last place. "undecided"
+        means that all elements of an output depend on rounding, or on the order of reductions. The
+        order is tested only if a first test of rounding does not explain the difference.
         """
         mismatches = self.mismatches(sample, sample.outputs, candidate)
         if not sample.edge:
@@ -146,8 +149,9 @@ class Judge:
         return self._judged_by_more_runs(sample, candidate)
 
     def _judged_by_more_runs(self, sample: Sample, candidate: Sequence[Any]) -> Judgement:
-        """The judgement after more runs of the reference, which show what its outputs depend on.
-        With bounds or optimizers, only elements that change in a second run are excused.
+        """The judgement after more runs of the reference, which show what its outputs depend on. If
+        there are bounds, or if optimizers are on, only elements that change in a second run are
+        excused.
         """
         yardsticks = [self._yardstick(sample, name) for name in self.names]
         unsteady = self._again.reaches(sample.feeds, sample.outputs, yardsticks)
@@ -172,14 +176,14 @@ class Judge:
         return [] if self._bounds is None else [str(self._bounds)]
 
     def _is_overflow(self, sample: Sample, candidate: Sequence[Any]) -> bool:
-        """Whether overflow explains all differences: large or small finite inputs that the
-        reference turns into infinity or NaN in these elements.
+        """Whether overflow explains all differences: the inputs are finite, but so large or small
+        that the reference computes infinity or NaN in the elements that differ.
 
-        (1 / x) * y may overflow on the way where y / x does not, and a rewrite that rounds may
-        replace one by the other. A candidate for finite numbers may also spread an infinity that
-        is computed on the way, even from zeros. If an output is computed in float16, it may differ
-        as a whole: onnxruntime does not round between some nodes, so a number that is infinite in
-        the model is finite there.
+        (1 / x) * y may overflow in 1 / x although y / x is finite, and a rewrite that rounds may
+        replace one form by the other. A candidate for finite numbers may also spread an infinity in
+        an intermediate result, even for inputs that are zeros. An output that is computed in
+        float16 may differ as a whole: onnxruntime does not round to float16 between some nodes, so
+        a number that overflows in float16 stays finite.
         """
         edges = ("mixed", "zeros") if self._is_for_finite else ("mixed",)
         if self._numerics == "bitwise" or _drawn_floats(sample) not in edges:
@@ -237,8 +241,9 @@ class Judge:
         regions: list[Difference],
         judgement: Judgement,
     ) -> Judgement:
-        """The judgement on a sample whose mismatches are explained by rounding or by the order of
-        reductions. `regions` are the outputs with more far elements than can be excused.
+        """The judgement on a sample after `judgement` has explained its mismatches by rounding or
+        by the order of reductions. `regions` are the outputs in which more elements are far off
+        than can be excused.
         """
         unstable: Judgement = "unstable", judgement[1] or regions
         if sample.edge:
@@ -254,8 +259,8 @@ class Judge:
         return judgement if is_within and not regions else unstable
 
     def _regions(self, sample: Sample, excused: Mapping[str, Excused]) -> list[Difference]:
-        """The outputs with more far elements than can be excused. Each sample with extreme values
-        is counted on its own.
+        """The outputs in which more elements are far off than can be excused. The elements are
+        counted over all ordinary samples together, and in each sample with extreme values alone.
         """
         excuses = Excuses() if sample.edge else self.tally.excuses
         return [
@@ -273,9 +278,9 @@ class Judge:
         differences.
 
         Between two quantizations the model computes in floating point, but onnxruntime's optimizers
-        compute in integers. Some of their operators, such as the one for softmax, put more elements
-        on the next step than rounding does, but none farther away. The candidate may have as many
-        steps as the reference itself at that level.
+        compute in integers. Some of the optimized operators, such as the one for softmax, put more
+        elements on the next step than rounding does, but no element on a step farther away. The
+        candidate may have as many elements on other steps as the optimized reference itself.
         """
         stepped = self._grids and self._grids.stepped(sample.feeds, candidate)
         if not stepped or self.mismatches(sample, stepped.outputs, candidate):
@@ -298,8 +303,8 @@ class Judge:
     def _are_other_steps(
         self, sample: Sample, candidate: Sequence[Any], unsteady: Sequence[Reach | None]
     ) -> bool:
-        """Whether a few steps explain all differences, for a candidate whose steps were not tested
-        at first: its model only rounds, or has elements that the reference cannot judge.
+        """Whether a few steps explain all differences, for a sample whose steps were not tested
+        first: the model rounds but does not quantize, or some elements change in a second run.
         """
         was_judged = self._quantizes and all(reach is None for reach in unsteady)
         return not was_judged and self._are_steps(sample, candidate)
@@ -324,8 +329,8 @@ class Judge:
         order: Sequence[Reach | None],
         reaches: Sequence[Reach | None],
     ) -> dict[str, Excused]:
-        """The elements of each output that would be excused. `order` has the reaches without those
-        of steps.
+        """The elements of each output that would be excused. `order` has the reaches from the order
+        of reductions alone, `reaches` has all reaches.
         """
         values = zip(self.names, sample.outputs, candidate, order, reaches, strict=True)
         return {
@@ -341,9 +346,10 @@ class Judge:
         reaches: Sequence[Reach | None],
     ) -> bool:
         """Whether differences in an output prove nothing, so that they are not a wrong region. That
-        is so if rounding of the reference's inputs changes most of it, if ties change its order, or
-        if the moved reference gives all of the candidate's output. A single decision may affect
-        many elements, for example that of a softmax between two large numbers.
+        is so if rounding of the reference's inputs changes most of the output, if the output is
+        sorted and equal elements may change places, or if the reference with moved inputs gives the
+        candidate's output. The last may happen because a single decision affects many elements, for
+        example that of a softmax between two large numbers.
         """
         at = self.names.index(name)
         yardstick = self._yardstick(sample, name)
@@ -400,13 +406,14 @@ class Judge:
     def _compared(self, ours: Any, theirs: Any, yardstick: Yardstick) -> Mismatch | None:
         mismatch = compare(ours, theirs, yardstick)
         if mismatch and self._bounds is not None and yardstick.bounds is None:
-            within = replace(yardstick, bounds=self._bounds)  # of a sample with extreme values
+            # on a sample with extreme values, the bounds are enough, too
+            within = replace(yardstick, bounds=self._bounds)
             return mismatch if compare(ours, theirs, within) else None
         return mismatch
 
     def _yardstick(self, sample: Sample, name: str) -> Yardstick:
-        """The precision with which an output is compared. With extreme values and at ties the
-        output may be 0 except for rounding, so it gets the scale of the ordinary runs.
+        """The precision with which an output is compared. On samples with extreme values and at
+        ties, the output may be 0 except for rounding, so it gets the scale of the ordinary samples.
         """
         has_scale = sample.edge or _drawn_floats(sample) == "ties"
         least = self._scales.get(name, 0.0) if has_scale else 0.0
@@ -417,9 +424,10 @@ class Judge:
     def _is_rounding(
         self, sample: Sample, candidate: Sequence[Any], mismatches: Mapping[str, Mismatch]
     ) -> bool:
-        """Whether rounding, tested once, changes the reference about as much as the candidate
-        differs: as a whole and not in single elements, and both within the widest tolerance. This
-        test comes first because it takes one run; that of the order of reductions takes a dozen.
+        """Whether rounding, tested in one run, changes the reference about as much as the candidate
+        differs. Both changes must be within the widest tolerance, and in the output as a whole, not
+        in single elements. This test comes before that of the order of reductions, which takes a
+        dozen runs.
         """
         errors = _errors(mismatches)
         if errors is None or not all(mismatch.within_widest for mismatch in mismatches.values()):
@@ -449,11 +457,12 @@ class Judge:
     def _amplified(
         self, sample: Sample, candidate: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> tuple[Outcome, dict[str, Mismatch], list[Reach | None]]:
-        """Whether rounding changes the reference as much as the candidate differs ("same"), or not
-        much less if the reference amplifies rounding ("unstable").
+        """Test whether rounding explains the mismatches: "same" if it changes the reference as much
+        as the candidate differs, "unstable" if the reference amplifies rounding and changes not
+        much less, "different" otherwise.
 
-        In some elements the moved reference gives the candidate's value. The result also has the
-        mismatches that these elements do not explain, and the reaches with these elements added.
+        In some elements the reference with moved inputs gives the candidate's value. Return also
+        the mismatches that these elements do not explain, and the reaches with infinity for them.
         """
         noises = list(map(Noise, sample.outputs))
         mismatches = self._unsettled(sample, candidate, reaches)
@@ -465,7 +474,7 @@ class Judge:
                 noise.is_amplified(reach) for name, noise, reach in named if name in mismatches
             )
 
-        # these draws cost more, so the other draws first test whether rounding is amplified
+        # these draws cost more, so they run only if the first draws show amplified rounding
         def other_draws() -> Iterator[list[Any]]:
             if is_amplified(reaches):
                 yield from self._conditioning.other_draws(sample.feeds)
@@ -526,7 +535,7 @@ def _open_if_half(reach: Reach | None, value: Any, is_half: bool) -> Reach | Non
 def _is_any_open(
     outputs: Sequence[Any], reaches: Sequence[Reach | None], unsteady: Sequence[Reach | None]
 ) -> bool:
-    """Whether another order may change all elements of an output that is judged."""
+    """Whether another order of reductions may change all elements of an output that is judged."""
     is_judged = [reach is None or not np.isinf(reach).all() for reach in unsteady]
     return any(map(is_open, compress(outputs, is_judged), compress(reaches, is_judged)))
 
@@ -545,7 +554,9 @@ def _model(reference: Path) -> onnx.ModelProto:
 
 
 def _errors(mismatches: Mapping[str, Mismatch]) -> dict[str, float] | None:
-    """The largest error of each output. None if an output differs in another way, too."""
+    """The largest error of each output. None if an output differs in another way than by an error,
+    for example in its shape.
+    """
     errors = {
         name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None
     }

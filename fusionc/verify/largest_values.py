@@ -23,8 +23,8 @@ _OPSET = 10  # the first with IsInf
 def largest_values(
     samples: Iterable[Sample], model: Path, names: Sequence[str]
 ) -> dict[str, float]:
-    """The largest finite absolute value of each of these float32 values of the main graph on
-    samples. Empty if they cannot be measured, as in models before opset 10.
+    """The largest finite magnitude, over all samples, in each of these float32 values of the main
+    graph. Empty if they cannot be measured, as in models before opset 10.
     """
     ranges = dict.fromkeys(names, 0.0)
     with suppress(RunError):
@@ -41,7 +41,7 @@ def largest_values(
 
 
 def _watch(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Make the largest finite absolute values of these values the outputs of a model."""
+    """Replace the outputs of a model by the largest finite magnitudes of these values."""
     graph = model.graph
     del graph.output[:]
     zero = "fusionc.zero"

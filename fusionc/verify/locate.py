@@ -48,8 +48,9 @@ class Located:
     reference: str = ""  # the node that computes the value in the reference
     candidate: str = ""  # the node that computes the value in the candidate
     skipped: tuple[str, ...] = ()  # values that are too large for memory
-    excused: int = 0  # values that rounding of the inputs changes as much in the reference
-    is_inner: bool = False  # whether the outputs are equal nevertheless
+    # values that differ no more than moving the inputs by rounding changes them in the reference
+    excused: int = 0
+    is_inner: bool = False  # whether the models' outputs are equal although this value differs
 
     @property
     def status(self) -> str:
@@ -106,9 +107,10 @@ def locate(
     """The first value in which two models differ, on the samples of `inputs`, on a sample for each
     seed, and on mixed magnitudes, as in `verify`.
 
-    Each run compares a limited number of values. Only one model at a time is loaded, and its
-    weights are mapped from their files; the values of the first model are kept in files. Raises
-    FusioncError if a file is not a model or does not run, and UsageError as `verify` does.
+    Each run compares a limited number of values. To save memory, only one model at a time is
+    loaded, its weights are mapped from their files, and the values of the first model are kept in
+    files. Raises FusioncError if a file is not a model or does not run, and UsageError as `verify`
+    does.
     """
     for path in (reference, candidate):
         load(path)
@@ -152,7 +154,7 @@ def _samples(
         for sample in search.samples(seeds, nonfinite=False)
         if sample.style.floats != "zeros"
     )
-    # on zeros, values differ only by rounding
+    # zeros are left out: on them, values differ only by rounding
     drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]
     runner.close()
 
@@ -238,8 +240,9 @@ class _Search:
         return bool(outputs) and is_same
 
     def _compared(self, names: Sequence[str]) -> tuple[tuple[int, str, Mismatch] | None, int]:
-        """The number of the first of these values that differs, with a sample that shows it and the
-        mismatch. Also the bytes of one sample.
+        """The index (among `names`) of the first value that differs, the label of a sample that
+        shows the difference, and the mismatch; None if no value differs. In addition, the bytes
+        that the values of one sample take.
         """
         size = 0
         runner = self.ours.runner(names)
@@ -268,7 +271,7 @@ class _Search:
 
     def _noise(self, numbers: Mapping[str, int]) -> dict[str, float]:
         """How much these values change in the reference when its inputs are moved by one unit in
-        the last place. `numbers` maps them to the kept values.
+        the last place. `numbers` maps the name of each value to its index among the kept values.
         """
         noise = dict.fromkeys(numbers, 0.0)
         if not numbers:

@@ -18,7 +18,8 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.seeding import random_nodes, seeded_runner
 
-# Weights are used directly from their file. Packed weights would be in memory as well.
+# Settings with which onnxruntime uses weights directly from their file, and does not keep a packed
+# copy of them in memory.
 LEAN = {"session.disable_prepacking": "1"}
 # Bytes of a model that is copied with other weights, nodes or inputs: protobuf cannot write more
 # than 2 GB.
@@ -29,11 +30,11 @@ _WORTH_MAPPING = 16 << 20
 
 
 def light_model(path: Path) -> tuple[onnx.ModelProto, Path]:
-    """A model without its external data and large weights, and the folder with these. Raises
+    """A model without its external data and large weights, and the folder that has these. Raises
     RunError.
 
-    onnxruntime does not follow links to external data. If the model file is a link, it is therefore
-    read from the place of the real file, unless its data is next to the link.
+    onnxruntime does not follow links to external data. Therefore, if the model file is a link, the
+    folder is that of the real file, unless the data is next to the link.
     """
     real = Path(os.path.realpath(path))
     try:

@@ -24,14 +24,14 @@ from fusionc.verify.joints import Block
 
 ABOUT = 4  # an error of up to this many times the noise counts as similar
 # If the noise is amplified rounding, an error of up to this many times the noise proves nothing.
-# The draws move only weights and inputs, but all values are rounded: in a long sum, or after many
-# layers, errors are several times as large.
+# The noise is measured by moving only weights and inputs, but in a run all values are rounded: in a
+# long sum, or after many layers, errors are several times as large as the noise.
 IN_PROPORTION = 16
 # Noise of more than this many units in the last place of the largest value is amplified rounding;
 # it is about a third of the tolerance of float32 outputs. In half precision the tolerance is
 # smaller than that, so noise never counts as amplified.
 _AMPLIFIED = 250
-_FEW = 4  # factor for the noise of a part, because draws show less of it
+_FEW = 4  # factor for the noise of a part, because the draws show less noise in few elements
 ONE_IN = 50  # one in this many elements, plus one, may be off by more than rounding explains
 _MOST_OF_IT = 0.5  # a slice is judged separately if more than this share of it has errors
 
@@ -47,16 +47,16 @@ class Noise:
         self.largest = 0.0
 
     def add(self, value: Any, moved: Any) -> None:
-        """Note how much one draw has changed the output. Both values lack elements that prove
-        nothing.
+        """Note how much one draw has changed the output. The caller has removed elements that prove
+        nothing from both values.
         """
         self.largest = max(self.largest, largest_difference(value, moved))
         if self._moves is not None and _is_real(moved) and moved.shape == self._moves.shape:
             self._moves = np.maximum(self._moves, _difference(value, moved))
 
     def is_amplified(self, reach: NDArray[np.float64] | None = None) -> bool:
-        """Whether the noise is so large that the model must amplify rounding. The noise lacks
-        elements that another order of a reduction moves as far; `reach` says how far that is.
+        """Whether the noise is so large that the model must amplify rounding. Elements that another
+        order of a reduction moves as far do not count; `reach` says how far it moves each element.
         """
         if not _is_real(self._value):
             return False
@@ -65,10 +65,10 @@ class Noise:
         return max(self.largest, float(farthest)) > _AMPLIFIED * last_place
 
     def explains(self, off: NDArray[np.float64], times: float, parts: Sequence[Block] = ()) -> bool:
-        """Whether noise explains the elements with errors `off`. The largest error may be at most
-        `times` the noise, and elements with large errors may not be more than elements with much
-        noise: if only some elements amplify rounding, for example those of one channel, this does
-        not excuse others.
+        """Whether noise explains the elements with errors `off`. Two conditions hold then. The
+        largest error is at most `times` the noise. And there are no more elements with large errors
+        than elements with much noise: if only some elements amplify rounding, for example those of
+        one channel, this does not excuse others.
 
         Single elements prove nothing: a number that rounds to another step, or that a Relu lets
         pass, shows noise in only a few draws. But if more than a few elements have errors and no
@@ -101,8 +101,8 @@ class Noise:
 
 
 def usual_difference(reference: Any, other: Any) -> float:
-    """The largest |a - b| of two arrays, without the largest tenth of the differences. 0 if the
-    arrays do not have floats, or if their shapes differ.
+    """The largest |a - b| of two arrays when the largest tenth of the differences is left out. 0 if
+    the arrays do not have floats, or if their shapes differ.
     """
     if (
         not isinstance(reference, np.ndarray)

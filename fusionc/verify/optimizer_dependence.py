@@ -1,5 +1,5 @@
-"""Elements that are NaN or infinite in the reference only with, or only without, onnxruntime's
-optimizers.
+"""Find elements that are NaN or infinite in the reference (the original model) only with, or only
+without, onnxruntime's optimizers.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class OptimizerDependence:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> list[Reach | None]:
-        """For each output, infinity for elements that are NaN or infinite in one way and different
-        in the other.
+        """The given `reaches`, with infinity for each element that is NaN or infinite with or
+        without the optimizers, and of another kind in the other run. `outputs` are those without
+        the optimizers.
         """
         reference = ModelFile(self._path)
         try:

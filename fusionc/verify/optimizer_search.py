@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from fusionc.runtime.optimizers import OPTIMIZERS
 
-_MOST = 6  # optimizers; if more are needed, this is not a fault but another way to compute
+# optimizers; if more must be off, the difference is not the fault of single optimizers
+_MOST = 6
 
 
 def optimizers_at_fault(
@@ -15,8 +16,9 @@ def optimizers_at_fault(
     """The optimizers that must be off so that the result is right. The `known` optimizers are tried
     first; the others are found by bisection.
 
-    `is_right` says whether the result is right with the given optimizers off. The answer is empty
-    if the result is wrong even with all named optimizers off, or if too many must be off.
+    `is_right` says whether the result is right with the given optimizers off. Returns an empty
+    tuple if the result is wrong even with all optimizers off that have names, or if too many must
+    be off.
     """
     guilty = list(known)
     while not is_right(guilty):

@@ -1,6 +1,8 @@
-"""Output elements that the model does not determine. They depend on the order of a reduction or
-product, or on how a Cast treats numbers beyond the integers of its result, which ONNX does not
-define.
+"""Find output elements that the model does not determine. They depend on the order of a reduction
+or product, or on a Cast of numbers that its integer type cannot represent, for which ONNX does not
+define a result.
+
+The reach of an element is how far another order of reductions can move it.
 """
 
 from __future__ import annotations
@@ -39,22 +41,27 @@ _WHERE_OPSET = 9  # the opset that introduced Where
 # of the result. First all results get the same number, and then each gets its own.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
-_NUMBERS = 3  # draws with finite replacements only, because results may be equal by chance
+# additional draws with only finite replacements: in a single draw, results may be equal by chance
+_NUMBERS = 3
 _SUMS = names_with(Trait.WEIGHTED_SUMS)
-_HUGE = 2.0**-24  # share of the largest number; a few thousand products with such weights overflow
-_MOST_FACTORS = 8  # of a product of products that is examined as a whole
+# Weights of at least this share of the type's largest number are huge: a few thousand products with
+# such weights overflow.
+_HUGE = 2.0**-24
+_MOST_FACTORS = 8  # a product of more factors is not examined as a whole
 # integers for which onnxruntime has Where
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
 _OTHERS = 6  # replacements that are tried for an integer result that may have any value
 _MOST_KEPT = 8  # small samples whose reaches are kept
 _SMALL = 8 << 20  # bytes; the largest size of a small sample's inputs and reaches
-_LARGER = 4  # factor for reaches, because other orders change more than the draws
+_LARGER = 4  # factor for reaches, because other orders may change more than the drawn ones
 Reach = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class _Change:
-    """Other values for some elements of a result."""
+    """Other values for some elements of the result `name`. `spread` is how far another order can
+    move each element of `result`: 0 if not at all, infinity if the element may have any value.
+    """
 
     name: str
     result: NDArray[Any]
@@ -99,7 +106,7 @@ class OrderDependence:
         sums with weights near the largest number may have any value.
         """
         for known, reaches in self._last:
-            # with onnxruntime's optimizers on, the candidate runs on the same samples again
+            # the same samples are judged again when the candidate runs with optimizers on
             if known is feeds:
                 return reaches
         reaches = self._reaches(feeds, outputs)
@@ -118,7 +125,7 @@ class OrderDependence:
         if model.ByteSize() > LARGEST_COPY:
             return nothing
         model = inlined(model)
-        with suppress(RunError):  # if this fails, every If stays
+        with suppress(RunError):  # if this fails, the Ifs stay, and reductions in them are not seen
             take_branches(model, folder, feeds)
         unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):
@@ -180,8 +187,8 @@ class OrderDependence:
 def _let_inputs_decide(model: onnx.ModelProto, changed: Mapping[str, _Change]) -> None:
     """Give the model inputs that replace elements of these results.
 
-    In an opset without Where, an input replaces the whole result. Such a result then does not
-    change with the results from which it is computed.
+    In an opset without Where, an input replaces the whole result. Such a result does not change
+    when the results change from which it is computed.
     """
     has_where = opsets_of(model).get("", 0) >= _WHERE_OPSET
     nodes = list(model.graph.node)
@@ -284,7 +291,7 @@ def _quantization_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> It
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
-    """Both values. Elements are made equal if another order may explain their difference."""
+    """Both values, with elements made equal if another order may explain their difference."""
     if reach is None:
         return reference, candidate
     is_alike = (reference.dtype, reference.ndim) == (

@@ -15,8 +15,8 @@ from fusionc.verify.compare import as_float64, same_bits, scale_of
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """How far one output of the candidate, at one level of onnxruntime's optimizers, is from that
-    of the reference.
+    """How far one output of the candidate (the optimized model), at one level of onnxruntime's
+    optimizers, is from the same output of the reference (the original model).
 
     `max_abs` is the largest |a - b|; `worst` is its sample and its place in the output. `max_rel`
     is the largest |a - b| / |b| of elements that are not tiny compared to the largest one. `cosine`
@@ -45,7 +45,7 @@ _TINY = 1e-3  # compared to the largest element
 
 
 class ErrorTable:
-    """Collects the numerical differences of every output at one level of optimizers."""
+    """Collects the errors of every output at one level of onnxruntime's optimizers."""
 
     def __init__(self, level: str) -> None:
         self._level = level
@@ -75,7 +75,7 @@ class ErrorTable:
             )
 
     def rows(self) -> tuple[OutputErrors, ...]:
-        """The differences of each output, in the order of the model."""
+        """The errors of each output, in the order of the model."""
         return tuple(self._rows.values())
 
 
@@ -96,7 +96,7 @@ def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[
 
 def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tuple[int, ...]] | None:
     """The largest absolute error, the largest relative error, the cosine, and the place of the
-    largest absolute error. None if the values are equal.
+    largest absolute error. `b` is the reference. None if there is nothing to measure.
     """
     if b.dtype.kind != "O" and same_bits(b, a):
         return None

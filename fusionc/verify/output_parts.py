@@ -1,5 +1,5 @@
-"""Parts of an output that the model concatenates, such as boxes up to 640 and scores up to 1 in one
-tensor.
+"""Find the parts of an output that the model concatenates, such as boxes with values up to 640 and
+scores up to 1 in one tensor.
 
 Each part is judged like a separate output. With a single tolerance, any error in the parts with
 small values would pass.
@@ -20,9 +20,9 @@ from fusionc.protos import infer_types, light_copy
 from fusionc.verify.interface import tensor_dims
 from fusionc.verify.joints import Dim, Joint
 
-_DEEPEST = 64  # nodes of a path from an output
-# Operators that compute each element from the element at the same place, and perhaps a number, and
-# keep about the same relative precision.
+_DEEPEST = 64  # nodes that are followed from an output to its Concat
+# Operators that compute each element from the element at the same place (and perhaps a constant),
+# and keep its relative precision.
 _ONE_BY_ONE = ("Abs", "Clip", "Div", "LeakyRelu", "Mul", "Neg", "Relu")
 _SAME = ("Identity", "Cast", *_ONE_BY_ONE)
 _MOVES = (*_SAME, *names_with(Trait.RESHAPES), "Transpose")
@@ -30,8 +30,8 @@ _Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each conca
 
 
 def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
-    """For each output of a Concat, or of operators that move elements after a Concat, the axes
-    along which it is concatenated.
+    """The axes along which each output is concatenated. Outputs are left out unless a Concat
+    computes them, directly or through operators that only move elements or compute them one by one.
     """
     try:
         flat = inlined(light_copy(model))
@@ -112,8 +112,8 @@ class _Ways:
         return read[0] if len(read) == 1 and self._dims.get(read[0]) == tuple(dims) else ""
 
     def _joined(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """The parts of a Concat: along its own axis, and along other axes if all its inputs are
-        concatenated in the same way along these.
+        """The parts of the output of a Concat: along its own axis, and along each other axis along
+        which all its inputs are concatenated in the same way.
         """
         axis = next(a.i for a in node.attribute if a.name == "axis") % len(dims)
         each = [self.cuts(name, deep) for name in node.input]
@@ -128,8 +128,8 @@ class _Ways:
         return found
 
     def _sizes(self, name: str, axis: int, inner: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """The sizes of a value's parts along an axis if they are numbers. Otherwise the size of the
-        whole axis, as a number or a name.
+        """The sizes of a value's parts along an axis, if all of them are numbers. Otherwise the
+        size of the whole axis as the only part, as a number or a name.
         """
         if inner and all(isinstance(size, int) for size in inner):
             return inner

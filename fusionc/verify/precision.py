@@ -77,8 +77,8 @@ class _Ways:
             self._found[name] = _coarsest((read, inside, own))
 
     def _type(self, name: str, node: onnx.NodeProto) -> int | None:
-        """The type of a value. If onnx does not know it, the type of the first input of the node.
-        None if both are unknown.
+        """The type of a value. If onnx cannot infer the type, it is taken from the first input of
+        the node. None if that is unknown, too.
         """
         known = self._types.get(name, 0) or next(
             filter(None, (self._types.get(one, 0) for one in node.input)), 0

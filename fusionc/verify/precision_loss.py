@@ -1,5 +1,5 @@
-"""The loss from a lower precision: the distance of each output from the reference, as a share of
-its largest value, and the cosine between both.
+"""The loss from a lower precision: the largest difference of each output from the reference (the
+original model), divided by the reference's largest value, and the cosine between both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PrecisionLoss:
     """The worst loss of one output over all samples."""
 
     output: str
-    distance: float = 0.0  # the largest distance, as a share of the largest value
+    distance: float = 0.0  # the largest difference, divided by the largest value
     cosine: float = 1.0
 
     def worst(self, other: PrecisionLoss) -> PrecisionLoss:
@@ -39,7 +39,7 @@ class PrecisionLoss:
         )
 
     def is_within(self, bound: float | None) -> bool:
-        """Whether the distance is within the bound; without a bound, the cosine decides."""
+        """Whether the distance is within the bound. If the bound is None, the cosine decides."""
         return self.cosine >= LEAST_COSINE if bound is None else self.distance <= bound
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ def precision_losses(
     progress: Callable[[str], None] = lambda _: None,
 ) -> PrecisionLosses:
     """The losses of a candidate with kernels, compared with the reference, on the caller's inputs,
-    or else on drawn ones. Raises the errors of Reference.
+    or on drawn ones if the caller gives none. Raises the errors of Reference.
     """
     samples = ReferenceSamples(Reference(reference, input_shape, inputs, elements=elements))
     theirs = ModelFile(candidate, kernels)
@@ -96,8 +96,9 @@ def precision_losses(
 
 
 class ReferenceSamples:
-    """The caller's samples, or else a few drawn ones without NaN and infinities, with the outputs
-    of the reference. Samples that are small are kept, so that the reference runs once.
+    """The caller's samples, or a few drawn ones without NaN and infinities if the caller gives
+    none, with the outputs of the reference. Small samples are kept, so that the reference runs only
+    once on each.
     """
 
     def __init__(self, ours: Reference) -> None:

@@ -4,10 +4,9 @@ difference between two orders.
 The order depends on the processor. It combines one element after the other, or computes several
 partial results at once, as many as a vector has elements. Therefore a sum of large numbers of both
 signs may be finite in one order and infinite in another. A product whose partial products overflow
-or underflow may be NaN
-in only one order. Verification and the tests of kernels read REDUCTIONS, the table of all operators
-that reduce. There is a bound for the product of several tensors, too, because rewrites change the
-order of its factors.
+or underflow may be NaN in only one order. Verification and the tests of kernels read REDUCTIONS,
+the table of all operators that reduce. The product of several tensors has a bound, too, because
+rewrites change the order of its factors.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from fusionc.operators.facts import Trait, names_with
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Attributes = Mapping[str, Any]
-# numbers of partial results: the elements of a vector, or of several vectors at once
+# the numbers of partial results that are tested: a processor computes as many as one vector has
+# elements, or several vectors together
 _PARTS = (1, 2, 4, 8, 16, 32, 64)
 _MARGIN = 4  # powers of two by which an untested order may exceed the tested ones
 _KEEP_WHOLE = names_with(Trait.KEEPS_WHOLE)
@@ -34,11 +34,12 @@ _Finish = Callable[[Floats, int], Floats]  # computes a result from a sum and it
 def spreads(
     op: str, attributes: Attributes, inputs: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """For each of the first outputs, the largest difference of its elements between two orders.
+    """For each of the first outputs, and for each of its elements, the largest difference between
+    two orders.
 
-    It is 0 if all orders give the same element, and infinity if the element may have any value:
-    NaN, infinite, or another number. The operator must be in REDUCTIONS, and its first input must
-    have floats.
+    The difference is 0 if all orders give the same element, and infinity if the element may have
+    any value: NaN, infinite, or another number. The operator must be in REDUCTIONS, and its first
+    input must have floats.
     """
     x = inputs[0]
     assert x is not None and x.dtype.kind == "f"
@@ -116,7 +117,7 @@ class _Rows:
         self.exponents = (int(info.minexp), int(info.maxexp))
         self.digits = int(info.nmant) + 1
         self.rounding = float(info.eps) / 2
-        # two elements give the same in either order
+        # two elements give the same sum or product in either order
         self.noise = self.rounding * np.sqrt(self.count) if self.count > 2 else 0.0
         self.slack = self.rounding * (self.count + 8)
 
@@ -145,7 +146,7 @@ def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
     same |= nan | (plus & minus)
     total = (up - down) * unit
     error = rows.noise * (up + down) * unit
-    # an exact sum, for example of a mask, may be a count that determines a size
+    # an exact sum must not move: it may be a count, for example of a mask, that determines a size
     if finish is _total:
         error = np.where(_is_exact(rows, wide, (up + down) * unit), 0, error)
     result = finish(total, rows.count)
@@ -216,9 +217,9 @@ def _is_decided(
 
 
 def _partial_extremes(powers: Floats) -> tuple[Floats, Floats]:
-    """The smallest and the largest partial sum of exponents in the orders that processors use. They
-    form 1 to 64 parts, each with neighbouring elements or with elements at equal distances, and
-    then add the parts.
+    """The smallest and the largest partial sum of exponents in the orders that processors use.
+    Processors divide a row into 1 to 64 parts, each of neighbouring elements or of elements at
+    equal distances, and then add the sums of the parts.
     """
     lowest = np.zeros(powers.shape[:-1])
     highest = np.zeros(powers.shape[:-1])
@@ -258,8 +259,8 @@ def _extreme(rows: _Rows) -> Floats:
 def _pooled(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The spreads of a pooling, which reduces windows of an image. After onnxruntime's optimizers
-    have changed the layout of images, it reads them in another order.
+    """The spreads of a pooling, which reduces windows of an image. If onnxruntime's optimizers have
+    changed the layout of images, the pooling reads the elements in another order.
     """
     images = np.isnan(x).any(tuple(range(2, x.ndim)), keepdims=True)
     return [np.where(np.broadcast_to(images, outputs[0].shape), np.inf, 0.0)]
@@ -300,8 +301,8 @@ def _largest(x: Array, attributes: Attributes) -> Array:
 def _log_softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The spread of a LogSoftmax: infinity for rows with a NaN or an infinity, whose place decides
-    whether the whole row becomes NaN. Elements that are NaN stay NaN.
+    """The spread of a LogSoftmax: infinity for rows with a NaN or +infinity, because its place
+    decides whether the whole row becomes NaN. Elements that are NaN stay NaN.
     """
     largest = _largest(x, attributes)
     return [np.where((largest < np.inf) | np.isnan(x), 0.0, np.inf)]
@@ -311,7 +312,7 @@ def _layer_normalized(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
     """The spread of a normalization. The variance is computed as the mean of squared distances, or
-    as the mean of squares minus the squared mean. The two differ if the latter cancels or
+    as the mean of squares minus the squared mean. The two forms differ if the second one cancels or
     overflows. The mean of a row with an infinity is infinite or NaN.
     """
     axis = int(attributes.get("axis", -1)) % x.ndim
@@ -347,8 +348,8 @@ def _layer_normalized(
 def _squares(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The spread of a sum of squares. They have one sign, so their sum overflows in every order or
-    in none.
+    """The spread of a sum of squares: 0. Squares have one sign, so their sum overflows in every
+    order or in none.
     """
     return [np.zeros(output.shape) for output in outputs]
 

@@ -1,5 +1,5 @@
-"""The reference: the model to which another one is compared. It is opened, and runs on samples as
-they are drawn.
+"""The reference: the model with which another one is compared. It runs on samples while they are
+drawn.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Reference:
         self.is_done = False  # whether it has run on all drawn samples, and all are kept
 
     def run(self, nonfinite: bool = True) -> None:
-        """Run the model on drawn samples. Without `nonfinite` these have neither NaN nor
-        infinities.
+        """Run the model on drawn samples. Samples with NaN and infinities are drawn only if
+        `nonfinite`.
         """
         room = MOST_KEPT
         begin = monotonic()
@@ -82,6 +82,8 @@ class Reference:
 
 
 def bytes_of(sample: Sample) -> int:
-    """The bytes of the tensors in a sample. With other values, it counts as too large to keep."""
+    """The bytes of the tensors in a sample. A sample that has other values than tensors counts as
+    too large to keep.
+    """
     values = (*sample.feeds.values(), *sample.outputs)
     return sum(value.nbytes if isinstance(value, np.ndarray) else MOST_KEPT + 1 for value in values)

@@ -18,9 +18,9 @@ from fusionc.verify.reference import Reference
 class ReferenceAhead:
     """A Reference that a background thread opens and runs.
 
-    If that fails, `take` returns None. The caller then opens the model itself and gets the error.
-    If it exceeds the limit of a step (the longest time that onnxruntime may take for one request),
-    `take` raises Overdue instead.
+    If opening or running the model fails, `take` returns None. The caller then opens the model
+    itself and gets the error. If onnxruntime exceeds the limit of a step (the longest time that it
+    may take for one request), `take` raises Overdue instead.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class ReferenceAhead:
         self._thread.start()
 
     def take(self, path: Path) -> Reference | None:
-        """Wait until the reference has run, and return it. Returns None if it failed, or if it is
-        for another model than `path`. If not all samples could be run in
-        advance and kept, only the first call returns the reference. Raises Overdue if the reference
-        exceeded the limit of a step.
+        """Wait until the reference has run, and return it. Returns None if the reference failed, or
+        if it is another model than `path`. If not all samples could be run in advance and kept,
+        only the first call returns the reference. Raises Overdue if onnxruntime exceeded the limit
+        of a step.
         """
         if path != self._path:
             return None

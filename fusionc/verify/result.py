@@ -27,8 +27,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class OptimizerFault:
-    """The result is right with all of onnxruntime's optimizers off, and the optimizers of a level
-    change it.
+    """A fault of onnxruntime's optimizers: the candidate gives the right outputs with all
+    optimizers off, and other outputs (or none) with the optimizers of a level.
     """
 
     level: str
@@ -82,7 +82,8 @@ class Verification:
     summary: str
     differences: tuple[Difference, ...] = ()
     optimizer_faults: tuple[OptimizerFault, ...] = ()  # seen only with onnxruntime's optimizers on
-    # the errors of each output at each level, on all samples except equal ones with extreme values
+    # the errors of each output at each level, on all samples except those with extreme values on
+    # which the models are equal
     outputs: tuple[OutputErrors, ...] = ()
     is_loadable: bool = True  # whether onnxruntime loads the candidate
     is_refused: bool = False  # whether the reference fails for other reasons than memory and time

@@ -1,5 +1,5 @@
-"""Run the candidate on every sample on which the reference runs, both with onnxruntime's optimizers
-off.
+"""Run the candidate (the optimized model) on every sample on which the reference (the original
+model) runs, both with onnxruntime's optimizers off.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
 from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, stacked
 
-_PATIENCE = 300.0  # seconds after which no more samples run: the budget cannot predict loops
+# seconds after which no more samples run, because the budget cannot predict the runs of loops
+_PATIENCE = 300.0
 _FAILS = "the reference runs, but the candidate does not"
-_FEW_OFF = 1 / 50  # the share of an output that may differ at ties
-_MOST_JUDGED = 4  # among many samples, the number of the worst ones that are judged
+# the share of an output that may differ at ties (inputs whose last bit decides a result)
+_FEW_OFF = 1 / 50
+_MOST_JUDGED = 4  # of many samples, only this many are judged: those with the largest errors
 _DECIDES_NOTHING = ("unstable", "undecided")
 
 
@@ -37,8 +39,8 @@ class SampleRuns:
     reference.
 
     `judge` belongs to the reference; `table` has the errors of the outputs. If the reference is
-    unstable on a sample, neither a difference nor equality counts, so the sample is left out. If it
-    was drawn for a seed, other values are drawn instead.
+    unstable on a sample, neither a difference nor equality proves anything, so the sample is left
+    out. If the sample was drawn for a seed, other values are drawn instead.
     """
 
     path: Path
@@ -48,7 +50,9 @@ class SampleRuns:
     search: InputSearch
     judge: Judge
     progress: Callable[[str], None]
-    is_strict: bool = True  # False if one step off is right at ties, as for kernels
+    # False if a number at a tie may be on the next step (the next number that a Quantize or Round
+    # can give), as with kernels
+    is_strict: bool = True
     # whether ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
     # outputs that differ on samples where rounding decides
@@ -76,8 +80,8 @@ class SampleRuns:
         return self._differences_on_many()
 
     def _differences_on_many(self) -> Sequence[Difference]:
-        """The differences on the many similar samples, which are compared together. Only the
-        samples that differ most are judged.
+        """The differences on the additional samples, which are similar to one another, so they are
+        compared together. Only the samples that differ most are judged.
         """
         many = [*self.search.more, *self.search.ties]
         if not many or self._is_late("many inputs"):
@@ -133,9 +137,9 @@ class SampleRuns:
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
-        """The judge's differences on the samples with the largest errors. Among many samples,
-        rounding takes some numbers to another step, which the judge does not notice. Therefore the
-        majority of the judged samples decides.
+        """The judge's differences on the samples with the largest errors. On a few of many samples,
+        rounding takes numbers to another step, and the judge cannot tell this from a fault.
+        Therefore the majority of the judged samples decides.
         """
         errors = dict[int, float]()
         for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
@@ -155,15 +159,16 @@ class SampleRuns:
     def _tie_differences(
         self, sample: DrawnSample, ours: Outputs, theirs: Outputs
     ) -> list[Difference]:
-        """The differences at ties, where the last bit of an input decides, if they form a region
-        and are not single elements.
+        """The differences at ties, where the last bit of an input decides. Empty if only single
+        elements differ.
 
         Rounding would excuse all of them, because moving the inputs has the same effect. But
         nothing between an input and a Quantize, Round or comparison that reads it directly may be
         rounded differently. Therefore, if the models are equal or nearly equal bit by bit on other
         inputs, they must also be equal here. Later operators may round a few numbers to the next
-        step, because there the last bit matters for any input. Kernels may be one step off. If
-        rounding decides an output on other inputs, the output is not judged.
+        step, because their inputs are rounded and may lie on a tie for any input of the model.
+        Kernels may be one step off. If rounding decides an output on other inputs, the output is
+        not judged.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -197,8 +202,8 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of these samples, and more while the budget has room: judging a sample that
-        differs takes many runs.
+        """The samples of `again`: the first one, all of the caller's, and drawn ones while the
+        budget has room. Judging a sample that differs may take many runs, which are added to it.
         """
         for number, sample in enumerate(self.again()):
             if number and isinstance(sample, DrawnSample) and self._budget.is_spent:
@@ -221,7 +226,7 @@ class SampleRuns:
         return replace(self._budget, left_out=left_out)
 
     def _shown_by(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        """The outcome of a sample. If it proves nothing, a similar sample is drawn instead."""
+        """The outcome of a sample. If it proves nothing, that of a similar sample that is drawn."""
         outcome, differences = self._compared(wanted)
         if not isinstance(wanted, DrawnSample):
             if outcome in _DECIDES_NOTHING:
@@ -290,8 +295,8 @@ class SampleRuns:
 
 
 def _as_edge(sample: DrawnSample) -> DrawnSample:
-    """One of many samples with few elements, in the form in which it is judged: like a sample with
-    extreme values, with the scale of the ordinary samples, because it may contain unusual numbers.
+    """One of many samples with few elements, marked as a sample with extreme values, because it may
+    contain unusual numbers. The judge then uses the scale of the ordinary samples.
     """
     return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 

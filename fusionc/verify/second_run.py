@@ -1,4 +1,5 @@
-"""Elements that change in a second run of the reference. They say nothing about a candidate.
+"""Find elements that change in a second run of the reference (the original model). They say nothing
+about a candidate (an optimized model).
 
 For example, if operands do not fit, onnxruntime's Concat leaves a part of its output unwritten,
 with old contents of memory.
@@ -29,7 +30,9 @@ _FILLS = (0x4B, 0xC6)
 
 
 class SecondRun:
-    """Runs the reference again: in its session, and in new ones with other contents of memory."""
+    """Runs the reference again: in its session, and in new sessions that start with other contents
+    of memory.
+    """
 
     def __init__(self, path: Path, runner: Runner, level: str = "disabled") -> None:
         self._path = path
@@ -47,8 +50,8 @@ class SecondRun:
             if known is feeds:  # the sample runs at another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
-        # In the first run the old contents of memory may be so large that everything else vanishes
-        # next to them; other runs have other contents.
+        # Neighbouring runs are compared, not only each run with the first one: in the first run the
+        # old contents of memory may be so large that all changes vanish next to them.
         for one, other in pairwise([outputs, *self._again(feeds)]):
             moved = map(_moved, one, other, yardsticks)
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
@@ -60,7 +63,8 @@ class SecondRun:
         runs = list[list[Any]]()
         with suppress(RunError):
             runs.append(self._runner.run(feeds))
-            # only one session of the model is in memory at a time; this one reopens when needed
+            # Only one session of the model is in memory at a time. The runner opens its session
+            # again when it is needed.
             self._runner.close()
             for byte in _FILLS:
                 with filled_memory(byte):

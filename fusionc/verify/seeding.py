@@ -43,8 +43,8 @@ def seeded_runner(
     """A runner that draws the same random numbers in every run, because the model gets seeds.
     Raises RunError.
 
-    `folder` has the model's external data and the file of its mapped weights, `kernels` is a
-    library of its own operators. The other arguments are those of Runner.
+    `folder` has the model's external data and the file of its mapped weights. `kernels` is a
+    library of operators that the model contains. The other arguments are those of Runner.
     """
     draws = bool(random_nodes(model))
     set_seeds(model)
@@ -56,9 +56,9 @@ def set_seeds(model: onnx.ModelProto) -> None:
     """Give each random node without a seed a seed that stays the same when other parts of the model
     are rewritten.
 
-    If all names are different, the seed is derived from the node's name, otherwise from its number
-    among the nodes of its operator. onnxruntime would derive it from the node's position, which
-    changes with every removed node.
+    If all nodes have different names, the seed is derived from the node's name, otherwise from the
+    number of the node among the nodes of its operator. onnxruntime would derive the seed from the
+    node's position, which changes with every removed node.
     """
     nodes = random_nodes(model)
     names = {node.name for node in nodes}

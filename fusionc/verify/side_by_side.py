@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 Outputs = Sequence[Any]
-# elements of an output to compare if that is cheap, because eight drawn elements prove little
+# if runs are cheap, at least this many elements of an output are compared: a few prove little
 _ENOUGH = 4096
-_MOST_MORE = 512  # inputs that are drawn to reach this number
+_MOST_MORE = 512  # at most this many inputs are drawn to reach _ENOUGH
 A_FEW = 8  # inputs that are enough to see whether the outputs depend on the contents of inputs
 _MOST_DRAWN = 1 << 22  # elements of all drawn inputs and their outputs
 _MOST_READ = 1 << 31  # bytes of constants that all these runs read
@@ -22,8 +22,8 @@ _LAST_PLACES = 4  # units in the last place by which an element of half precisio
 
 
 def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
-    """How many more inputs to draw, similar to the sample with the most elements, to compare enough
-    elements of each output.
+    """How many more inputs must be drawn to compare enough elements of each output. They are drawn
+    like the sample with the most elements.
 
     `fewest` are the numbers of elements of the smallest output of each sample, `drawn` is the
     number of elements of the inputs and outputs of one sample, and `read` the number of bytes of

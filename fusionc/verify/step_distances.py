@@ -12,8 +12,9 @@ from onnx import NodeProto, TensorProto
 
 from fusionc.verify.compare import TOLERANCES
 
-# For the elements on two steps, the signed distances of x from both steps are added: in the middle
-# the sum is 0.
+# The nodes that measure one Quantize of x. For each element that the models put on different steps
+# (`ours` and `theirs`), the signed distances of x from both steps are added. The sum is 0 if x is
+# in the middle.
 _DISTANCE = onnx.parser.parse_graph("""agraph () => () {
     a = DequantizeLinear (ours) b = DequantizeLinear (theirs)
     value = Cast <to = 1> (x) here = Cast <to = 1> (a) there = Cast <to = 1> (b)
@@ -26,11 +27,11 @@ _OF_DEQUANTIZE = ("axis", "block_size")
 
 
 class StepDistances:
-    """Adds two outputs to a model for each Quantize among `nodes`: the largest distance, and the
-    largest value of the grid.
+    """Adds two outputs to a model for each Quantize among `nodes`: the largest distance of an
+    element from the limit between its two steps, and the largest value after quantization.
 
-    The model computes NAME.computed for each result NAME of another model that it has as an input.
-    These are `theirs`.
+    `theirs` are the results of another model. The model has each of them as an input, under its
+    name NAME, and computes its own result as NAME.computed.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class StepDistances:
                 self._roundings.append(TOLERANCES[kind].absolute)
 
     def are_small(self, results: Sequence[Any]) -> bool:
-        """Whether rounding explains all distances; `results` are those of the added outputs."""
+        """Whether rounding explains all distances. `results` are the added outputs' values."""
         numbers = zip(self._roundings, results[::2], results[1::2], strict=True)
         return all(bool(far <= 2 * rounding * most) for rounding, far, most in numbers)
 

@@ -19,8 +19,8 @@ _DEEPEST = 8  # levels of nested Ifs that are replaced
 
 
 def take_branches(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Conditions:
-    """Replace each If of the main graph by the branch that it takes on `feeds`, and return the
-    conditions by their names. An If in a Loop, a Scan or a function stays. Raises RunError.
+    """Replace each If of the main graph by the branch that it takes on `feeds`. Return the values
+    of the conditions by their names. An If in a Loop, a Scan or a function stays. Raises RunError.
     """
     known = dict[str, bool]()
     for _ in range(_DEEPEST):

@@ -16,19 +16,20 @@ from fusionc.verify.second_run import Unsteady
 
 @dataclass
 class Tally:
-    """Counts of compared, excused and omitted elements and samples. A step is a number that a
-    quantization or rounding can give.
+    """Counts of compared, excused and omitted elements and samples. The reference is the original
+    model, the candidate the optimized one. A step is a number that a quantization or rounding can
+    give.
     """
 
     names: Sequence[str]  # of the outputs
     runs: int = 0  # samples on which the models are equal
     left_out: int = 0  # samples on which the reference proves nothing
     moves: float = 0.0  # how much rounding changes the reference, as a share of the largest value
-    is_undecided: bool = True  # until the models are equal on an ordinary sample
+    is_undecided: bool = True  # False as soon as the models are equal on an ordinary sample
     excuses: Excuses = field(default_factory=Excuses)  # elements that rounding decides
     unsteady: Unsteady = field(default_factory=Unsteady)  # elements that differ in each run
     never_finite: set[str] = field(init=False)  # outputs that had only NaN and infinities
-    # samples that are equal up to the rounding that the reference amplifies
+    # elements in which the models differ only by rounding that the reference amplifies
     _amplified: Excuses = field(default_factory=Excuses)
     # elements that the candidate rounds to the next step
     _steps: Excuses = field(default_factory=lambda: Excuses(STEPS_ONE_IN, one_each=True))
@@ -51,8 +52,8 @@ class Tally:
         excused: Mapping[str, Excused],
         unsteady: Sequence[Reach | None],
     ) -> None:
-        """Count a sample on which the models are equal, except for mismatches by rounding that the
-        reference amplifies, and for excused elements.
+        """Count a sample on which the models are equal, except for excused elements and for the
+        mismatches `amplified`, which come from rounding that the reference amplifies.
         """
         outputs = dict(zip(self.names, sample.outputs, strict=True))
         if not sample.edge:

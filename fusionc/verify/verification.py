@@ -57,18 +57,21 @@ def verify(
 
     Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder,
     as GivenValues takes it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf.
-    With the first seed every dynamic dimension has the same size, with the second another size, and
-    with the third the batch is one. `input_shape` fixes the shapes of the inputs that it names. The
-    work stays within the budget of a verification, or within `elements` (0: no limit): smaller
-    sizes are chosen and fewer inputs drawn, but the caller's inputs are never left out. `kernels`
-    is a library with operators of the candidate. `numerics` is what the candidate's rewrites claim,
-    as in tolerance_of. `nonfinite=False` leaves NaN and Inf out. `progress` gets a line for each
-    run. `ahead` is set if the reference already runs in the background with the same shapes, inputs
-    and seeds. `level` is the level of the optimizers in all these runs, usually "disabled". If
-    kernels compute groups that onnxruntime computes in integers, the level is higher, because only
-    the optimizers find these groups. `inner_grids` show the integers inside the candidate's areas.
-    With kernels these are compared with those of the candidate without kernels, which must be known
-    to be right. `bounds` replace the tolerances.
+    The first seed uses the preferred sizes of dynamic dimensions, the second one other sizes, and
+    the third one a batch of one. `input_shape` fixes the shapes of the inputs that it names. The
+    work stays within the budget of a verification, or within `elements` (0: no limit). To stay
+    within it, smaller sizes are chosen and fewer inputs drawn, but the caller's inputs are never
+    left out.
+
+    `kernels` is a library with operators of the candidate. `numerics` is what the candidate's
+    rewrites claim, as in tolerance_of. `nonfinite=False` leaves NaN and Inf out. `progress` gets a
+    line for each run. `ahead` is set if the reference already runs in the background with the same
+    shapes, inputs and seeds. `level` is the level of the optimizers in all these runs, usually
+    "disabled". The level is higher if kernels compute nodes that onnxruntime computes in integers,
+    because only the optimizers find these nodes. `inner_grids` show the integers inside the
+    candidate's areas (parts of the graph that one generated kernel computes). If there are kernels,
+    these integers are compared with those of the candidate without kernels, which must be known to
+    be right. `bounds` replace the tolerances.
 
     If all outputs are equal, the candidate also runs at the other `levels` of onnxruntime's
     optimizers, without the optimizers in `optimizers_off`. A difference at such a level is the
@@ -132,8 +135,8 @@ def _verdict(
 ) -> Verification | None:
     """The verdict with the optimizers off, or None if the models are equal.
 
-    Closes both models unless it finds a difference. `same` returns a sentence about the inner
-    values that are equal.
+    Both models are closed unless a difference is found, or nothing is proved. `same` returns a
+    sentence about the inner values that are equal.
     """
     if differences := runs.differences(drawn):
         return _different_outputs(runs, differences)
@@ -161,7 +164,7 @@ def _different_outputs(runs: SampleRuns, differences: Sequence[Difference]) -> V
 
 
 def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verification | None:
-    """The verdict if nothing was compared. None if something was."""
+    """The verdict if no comparison proves anything. None if one does."""
     if judge.tally.runs == 0:
         return _impossible(reference, search)
     if not judge.tally.unsteady.judged:

@@ -131,24 +131,24 @@ WRONG = {
     "two options": (
         ([1, 2], [[8, 8], [4, 4]], None, OPEN_BATCH),
         "the options exclude each other", f"{BATCH} and {IMAGE}"),
-    "one profile": (([1], None, None, OPEN_BATCH), "has 1 of 2 to 100 profiles", BATCH),
+    "one profile": (([1], None, None, OPEN_BATCH), "the number of profiles is 1, not 2 to 100", BATCH),
     "many profiles": (
-        ([*range(1, 102)], None, None, OPEN_BATCH), "has 101 of 2 to 100 profiles", BATCH),
+        ([*range(1, 102)], None, None, OPEN_BATCH), "the number of profiles is 101, not 2 to 100", BATCH),
     "no size": (([1, 0], None, None, OPEN_BATCH), "a size cannot be 0", BATCH),
     "twice": ((None, [[8, 8], [8, 8]], None, OPEN_IMAGE), "8,8 is given twice", IMAGE),
-    "nothing open": (([1, 2], None, None, {"x": (1, 3)}), "and there are none", BATCH),
-    "no shape": ((None, None, [[1], [2]], None), "and there are none", DIMS),
+    "nothing open": (([1, 2], None, None, {"x": (1, 3)}), "and no dimension is -1", BATCH),
+    "no shape": ((None, None, [[1], [2]], None), "and no dimension is -1", DIMS),
     "a range": (
         ([1, 2], None, None, {"x": (-1, (1, 4))}), "--input_shape has a range", BATCH),
     "not the batch": (([1, 2], None, None, {"x": (1, -1)}), "x[1] is -1", BATCH),
     "not an image": (
-        (None, [[1, 2], [3, 4]], None, {"x": (-1, -1)}), "unlike x", IMAGE),
+        (None, [[1, 2], [3, 4]], None, {"x": (-1, -1)}), "does not hold for x", IMAGE),
     "batch of images": (
-        (None, [[1, 2], [3, 4]], None, {"x": (-1, 3, -1, -1)}), "unlike x", IMAGE),
+        (None, [[1, 2], [3, 4]], None, {"x": (-1, 3, -1, -1)}), "does not hold for x", IMAGE),
     "one size of an image": (
-        (None, [[8], [9]], None, OPEN_IMAGE), "the profile 8 has 1 of 2 sizes", IMAGE),
+        (None, [[8], [9]], None, OPEN_IMAGE), "in the profile 8 is 1, not 2", IMAGE),
     "too many sizes": (
-        (None, None, [[1, 2], [3]], OPEN_BATCH), "the profile 1,2 has 2 of 1 sizes", DIMS),
+        (None, None, [[1, 2], [3]], OPEN_BATCH), "in the profile 1,2 is 2, not 1", DIMS),
 }  # fmt: skip
 
 

@@ -45,8 +45,8 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_shape
 
-# The result [batch, length, heads · size]. If there is a past, also its keys and values joined with
-# the new ones.
+# The result [batch, length, heads · size]. If there is a past, in addition the keys and the values
+# of the past joined with the new ones; otherwise None and None.
 AttentionResult = tuple[Edge, Edge | None, Edge | None]
 Rewrite = Callable[[Match, Tape], AttentionResult]
 _KEYS = op.Concat(var("past_key"), var("new_key"), _as="keys")
@@ -62,7 +62,8 @@ def _repeated(value: OpFormula, name: str) -> Formula:
 
 
 def _masked(scores: Formula) -> Formula:
-    """The scores with a mask that is added, filled in by Where, or both; or with two added masks.
+    """The scores after one mask is added, after a Where fills in numbers, after both, or after two
+    masks are added.
 
     A Max with a lower bound may follow.
     """
@@ -74,8 +75,8 @@ def _masked(scores: Formula) -> Formula:
 
 
 def _merged_or_single(formula: Formula) -> Formula:
-    """The result with its heads merged. With a single query, the merge needs no Transpose, and
-    `m.turn` is None.
+    """The result with its heads merged. If there is a single query, the merge may lack a Transpose,
+    and `m.turn` is then None.
     """
     return either(merged(formula), op.Reshape(formula, var("shape"), _as="merge"))
 
@@ -98,11 +99,11 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
     def with_past(m: Match, new: Tape) -> Result:
         result, keys, values = rewrite(m, new)
         if keys is None or values is None:
-            refuse("the past is not joined as in the operator")
+            refuse("keys and values of the past are not joined in the way of the operator")
         return [_as_merged(m, result, new), keys, values]
 
     def without_guard(m: Match, new: Tape) -> Result:
-        rewrite(m, Tape(m.graph))  # a trial: if it refuses, the guard stays
+        rewrite(m, Tape(m.graph))  # a trial: if the rewrite refuses, the guard stays
         return _zeroed(m, new)
 
     conditions = (where, _merges_heads, _is_unguarded)
@@ -145,13 +146,13 @@ def _merges_heads(m: Match) -> bool:
 
 
 def _is_unguarded(m: Match) -> bool:
-    """Whether the match has no guard, or one that has no effect."""
+    """Whether the match lacks a guard, or has a guard without effect."""
     return not _needs_guard(m)
 
 
 def query_of(m: Match) -> Edge:
-    """The query as [batch, heads, length, size]. The model may instead compute the heads that share
-    a key as several queries of one head.
+    """The query as [batch, heads, length, size], also if the model computes the heads that share a
+    key as several queries of one head.
     """
     return ungrouped(m.q) or m.q
 
@@ -234,13 +235,13 @@ def _as_merged(m: Match, result: Edge, new: Tape) -> Edge:
 
 
 def _zeroed(m: Match, new: Tape) -> Edge:
-    """Attention without the guard, and after it a Where that sets rows to zero whose keys are all
-    hidden.
+    """Attention without the guard, and then a Where that sets the rows to zero in which the mask
+    hides all keys.
     """
     rank = m.mask.rank
     shape = m.mask.shape
     if shape is None or (rank > 2 and shape[-3] != 1):
-        refuse("with the guard, each head has a mask of its own")
+        refuse("the attention has a guard, and each head has its own mask")
     heads = number_of_heads(m)
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)

@@ -65,8 +65,8 @@ def splitting_reshape(value: Edge | None) -> Node | None:
 def heads_of(value: Edge) -> Heads:
     """The number of heads of a value [batch, heads, length, size]; None if unknown.
 
-    If the number depends on the model's input, the result is not an integer, but an object to
-    compare: equal objects mean equal numbers of heads.
+    If the number depends on the model's input, the result is another object instead of an integer:
+    equal objects mean equal numbers of heads.
     """
     rotary = _rotary_of(value)
     source = None if rotary is None else rotary.inputs[0]
@@ -95,7 +95,7 @@ def _count_heads(reshape: Node, symbol: str | None) -> Heads:
 
 def unsplit_heads(value: Edge | None) -> Edge | None:
     """The value [batch, length, heads · size] from which Reshape and Transpose make this value
-    [batch, heads, length, size].
+    [batch, heads, length, size]. None if the value is not made in this way.
     """
     reshape = splitting_reshape(value)
     if value is None or reshape is None:
@@ -113,8 +113,8 @@ def unsplit_heads(value: Edge | None) -> Edge | None:
 
 
 def _rejoined_heads(value: Edge, width: int, new: Tape) -> Edge:
-    """The input of the Reshape that splits heads, as [batch, length, width], whatever its own rank
-    is.
+    """The input of the Reshape that splits heads, reshaped to [batch, length, width]. The input
+    itself may have any rank.
     """
     unsplit = unsplit_heads(value)
     if unsplit is not None:
@@ -131,9 +131,11 @@ def _rejoined_heads(value: Edge, width: int, new: Tape) -> Edge:
 
 
 def merged_heads(value: Edge, heads: int, new: Tape) -> Edge | None:
-    """The value as [batch, length, heads · size], if Reshape and Transpose split it into heads.
+    """The value as [batch, length, heads · size], if Reshape and Transpose split it into heads;
+    otherwise None.
 
-    A RotaryEmbedding after the split is applied before the split instead.
+    If a RotaryEmbedding follows the split, a new RotaryEmbedding is applied before the split
+    instead.
     """
     rotary = _rotary_of(value)
     size = None if value.shape is None else value.shape[3]
@@ -149,7 +151,7 @@ def merged_heads(value: Edge, heads: int, new: Tape) -> Edge | None:
 
 def packed_source(values: Sequence[Edge]) -> tuple[Edge, int] | None:
     """The value [batch, length, 3 · heads · size] that is unpacked into query, key and value, and
-    the width heads · size.
+    the width heads · size. None if `values` are not unpacked from one value.
     """
     split = _unpacking_split(values)
     transpose = None if split is None else producer_of(split.inputs[0], "Transpose")
@@ -179,7 +181,7 @@ def _unpacking_split(values: Sequence[Edge]) -> Node | None:
 
 def ungrouped(value: Edge) -> Edge | None:
     """The value [batch, heads, 1, size] that a Reshape turns into [batch, groups, heads / groups,
-    size]: the heads of a group become several queries of one head.
+    size]: the heads of a group become several queries of one head. None for any other value.
     """
     reshape = producer_of(value, "Reshape")
     x = None if reshape is None else reshape.inputs[0]
@@ -231,8 +233,8 @@ def _repeated_shape(x: Edge, wide: Edge | None) -> Shape | None:
 
 
 def merged(formula: Formula) -> Formula:
-    """The formula with its heads merged. Before the merge, torch may write a Reshape that changes
-    nothing.
+    """The formula with its heads merged. A Reshape that changes nothing may come before the merge,
+    as torch writes it.
     """
     unchanged = either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
     return op.Reshape(op.Transpose(unchanged, perm=SPLIT, _as="turn"), var("shape"), _as="merge")
@@ -269,7 +271,7 @@ def merged_operands(
 
 
 def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
-    """Whether the model merges the result to [batch, length, heads · size]."""
+    """Whether the model merges the heads of the result to [batch, length, heads · size]."""
     if m.unchanged is not None:
         before = m.unchanged.inputs[0].shape
         after = m.unchanged.outputs[0].shape

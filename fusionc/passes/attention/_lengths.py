@@ -15,8 +15,8 @@ from fusionc.rewrite import Tape
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
     """The size of an axis, as a vector of one element.
 
-    The Shape that computes it reads the first value in the graph with the same size, so that many
-    users can share this Shape.
+    If the size is unknown, a Shape computes it. The Shape reads the first value in the graph that
+    has the same size, so that many users can share it.
     """
     length = None if value.shape is None else value.shape[axis]
     graph = new.graph
@@ -42,7 +42,7 @@ def _earlier_values(value: Edge) -> Iterator[Edge]:
 
 
 def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
-    """x, with its last axes broadcast to at least these lengths."""
+    """x, with its last axes broadcast to these lengths. A length of 1 keeps the axis of x."""
     return new.Expand(x, vector_of(lengths, new))
 
 

@@ -1,4 +1,6 @@
-"""Masks of attention. A mask is added to the scores; numbers far below zero in it hide keys."""
+"""Masks of attention. A mask is added to the scores. The hiding numbers of a mask are its numbers
+far below zero, which hide keys.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from fusionc.rewrite import Match, Tape, refuse, require_known
 from fusionc.shapes.elements import broadcast_known
 
 LOWEST = float(np.finfo(np.float32).min)
-_FAR_BELOW = -1e30  # the sum of a score and a number up to this one rounds to that number
+_FAR_BELOW = -1e30  # a number is hiding if it is at most this: number + score rounds to number
 _MAX_DEPTH = 32  # how many operators of a chain are followed back from a mask
 _SELECTING = tuple(sorted(names_with(Trait.SELECTS)))
 ADDING = ("Add", "Where", *_SELECTING)  # operators that make no NaN from numbers below +∞
@@ -51,8 +53,8 @@ def _hiding_numbers(
 
 
 def _union(parts: list[set[float] | None], *, is_sum: bool) -> set[float] | None:
-    """The hiding numbers of all parts together. None if those of a part are unknown, or if every
-    part hides keys, because their sum might overflow.
+    """The hiding numbers of all parts together. None if the hiding numbers of a part are unknown.
+    Also None for a sum in which every part has hiding numbers, because the sum might overflow.
     """
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or (is_sum and all(known)):
@@ -72,7 +74,7 @@ def _numbers_far_below(array: np.ndarray[Any, Any]) -> set[float]:
 
 
 def _hiding_factors(node: Node) -> set[float] | None:
-    """The hiding numbers of (1 − mask)·c, if all elements of the mask are integers; else None."""
+    """The hiding numbers of (1 − mask)·c, if the mask has only integers; otherwise None."""
     factors = [value for value in node.inputs if value is not None and value.is_constant]
     others = [value for value in node.inputs if value is not None and not value.is_constant]
     if len(factors) != 1 or len(others) != 1 or not _is_integral(others[0]):
@@ -105,8 +107,8 @@ def shows_all(mask: Edge) -> bool:
 
 
 def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
-    """The mask in the form that the operators add, [batch or 1, heads or 1, queries, keys]; None
-    without a mask.
+    """The mask in the form that the operators add, [batch or 1, heads or 1, queries, keys]. None if
+    the match has no mask.
     """
     mask, shape = _sum_of_masks(m, query, key, new)
     if mask is None:
@@ -122,8 +124,8 @@ def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
 
 
 def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Shape | None]:
-    """The sum of all masks, and its shape: `m.mask`, `m.bias`, and the numbers far below zero that
-    a Where fills in.
+    """The sum of all masks and its shape. The masks are `m.mask`, `m.bias`, and the mask of a Where
+    that fills in numbers far below zero.
     """
     mask: Edge | None = _widened(m.mask, new)
     shape = None if m.mask is None else m.mask.shape
@@ -184,7 +186,9 @@ def is_one_number(constant: Edge) -> bool:
 
 
 def _meet(a: Heads, b: Heads) -> bool:
-    """Whether two dimensions are known to be equal in every run in which both broadcast."""
+    """Whether two dimensions are known to be equal in every run in which they can be broadcast
+    together.
+    """
     if isinstance(a, int | str) and isinstance(b, int | str):
         return meets(a, b)
     return a is not None and a == b
@@ -218,5 +222,5 @@ def _require_fitting(shape: Shape | None, query: Edge, key: Edge) -> Shape:
 
 
 def _is_broadcast(size: int | str | None, expected: int | str | None) -> bool:
-    """Whether one row or column of a mask broadcasts to several."""
+    """Whether a mask has one row (or column) that is broadcast to several."""
     return size == 1 and expected != 1

@@ -1,5 +1,5 @@
-"""Rotary position embedding that is written out: its formulas, and the conversion of its cosine and
-sine to the form that the operators read.
+"""Rotary position embedding that is written out: its formulas, and the conversion of its cosines
+and sines (tables with a row for each position) to the form that the operators read.
 """
 
 from __future__ import annotations
@@ -146,14 +146,16 @@ def _is_last(node: Node, value: Edge) -> bool:
 
 
 def repeated(rows: Edge, x: Edge, new: Tape) -> Edge:
-    """Rows that the whole batch shares, repeated so that each element of x's batch has its own."""
+    """Rows that the whole batch shares, repeated for each element of the batch of x."""
     if x.shape is not None and x.shape[0] == 1:
         return rows
     return expanded(rows, [length_of(x, 0, new), new.const(np.array([1, 1], np.int64))], new)
 
 
 def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bool]:
-    """Cosine or sine of x as [batch, length, size / 2], and whether the whole batch shares it."""
+    """Cosine or sine of x as [batch or 1, length, size / 2], and whether the whole batch shares it.
+    `is_half` says that `value` has only one of the two equal halves.
+    """
     shape = value.require_shape(2, 3, 4, of="cosine or sine")
     wanted = x.require_shape(4)
     batch, heads, length, size = (1,) * (4 - len(shape)) + tuple(shape)
@@ -164,7 +166,7 @@ def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bo
 
 
 def _row_size(x: Shape, *, is_half: bool) -> int:
-    """The number of cosines for each position: the size of a head, or half of it."""
+    """The number of cosines for each position: the size of a head, or half of it if `is_half`."""
     size = x[3]
     if not isinstance(size, int):
         refuse("cosine or sine does not fit x")
@@ -253,7 +255,9 @@ def _is_scalar(factor: Edge | None, rank: int) -> bool:
 
 
 def _axes_cut(node: Node) -> list[int] | None:
-    """The axes along which a Slice cuts; they may be known even if its bounds are not."""
+    """The axes along which a Slice cuts. They may be known although its bounds are not. None if
+    they are unknown.
+    """
     cuts = cuts_of(node)
     if cuts is not None:
         return [cut.axis for cut in cuts]

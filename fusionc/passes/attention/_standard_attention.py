@@ -20,8 +20,8 @@ from fusionc.rewrite.pattern import Formula
 
 
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
-    """The formula of attention, and patterns by which an Attention absorbs repeated or split
-    heads.
+    """Three patterns: the formula of attention, an Attention that can absorb the repetition of
+    heads, and an Attention that can absorb the split of heads.
     """
     operator = op.Attention(q, k, v, *inputs, _as="attention")
     return (

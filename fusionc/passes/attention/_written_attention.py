@@ -19,7 +19,8 @@ k = var("k")
 v = var("v")
 mask = var("mask")
 _MAX_PARTS = 100  # the largest number of parts of a mask that are examined
-# the names of Casts: of scores to a wider type before or after the scale, and of weights back
+# The names of Casts: the scores are cast to a wider type before or after the scale, and the weights
+# are cast back.
 _CASTS = ("widened", "widened_late", "narrowed")
 # If a scale is above this number or below its reciprocal, an overflow may depend on the place of
 # the scale.
@@ -40,7 +41,7 @@ def _cast(formula: Formula, name: str, is_wanted: bool) -> Formula:
 def scores_of(key: Formula, casts: bool = False) -> Formula:
     """q·kᵀ·scale, with the scale on q, on k, on both or on the product.
 
-    With `casts`, the product or the scaled product may be cast.
+    If `casts`, the product or the scaled product may be cast.
     """
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
     # The key with its last two axes exchanged. Torch exchanges them after a Reshape to [batch ·
@@ -59,14 +60,14 @@ SCORES = scores_of(k)
 def attention(scores: Formula, value: Formula = v, casts: bool = False) -> Formula:
     """Softmax(scores)·v, with or without the guard that replaces rows of NaN by zeros.
 
-    With `casts`, the weights may be cast.
+    If `casts`, the weights may be cast.
     """
     weights = op.Softmax(scores, _as="softmax")
     return op.MatMul(_cast(either(guarded(weights), weights), "narrowed", casts), value)
 
 
 def guarded(weights: Formula) -> Formula:
-    """The weights, with zeros in rows of NaN, which arise if a mask hides all keys of a row."""
+    """The weights with zeros in place of NaN. A row is NaN if a mask hides all its keys by −∞."""
     return op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights)
 
 
@@ -91,7 +92,7 @@ def operands(
     """Query, key and scale. Refuses an attention that the operator cannot compute.
 
     `raw_key` is the key before its transposition for the product, by default `m.k`. The default of
-    `value` is `m.v`. With `takes_half`, the elements may be float16.
+    `value` is `m.v`. If `takes_half`, the elements may be float16.
     """
     raw_key = raw_key or m.k
     value = value or m.v
@@ -143,7 +144,7 @@ def _scale(m: Match) -> float:
             if factor is None:
                 continue
             if not is_one_number(factor) or not float(factor.constant().item()) > 0:
-                refuse("the scale is not one positive number")
+                refuse("the scale is not a single positive number")
             scale *= float(factor.constant().item()) ** sign
     if not 1 / _LARGEST_SCALE <= scale <= _LARGEST_SCALE:
         refuse("the scale is very small or very large")
@@ -194,9 +195,8 @@ def _key_of_rank_five(raw_key: Edge, flat: Shape, swapped: Shape, new: Tape) -> 
 
 
 def _may_hold_nan(mask: Edge | None) -> bool:
-    """Whether a constant in a mask may make an element of the mask NaN or +∞.
-
-    A constant −∞ may do so if it is multiplied or subtracted.
+    """Whether a constant in a mask may make an element of the mask NaN or +∞. A constant −∞ may do
+    that if it is multiplied or subtracted. Also True if the mask has too many parts to examine.
     """
     pending = [(mask, True)]  # each part of the mask, and whether it may contain −∞
     for part, is_added in pending:

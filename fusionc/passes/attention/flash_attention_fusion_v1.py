@@ -12,8 +12,9 @@ from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
 _LOW = -3e38  # hides keys like the lowest number: its sum with a score rounds to this number
 _LOW_AS_STORED = float(np.float32(_LOW))
-# The part of a row's maximum that is subtracted from the row. If the maximum is the lowest number,
-# it changes by a few steps of float32. If the maximum is 0, as is usual, the row stays unchanged.
+# The share of a row's maximum that is subtracted from the row. If the maximum is the lowest number,
+# the row changes by a few units in the last place of float32. If the maximum is 0, as is usual, the
+# row stays unchanged.
 _SHARE = 2.0**-20
 
 
@@ -45,8 +46,8 @@ def _replace_lowest(m: Match, new: Tape) -> Edge:
 
 
 def _raise_operand(mask: Edge, new: Tape) -> Edge | None:
-    """The mask, whose Where or Mul reads a higher number in place of the lowest one. None if the
-    mask may hide keys by another number, too.
+    """The mask, computed by a Where or Mul that reads a higher number in place of the lowest one.
+    None if the mask is not computed in this way, or if it may hide keys by another number, too.
     """
     node = producer_of(mask, "Where", "Mul")
     if node is None:
@@ -64,10 +65,11 @@ def _raise_operand(mask: Edge, new: Tape) -> Edge | None:
 
 
 def _move_rows(m: Match, numbers: set[float] | None, new: Tape) -> Edge:
-    """The mask minus a small share of the largest number of each row, which Softmax ignores.
+    """The mask minus a small share of the largest number of each row. Softmax ignores a number that
+    is subtracted from a whole row.
 
-    This moves the lowest number by a few steps of float32, and turns a row of −∞ into NaN, as
-    Softmax does. With the guard, which replaces such rows by zeros, −∞ stays.
+    This moves the lowest number by a few units in the last place, and turns a row of −∞ into NaN,
+    as Softmax does. If the guard replaces such rows by zeros, −∞ stays.
     """
     original: Edge = m.mask
     shape = original.shape
@@ -77,7 +79,7 @@ def _move_rows(m: Match, numbers: set[float] | None, new: Tape) -> Edge:
     if is_guarded and numbers is not None and LOWEST not in numbers:
         return original
     if shape is not None and len(shape) > 2 and shape[-3] != 1:
-        refuse("one mask for each head, whose hiding numbers are unknown")
+        refuse("each head has its own mask, and the numbers with which it hides keys are unknown")
     largest = new_reduce(new, "ReduceMax", original, [-1])
     if is_guarded:
         largest = new.Max(largest, new.const(np.array(LOWEST, np.float32)))
@@ -89,11 +91,11 @@ class FlashAttentionFusionV1(Pass):
 
     before   Softmax(q·kᵀ·scale + mask)·v in all forms that FlashAttentionFusionV2 finds
     after    Attention(q, k, v, mask)
-    refuses  the same as FlashAttentionFusionV2; a mask that is not known to broadcast to the
-             scores; one mask for each head that hides keys by unknown numbers, because it needs a
-             search for the largest number of each row, and Attention then takes 1.07 to 1.3 of the
-             time; with the guard Where(IsNaN(…), 0, …), a mask that may contain NaN or +∞ because
-             of its constants; with the guard and target onnx, a mask that hides keys by unknown
+    refuses  what FlashAttentionFusionV2 refuses; a mask that is not known to broadcast to the
+             scores; a mask for each head if it hides keys by unknown numbers, because the largest
+             number of each row must then be searched, and Attention takes 1.07 to 1.3 of the time;
+             if the guard Where(IsNaN(…), 0, …) is present: a mask that may contain NaN or +∞
+             because of its constants, and, if the target is onnx, a mask that hides keys by unknown
              numbers, because not every runtime returns zeros for a hidden row
     never    guarantees the same result in the cases that FlashAttentionFusionV2 lists
     algebra  the definition of Attention. If a row of the mask contains only the lowest number
@@ -101,9 +103,9 @@ class FlashAttentionFusionV1(Pass):
              returns equal weights or NaN. If the mask is made by Where, or is (1 − mask)·c, with
              constants, the lowest number therefore becomes −3·10³⁸. Any other mask, for example an
              input of the model, or one with −∞, is reduced by 2⁻²⁰ of the largest number of each
-             row. (With the guard, −∞ counts as the lowest number.) Softmax(s + c) = Softmax(s), and
-             the row is no longer taken as hidden. The largest number is 0 in most masks. Measured
-             with this subtraction, S = 16 / 128 / 384: 0.94 to 1.02 of the time
+             row. (If there is a guard, −∞ counts as the lowest number.) Softmax(s + c) =
+             Softmax(s), and the row is no longer taken as hidden. The largest number is 0 in most
+             masks. Measured with this subtraction, S = 16 / 128 / 384: 0.94 to 1.02 of the time
     source   MindSpore's FlashAttentionFusionV1
     """
 

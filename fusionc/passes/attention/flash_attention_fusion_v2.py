@@ -16,10 +16,10 @@ class FlashAttentionFusionV2(Pass):
              Where(IsNaN(…), 0, …) around Softmax. Also a Reshape and a Transpose around it that
              split the heads, and an Expand that repeats keys and values
     after    Attention(q, k, v), on [batch, length, heads · size] if the heads are split
-    refuses  opset below 23; ranks other than 4; elements other than float32, because the operator
-             rounds float16 between its steps; batches or heads that are not known to be the same;
-             a single head, because the operator computes each head on one thread (with two threads
-             available, it takes 1.6 to 1.9 times as long); a scale that is not positive
+    refuses  an opset below 23; ranks other than 4; elements other than float32, because the
+             operator rounds float16 between its steps; batches or heads that are not known to be
+             the same; a single head, because the operator computes each head on one thread (if two
+             threads are available, it takes 1.6 to 1.9 times as long); a scale that is not positive
     never    guarantees the same result for a row of scores with NaN or +∞ (Where(IsNaN) makes the
              row zero, and the operator makes it NaN), nor for empty tensors, which onnxruntime's
              operator rejects

@@ -77,15 +77,16 @@ def _require_size(query: Edge, key: Edge, value: Edge) -> None:
     """Refuse heads of different sizes, or of a size that the operator does not support."""
     sizes = axis_lengths((query, key, value), 3)
     if not isinstance(sizes[0], int) or sizes[0] % _SIZE_STEP or sizes != [sizes[0]] * 3:
-        refuse(f"the size of heads is not known to be one multiple of {_SIZE_STEP}")
+        refuse(f"the heads are not known to have the same size, a multiple of {_SIZE_STEP}")
 
 
 def _separate_pasts(
     query: Edge, key: Edge, value: Edge
 ) -> tuple[list[Edge], tuple[Edge, Edge, Edge]]:
-    """Key and value of the past, and query, key and value without it.
+    """Key and value of the past (an empty list without a past), and query, key and value without
+    the past.
 
-    The operator supports a past only with one query and one new key. Without a past, refuses a
+    The operator supports a past only if there are one query and one new key. Otherwise, refuses a
     number of keys that differs from the number of queries.
     """
     qkv = (query, key, value)
@@ -104,7 +105,7 @@ def _separate_pasts(
 
 
 def _lengths(query: Edge, new: Tape) -> list[Edge]:
-    """The operator's inputs seqlens_k (one less than the length, for each element of the batch) and
+    """The operator's inputs seqlens_k (the length minus one, for each element of the batch) and
     total_sequence_length.
     """
     batch = length_of(query, 0, new)
@@ -114,7 +115,7 @@ def _lengths(query: Edge, new: Tape) -> list[Edge]:
 
 
 def _lengths_after(past: Edge, query: Edge, new: Tape) -> list[Edge]:
-    """The same two inputs, if one key is joined to those of the past."""
+    """The inputs seqlens_k and total_sequence_length if one key is joined to those of the past."""
     last = new.Cast(length_of(past, 2, new), to=TensorProto.INT32)
     total = new.Add(last, new.const(np.array([1], np.int32)))
     return [new.Expand(last, length_of(query, 0, new)), total]
@@ -129,9 +130,9 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
     after    com.microsoft.GroupQueryAttention(q, k, v, past?, mask), not causal, because the mask
              hides keys. Keys and values that are joined to those of the past are its second and
              third output
-    refuses  the same as MultiHeadAttentionFusionPass; heads of different sizes, or whose size is
-             not a multiple of 8; different numbers of keys and queries, except for a past with one
-             query: the operator hides keys by rules of its own if there are more queries
+    refuses  what MultiHeadAttentionFusionPass refuses; heads of different sizes, or whose size is
+             not a multiple of 8; a number of keys that differs from the number of queries, unless
+             one query reads a past: with more queries, the operator hides keys by its own rules
     never    off by default, for two reasons. An empty batch ends the process (onnxruntime 1.31.1).
              A Llama is 3 to 6 % faster than with RepeatedMatMulUbFusionPass when it reads a prompt,
              but 3 to 6 % slower with one query. NaN and +∞ may change results in the cases that

@@ -58,7 +58,9 @@ def _multi_head(m: Match, new: Tape) -> AttentionResult:
 def _operator_inputs(
     query: Edge, key: Edge, value: Edge, heads: int, new: Tape, *, moves_query: bool = False
 ) -> list[Edge]:
-    """Query, key and value with merged heads, or only the query with merged heads."""
+    """Query, key and value with merged heads. If key and value cannot be merged, only the query has
+    merged heads.
+    """
     merged = merged_operands((query, key, value), (heads, heads, heads), new)
     return merged or _whole_keys(query, key, value, heads, new, moves_query=moves_query)
 
@@ -66,7 +68,7 @@ def _operator_inputs(
 def _multi_head_of_halves(
     m: Match, new: Tape, query: Edge, key: Edge, value: Edge, scale: float
 ) -> AttentionResult:
-    """Attention in float16, computed in float32, with Casts around the whole operator. Without this
+    """Attention in float16 as an operator in float32, with Casts before and after it. Without this
     rewrite, onnxruntime inserts Casts around each of the original operators.
     """
     hides = any(edge is not None for edge in (m.mask, m.shown, m.hidden, m.bias))
@@ -95,10 +97,10 @@ def _adds_in_float16(m: Match) -> bool:
 def _whole_keys(
     query: Edge, key: Edge, value: Edge, heads: int, new: Tape, *, moves_query: bool
 ) -> list[Edge]:
-    """The query with merged heads, and key and value unchanged as [batch, heads, length, size]:
-    they may be joined to a past, or repeated.
+    """The query with merged heads, and key and value unchanged as [batch, heads, length, size],
+    because key and value may be joined to a past, or repeated.
 
-    With `moves_query`, a new Transpose of the query is allowed.
+    If `moves_query`, a new Transpose of the query is allowed.
     """
     part = merged_heads(query, heads, new)
     is_single = query.shape is not None and query.shape[2] == 1
@@ -140,14 +142,14 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
              output. For float16, Casts surround the operator; onnxruntime would insert Casts around
              each of the original operators
     refuses  elements other than float32 and float16; in float16, keys and values of the past, and a
-             mask if onnxruntime has a kernel that adds in float16 (as on Arm), where it may round
-             the scores of a row away; heads or batches that are not known to be the same; a single
-             head; one key for all heads; a scale that is not positive; a mask that is not
-             known to broadcast to the scores; a guard Where(IsNaN(…), 0, …) with a mask that may
-             contain NaN or +∞ because of its constants, or with one mask for each head that may
-             hide a whole row by −∞; heads that are merged in an unknown way; one query and repeated
-             keys, for which RepeatedMatMulUbFusionPass is faster; filled-in numbers that may not
-             hide a key; a lower bound that may change visible scores
+             mask if onnxruntime has a kernel that adds in float16 (as on Arm), because that sum may
+             round the scores of a row away; heads or batches that are not known to be the same; a
+             single head; one key for all heads; a scale that is not positive; a mask that is not
+             known to broadcast to the scores; a guard Where(IsNaN(…), 0, …) if the mask may contain
+             NaN or +∞ because of its constants, or if each head has its own mask, which may hide a
+             whole row by −∞; heads that are merged in an unknown way; one query and repeated keys,
+             for which RepeatedMatMulUbFusionPass is faster; numbers of a Where that may not hide a
+             key; a lower bound that may change visible scores
     never    guarantees the same result for a row of scores with NaN or +∞: the guard Where(IsNaN)
              makes the row zero, and the operator makes it NaN. A score that Where replaces may
              differ, too, if it is NaN or +∞

@@ -43,9 +43,9 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
              before the product: several heads of the queries share one head of keys and values
     after    Reshape(MatMul(Reshape(a), x)): all matrices of a that are multiplied by the same
              matrix of x are stacked into one
-    refuses  ranks other than 4; an unknown number of repetitions or of matrices; an a that is not
-             known to have as many matrices as the repeated x; targets other than onnxruntime
-    never    writes −1 into a Reshape, where it would be undefined for an empty tensor. The model
+    refuses  ranks other than 4; an unknown number of repetitions or of matrices; an operand a that
+             is not known to have as many matrices as the repeated x; targets other than onnxruntime
+    never    writes −1 into a Reshape, because −1 is undefined for an empty tensor. The model
              computes unknown row counts instead; later, ShapeReshapePass may replace them by −1
     algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the stacked matrices have the same order in
              memory as before. A Llama of 4 layers takes 0.88 of the time with one query and a past,

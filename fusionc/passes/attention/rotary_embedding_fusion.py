@@ -39,7 +39,7 @@ class RotaryEmbeddingFusionPass(Pass):
              are the halves of x (Split or Slice); the same stacked on a new last axis, where x₁ and
              x₂ are every second element of x; Concat(RotaryEmbedding(Split(x)₀), Split(x)₁)
     after    RotaryEmbedding(x, cos, sin), moved before the heads are split
-    refuses  opset below 23; x with ranks other than 4 or elements other than float32; cosine or
+    refuses  an opset below 23; an x that does not have rank 4 and elements of float32; a cosine or
              sine whose two halves are not known to be equal, or whose shape does not fit x
     algebra  the definition of RotaryEmbedding. Time with onnxruntime 1.31.1 and two threads,
              relative to the written form and including the Expand of a cosine for the whole batch:

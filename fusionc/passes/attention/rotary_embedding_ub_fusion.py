@@ -35,7 +35,10 @@ def _table(rows: Edge, size: int, new: Tape, *, is_shared: bool) -> Edge:
 
 
 def _all_rows(x: Edge, new: Tape) -> Edge:
-    """The indices of all rows of a table, [batch, length]."""
+    """The index of the row of the table for each batch element and position, [batch, length].
+
+    The table is [batch · length, size / 2]: it has a row of cosines (or sines) for each of them.
+    """
     lengths = [length_of(x, axis, new) for axis in (0, 2)]
     known = [length.constant() for length in lengths]
     if all(array is not None for array in known):
@@ -59,12 +62,14 @@ class RotaryEmbeddingUbFusionPass(UBFusionPass):
     """Rotary position embedding that is written out becomes onnxruntime's own RotaryEmbedding.
 
     before   all forms that RotaryEmbeddingFusionPass finds
-    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin), with position 0 if the whole
-             batch shares one cosine, else with the index of each row of [batch · length, size / 2]
-    refuses  the same as RotaryEmbeddingFusionPass, except for opsets below 23; from 23 on, that
-             pass comes first
-    algebra  the definition of RotaryEmbedding. If each element of the batch has its own cosine, the
-             operator rejects an empty batch with a length above 0
+    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin). If the whole batch shares the
+             table of cosines and that of sines, the tables are [length, size / 2], and positions is
+             0, the row of the first position. Otherwise the tables are [batch · length, size / 2],
+             and positions is [batch, length], the row for each batch element and position
+    refuses  what RotaryEmbeddingFusionPass refuses; but an opset below 23 is allowed, and from 23
+             on RotaryEmbeddingFusionPass comes first
+    algebra  the definition of RotaryEmbedding. If each element of the batch has its own rows of the
+             tables, the operator rejects an empty batch if the length is above 0
     source   onnxruntime's rotary embedding fusion
     """
 

@@ -14,12 +14,14 @@ from fusionc.model.graph import Edge, Shape
 from fusionc.rewrite import Tape, refuse
 from fusionc.shapes.expressions import Element, divided, multiplied
 
-_ASSUMED_SIZE = 64  # of a dimension that is unknown, where only costs depend on it
+_ASSUMED_SIZE = 64  # the size of an unknown dimension in estimates of costs
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A factor of the size of an axis, compared by identity."""
+    """A factor of the size of an axis. Two factors of the same size are not equal, because they
+    belong to different axes.
+    """
 
     size: Element
 
@@ -57,8 +59,8 @@ def flat(axes: Axes) -> Axis:
 
 
 class Factors:
-    """The factors of the axes of several values. A Reshape that splits an axis splits its factor
-    everywhere.
+    """The factors of the axes of several values. If a Reshape splits an axis of one value, the
+    factor of this axis is split in all values.
     """
 
     def __init__(self) -> None:
@@ -71,7 +73,7 @@ class Factors:
         return tuple(() if size == 1 else (Factor(size),) for size in shape if size is not None)
 
     def resolved(self, axes: Axes) -> Axes:
-        """The axes, with the parts of all factors that have been split since."""
+        """The axes, with each factor that has been split replaced by its parts."""
         return tuple(tuple(self._leaves(axis)) for axis in axes)
 
     def _leaves(self, axis: Iterable[Factor]) -> Iterator[Factor]:
@@ -80,7 +82,7 @@ class Factors:
             yield from (factor,) if parts is None else self._leaves(parts)
 
     def regrouped(self, axes: Axes, shape: Shape | None) -> Axes | None:
-        """The axes after a Reshape to this shape; None if the Reshape does more than join axes and
+        """The axes after a Reshape to this shape. None if the Reshape does not only join axes and
         split axes.
         """
         if shape is None or None in shape or 0 in shape:
@@ -95,8 +97,8 @@ class Factors:
         return None if remaining else tuple(regrouped)
 
     def _take(self, remaining: list[Factor], size: Element) -> Axis | None:
-        """Remove the first factors, whose product is this size. The last one may have to be split.
-        None if that is impossible.
+        """Remove factors from the front until their product is this size, and return them. The last
+        of them may have to be split. None if the factors do not allow that.
         """
         axis = []
         while size != 1:
@@ -120,7 +122,9 @@ class Factors:
 
 @dataclass
 class Mover:
-    """Reshapes and transposes values, or only counts what that would cost, without a tape."""
+    """Reshapes and transposes values. If `new` is None, no nodes are built, and only the costs are
+    counted.
+    """
 
     new: Tape | None
     factors: Factors
@@ -129,7 +133,7 @@ class Mover:
     _reshaped: dict[tuple[Stored, Axes], Stored] = field(default_factory=dict)
 
     def node(self, op: str, inputs: Sequence[Edge | None], **options: object) -> Edge | None:
-        """The result of a new node."""
+        """The result of a new node. None if no nodes are built."""
         return None if self.new is None else self.new.node(op, inputs, **options)
 
     def count_transpose(self, axes: Axes) -> None:
@@ -148,7 +152,7 @@ class Mover:
         after = _units(source, target)
         place = {factor: index for index, factor in enumerate(flat(source))}
         before = sorted(filter(None, after), key=lambda unit: place[unit[0]])
-        if () not in after:  # keep the axes of size 1 that the value has
+        if () not in after:  # keep axes of size 1 where the value has them, which saves a Reshape
             after = _with_ones(after, source)
         before = _with_ones(before, after)
         order = [before.index(unit) if unit else index for index, unit in enumerate(after)]
@@ -175,8 +179,8 @@ class Mover:
 
 
 def _units(source: Axes, target: Axes) -> list[Axis]:
-    """The parts of axes in the order of `target`. Factors that are neighbours on both sides stay
-    together; an axis of size 1 is a part of its own.
+    """The parts of axes that a Transpose has to move, in the order of `target`. Factors that are
+    neighbours in both `source` and `target` stay in one part. An axis of size 1 is its own part.
     """
     place = {
         factor: (index, number)

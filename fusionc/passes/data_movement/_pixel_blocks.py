@@ -36,9 +36,8 @@ def product(*factors: int | str | None) -> int | None:
 
 
 def require_equal_shape(actual: Shape | None, wanted: Sequence[int | str | None]) -> None:
-    """Refuse if two shapes with the same number of elements are not known to be equal.
-
-    One dimension may be unknown, because it follows from the others.
+    """Refuse if two shapes are not known to be equal. Both must have the same number of elements:
+    one dimension may then be unknown, because it follows from the others.
     """
     if actual is None or len(actual) != len(wanted):
         refuse("the shapes are not those of images cut into blocks")

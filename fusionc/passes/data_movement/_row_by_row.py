@@ -160,8 +160,8 @@ def _remaining_axes(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def _reshape(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    """The axis of x along which x has as many rows as the result, with as many elements in each
-    row.
+    """The axis of x with as many rows as the result has along `axis`, and with as many elements in
+    each row.
     """
     target = None if node.inputs[1] is None else node.inputs[1].constant()
     if target is None or target.shape != (len(shape),):
@@ -200,7 +200,7 @@ def _concat(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 
 def _gather(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    """The indices carry the rows, as in an embedding."""
+    """The indices carry the rows, as in the lookup of an embedding."""
     index = node.inputs[1]
     if index is None or index.is_constant or index.rank is None:
         return None

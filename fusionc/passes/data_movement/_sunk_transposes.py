@@ -24,7 +24,9 @@ Accepts = Callable[[Collection[Node]], bool]  # whether a pass moves these eleme
 
 @dataclass
 class _Region:
-    """A region of elementwise operators whose inputs are Transposes of one order."""
+    """A region of elementwise operators whose inputs are results of Transposes that all have the
+    same permutation, or values that are broadcast.
+    """
 
     graph: Graph
     order: list[int] = field(default_factory=list)  # the permutation of every Transpose
@@ -33,8 +35,8 @@ class _Region:
     fixed: dict[Edge, None] = field(default_factory=dict)  # values that are broadcast
 
     def add(self, value: Edge | None) -> bool:
-        """Add all nodes that compute a value. False if these nodes do not begin with Transposes of
-        one order.
+        """Add all nodes that compute a value. False if these nodes do not begin with Transposes
+        that all have the same permutation.
         """
         if value is None or len(self.nodes) > _MAX_OPERATORS:
             return False
@@ -66,7 +68,7 @@ class _Region:
     def require(self, value: Edge | None, accepts: Accepts) -> None:
         """Add all nodes that compute a value. Refuses a region that cannot be moved."""
         if not self.add(value) or not self.order:
-            refuse("the operators do not begin with Transposes of one order")
+            refuse("the operators do not begin with Transposes that have the same permutation")
         if not self.nodes:
             refuse("the Transposes have no elementwise operator between them")
         if not self.is_movable:
@@ -114,8 +116,8 @@ def _operands(node: Node) -> tuple[Edge | None, ...]:
 
 
 def _quantizes(node: Node) -> bool:
-    """Whether a node quantizes or dequantizes with one scale, or with one scale per index of an
-    axis.
+    """Whether a node quantizes or dequantizes with a single scale, or with a scale for each index
+    of an axis.
 
     Below opset 13, the operators have no axis attribute, and onnxruntime applies several scales
     along axis 1.
@@ -131,7 +133,8 @@ def _quantizes(node: Node) -> bool:
 
 
 def _axis(node: Node, order: Sequence[int]) -> dict[str, int]:
-    """The new axis attribute of a node with one scale per index of an axis; else no attribute.
+    """The new axis attribute of a node that has a scale for each index of an axis. Empty for other
+    nodes.
 
     A constant of lower rank is aligned with the last axes.
     """

@@ -28,7 +28,7 @@ def _determines_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
 
 
 def _groups(m: Match) -> list[list[Edge]]:
-    """The inputs, grouped into lists that become one value each. Empty inputs are omitted."""
+    """The inputs in groups; each group becomes one value. Empty inputs are omitted."""
     first = next((v for v in m.inputs if v.rank is not None), None)
     axis = axis_of(m.concat, None if first is None else first.rank)
     groups: list[list[Edge]] = []
@@ -82,8 +82,8 @@ def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:
 
 
 def _can_join(m: Match) -> bool:
-    """Whether two inputs in a row are constants or adjacent pieces of one value, or one is
-    empty.
+    """Whether two inputs in a row are constants or adjacent pieces of one value, or whether an
+    input is empty.
     """
     groups = _groups(m)
     return 0 < len(groups) < len(m.inputs)

@@ -5,7 +5,8 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
-_MAX_PIECES = 64  # pieces that a Concat may add if the outer Concat reads it several times
+# an inner Concat that the outer one reads several times may add at most this many inputs to it
+_MAX_PIECES = 64
 
 
 @dataclass

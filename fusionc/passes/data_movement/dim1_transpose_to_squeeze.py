@@ -4,7 +4,9 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 
 def _target(m: Match) -> list[int] | None:
-    """The shape of the result in numbers, with at most one −1, if only axes of size 1 move."""
+    """The shape of the result in numbers, with at most one −1. None if other axes than those of
+    size 1 move, or if more than one size is unknown.
+    """
     shape = m.x.shape
     perm = m.node.attr("perm")
     if shape is None or perm is None or len(perm) != len(shape) or list(perm) == sorted(perm):

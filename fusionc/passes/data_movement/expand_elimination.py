@@ -13,8 +13,10 @@ from fusionc.passes._shared.elementwise_operators import is_broadcasting_element
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
 
-_LONG_RUN = 512  # bytes of a run of elements, for which broadcasting is as fast as an Expand
-_MAX_RUNS = 32  # for so few runs of elements, broadcasting is as fast as an Expand
+# Broadcasting is as fast as an Expand if a run (consecutive elements that are repeated together)
+# has at least this many bytes, or if there are at most this many runs.
+_LONG_RUN = 512
+_MAX_RUNS = 32
 _SOURCES = ("Expand", "Tile", "ConstantOfShape")
 
 
@@ -29,7 +31,7 @@ def _find(graph: Graph) -> Iterator[Match | Miss]:
 
 
 def _reason_of_user(user: Node, source: Node) -> str:
-    """Why an operator needs the repeated value as it is; empty if it may broadcast."""
+    """Why an operator needs the repeated value itself; empty if it may broadcast instead."""
     if user.graph is not source.graph:
         return "a subgraph reads its result"
     if not is_broadcasting_elementwise(user):
@@ -47,7 +49,7 @@ def _dims(value: Edge | None) -> list[Element]:
 def _require_same_bits(user: Node, expanded: Edge) -> None:
     """Refuse an operator that cannot broadcast the value, or that would round differently."""
     if user.op == "PRelu" and user.inputs[0] is expanded:
-        refuse("PRelu broadcasts its slope only")
+        refuse("PRelu broadcasts only its slope")
     result = user.outputs[0]
     if result is not None and not is_same_everywhere(user.op, result.elem_type):
         refuse("the last bit of the result depends on which elements are repeated")
@@ -69,8 +71,8 @@ def _require_shape(
 def _require_long_runs(
     dims_before: list[Element], dims_after: list[Element], user: Node, itemsize: int
 ) -> None:
-    """Refuse if broadcasting would make the operator restart its loop too often, because it does so
-    for each run (the consecutive elements that are repeated together).
+    """Refuse if broadcasting would make the operator too slow: it restarts its loop for each run
+    (consecutive elements that are repeated together).
 
     An Expand that repeats along leading axes copies long runs, which is cheap. An Expand that
     repeats single elements is as slow as the operator.

@@ -12,7 +12,9 @@ _MAX_OPERATORS = 16  # the largest number of operators that one match examines
 
 
 def _joined_axes(reshape: Node) -> Shape:
-    """The leading dimensions that a Reshape joins into one; empty if it may do anything else."""
+    """The leading dimensions that a Reshape joins into one. Empty if the Reshape may change
+    anything else.
+    """
     x = reshape.inputs[0]
     flat = reshape.outputs[0]
     if x is None or flat is None or x.shape is None or flat.shape is None or not flat.shape:
@@ -26,7 +28,9 @@ def _joined_axes(reshape: Node) -> Shape:
 
 
 def _is_batchwise(node: Node) -> bool:
-    """Whether each item along the first axis depends only on the same item of each input."""
+    """Whether each item of the result along its first axis depends only on the same item of each
+    input.
+    """
     ranks = {None if value is None else value.rank for value in node.inputs}
     rank = next(iter(ranks))
     if len(ranks) > 1 or rank is None:
@@ -46,7 +50,9 @@ class _Region:
     nodes: dict[Node, None] = field(default_factory=dict)  # the batchwise operators
 
     def add(self, value: Edge | None) -> bool:
-        """Add all nodes that compute a value; False if they do not begin with Reshapes."""
+        """Add all nodes that compute a value. False if these nodes are not batchwise operators that
+        begin with Reshapes which join the same axes.
+        """
         node = None if value is None else value.producer
         if (
             value is None

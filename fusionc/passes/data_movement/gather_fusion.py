@@ -75,7 +75,7 @@ def _gather_concat(m: Match, new: Tape) -> Result:
     if axis is None or not _same_axis(m.gather.attr("axis"), axis, rank):
         refuse("the axes of the two operators differ")
     if indices.size != 1 or indices.reshape(()) < 0:
-        refuse("the index is not one element, counted from the front")
+        refuse("the index is not a single number that counts from the front")
     if not joins_all_inputs(m.concat):
         refuse("one of the joined values may be empty, and onnxruntime ignores empty ones")
     position = int(indices.reshape(()))

@@ -11,7 +11,7 @@ shape = var("shape")
 
 def _reshape_target(m: Match) -> list[int] | None:
     """The shape in numbers: 0 for a dimension that x has on the same axis, −1 for at most one other
-    dimension.
+    dimension. None if that is impossible.
     """
     wanted = elements(m.shape)
     rank = m.x.rank
@@ -27,8 +27,8 @@ def _reshape_target(m: Match) -> list[int] | None:
 
 
 def _is_same(wanted: Sequence[Element], target: list[int]) -> bool:
-    """Whether the target means the same with allowzero, with which a 0 is a size, and −1 cannot
-    replace a dimension that is 0.
+    """Whether the target means the same if allowzero is set. In that case a 0 is a size instead of
+    a copied dimension, and −1 cannot replace a dimension that is 0.
     """
     pairs = zip(wanted, target, strict=True)
     return all(element != 0 and (size != -1 or element == -1) for element, size in pairs)
@@ -36,7 +36,7 @@ def _is_same(wanted: Sequence[Element], target: list[int]) -> bool:
 
 def _expand_target(m: Match) -> list[int] | None:
     """The shape in numbers: 1 for a dimension that x has on the same axis, because Expand then
-    keeps it.
+    keeps the dimension of x. None if that is impossible.
     """
     wanted = elements(m.shape)
     rank = m.x.rank
@@ -59,12 +59,14 @@ def _expand(m: Match, new: Tape) -> Result:
 
 
 def _can_reshape(m: Match) -> bool:
-    """Whether the shape has numbers, dimensions of x on their axes, and at most one other."""
+    """Whether the shape has only numbers, dimensions of x on the same axes, and at most one other
+    dimension.
+    """
     return _reshape_target(m) is not None
 
 
 def _can_expand(m: Match) -> bool:
-    """Whether the shape has only numbers and dimensions of x on their axes."""
+    """Whether the shape has only numbers and dimensions of x on the same axes."""
     return _expand_target(m) is not None
 
 

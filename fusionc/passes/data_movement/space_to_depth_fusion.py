@@ -96,9 +96,9 @@ def _takes_each_block(cut: Cut, length: int | str | None, size: int) -> bool:
 
 
 def _require_whole_blocks(m: Match) -> None:
-    """Refuse if a side of the image may be shorter than a block, so that some pieces are empty:
-    onnxruntime joins the others to fewer channels. It joins no pieces of another incomplete block,
-    because they differ in size.
+    """Refuse if a side of the image may be shorter than a block. Some pieces are empty then, and
+    onnxruntime joins the others to fewer channels. A longer side that is not a multiple of the
+    block need not be refused: its pieces differ in size, so onnxruntime does not join them.
     """
     sides = m.x.require_shape(4)[2:]
     channels = m.outputs[0].require_shape(4)[1]
@@ -173,9 +173,9 @@ class SpaceToDepthFusionPass(Pass):
              Conv(SpaceToDepth(x), W′)
     refuses  shapes that are not known to have this form; Slices of an image that may be smaller
              than a block, unless a later operator checks the number of channels; element types for
-             which the target lacks a kernel; another order of an unknown number of channels; before
-             a Conv: a Gather that is not a permutation of the channels, or not known to take all of
-             them, groups, and large weights that are used elsewhere
+             which the target lacks a kernel; channels in another order if their number is unknown;
+             before a Conv: a Gather that is not a permutation of the channels, or not known to take
+             all of them; a Conv with groups; large weights that are used elsewhere
     never    Slices that do not reach the end of the axis, or that miss a pixel of the block
     algebra  the definition of SpaceToDepth, bit by bit; only a Conv after it sums its channels in
              another order

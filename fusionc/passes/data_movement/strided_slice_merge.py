@@ -35,7 +35,7 @@ def _cuts(node: Node, rank: int | None) -> dict[int, Cut]:
 
 
 def _slice_input(m: Match, new: Tape) -> Result:
-    """A Slice of the one input of the Concat that contains the whole piece."""
+    """A Slice of that input of the Concat which contains the whole piece."""
     rank = m.inputs[0].rank
     axis = axis_of(m.concat, rank)
     cuts = _cuts(m.slice, rank)

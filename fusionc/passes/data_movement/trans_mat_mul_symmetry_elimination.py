@@ -37,7 +37,7 @@ from fusionc.rewrite import (
 _MAX_OPERATORS = 64  # the largest number of operators that one match examines
 _MOVES = ("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 _PRODUCTS = ("MatMul", "Gemm")
-_SOFTMAX_OF_ONE_AXIS = 13  # the opset from which Softmax is over its axis only
+_SOFTMAX_OF_ONE_AXIS = 13  # from this opset on, Softmax is over a single axis
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class _Value:
 
 @dataclass
 class _Region:
-    """The operators after a Transpose that can compute their results without it."""
+    """The operators after a Transpose that can compute their results from its input, without the
+    Transpose.
+    """
 
     mover: Mover
     values: dict[Edge, _Value] = field(default_factory=dict)
@@ -95,7 +97,7 @@ def _rule_of(node: Node) -> _Rule | None:
 
 
 def _add_move(mover: Mover, node: Node, position: int, value: _Value) -> _Value | None:
-    """Only remember the new axes."""
+    """An operator that only moves elements: its new axes are recorded, and no node is built."""
     if position:
         return None
     if node.op == "Transpose":
@@ -113,8 +115,8 @@ def _add_unary(mover: Mover, node: Node, position: int, value: _Value) -> _Value
 
 
 def _add_broadcast(mover: Mover, node: Node, position: int, value: _Value) -> _Value | None:
-    """An elementwise operator with one number, or with one number for each index of the last
-    axis.
+    """An elementwise operator whose other operand is a single number, or has a number for each
+    index of the last axis.
     """
     other = shape_of(node.inputs[1 - position]) if len(node.inputs) == 2 else None
     if other is None or len(other) > min(len(value.axes), len(value.stored.axes)):
@@ -146,7 +148,7 @@ def _add_row_operator(mover: Mover, node: Node, position: int, value: _Value) ->
 
 
 def _add_mat_mul(mover: Mover, node: Node, position: int, value: _Value) -> _Value | None:
-    """A product with one matrix for all rows."""
+    """A product that multiplies all rows by the same matrix."""
     weights = shape_of(node.inputs[1])
     if position or weights is None or len(weights) != 2 or len(value.axes) < 2:
         return None
@@ -161,7 +163,9 @@ def _add_mat_mul(mover: Mover, node: Node, position: int, value: _Value) -> _Val
 
 
 def _add_gemm(mover: Mover, node: Node, position: int, value: _Value) -> _Value | None:
-    """A product of two matrices; if its rows have two unknown sizes, MatMul and Add."""
+    """A Gemm. It becomes MatMul and Add if the axes of its rows have two unknown sizes, which a
+    Reshape to a matrix could not restore.
+    """
     shape = shape_of(node.outputs[0])
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     bias_shape = () if bias is None else shape_of(bias)
@@ -227,7 +231,7 @@ def _columns(size: int | str | None) -> Axis | None:
 
 
 def _with_last(mover: Mover, stored: Stored, last: Axis) -> Stored | None:
-    """The value with this last axis, without a Transpose; None if that is impossible."""
+    """The value reshaped so that its last axis is `last`. None if that needs a Transpose."""
     axes = mover.factors.resolved(stored.axes)
     if not last or flat(axes)[-len(last) :] != last:
         return None
@@ -243,7 +247,9 @@ def _rows(axes: Axes, last: Axis) -> Axes:
 
 
 def _isolated(mover: Mover, stored: Stored, wanted: Axis) -> Stored | None:
-    """The value with this axis, split from its neighbours; None if its parts are apart."""
+    """The value reshaped so that `wanted` is an axis of its own. None if the factors of `wanted`
+    are not neighbours.
+    """
     axes = mover.factors.resolved(stored.axes)
     for index, axis in enumerate(axes):
         start = axis.index(wanted[0]) if wanted and wanted[0] in axis else None
@@ -255,8 +261,8 @@ def _isolated(mover: Mover, stored: Stored, wanted: Axis) -> Stored | None:
 
 
 def _region_from(turn: Node) -> _Region:
-    """All operators after a Transpose that can compute their results without it, up to the last
-    one that moves elements.
+    """All operators after a Transpose that can compute their results without the Transpose, up to
+    the last operator that moves elements.
     """
     region = _started(turn, Mover(None, Factors()))
     serials = count()
@@ -296,7 +302,9 @@ def _results(nodes: dict[Node, None]) -> list[Edge]:
 
 
 def _rebuilt(turn: Node, nodes: dict[Node, None], mover: Mover) -> list[Edge | None]:
-    """The values that are used outside of a region, computed without its Transposes."""
+    """The values that are used outside of a region, computed without the Transposes of the region.
+    None in place of each value if no nodes are built.
+    """
     region = _started(turn, mover)
     for node in nodes:
         if not region.add(node):

@@ -37,7 +37,8 @@ def _axes(m: Match) -> tuple[list[int], list[int]]:
 
 def _undo(m: Match, new: Tape) -> Result:
     first, second = _axes(m)
-    # Both count the axes of the larger tensor: the output of Unsqueeze, the input of Squeeze.
+    # Both operators count the axes of the larger tensor, which is the output of the Unsqueeze and
+    # the input of the Squeeze.
     if sorted(first) == sorted(second):
         return m.x
     rank = (m.first.outputs[0] if m.first.op == "Unsqueeze" else m.x).require_rank()
@@ -47,7 +48,9 @@ def _undo(m: Match, new: Tape) -> Result:
 
 
 def _twice(m: Match, new: Tape) -> Result:
-    """One Unsqueeze or Squeeze instead of two. Its axes are axes of the largest tensor."""
+    """One Unsqueeze or Squeeze instead of two. The axes of the new operator count those of the
+    largest tensor.
+    """
     first, second = _axes(m)
     largest = (m.x if m.second.op == "Squeeze" else m.second.outputs[0]).require_rank()
     is_unsqueeze = m.second.op == "Unsqueeze"
@@ -138,8 +141,8 @@ def transpose_of_groups(m: Match, new: Tape) -> Result:
 
 
 def _groups(whole: Shape, joined: Shape) -> list[list[list[int]]]:
-    """All ways to assign the axes of `whole` to the axes of `joined`: one axis to each, except for
-    one joint axis that gets several.
+    """All ways in which a Reshape may join axes of `whole` to `joined`: one axis of `joined` gets
+    several neighbouring axes of `whole`, and each other axis gets one.
     """
     group_size = len(whole) - len(joined) + 1
     axes = [[axis] for axis in range(len(whole))]

@@ -58,7 +58,7 @@ def _squeezes(split: Node, rank: int) -> list[Node]:
     users = [user for value in split.outputs if value is not None for user in value.outputs]
     are_squeezed = all(_squeezes_first_axis(user, split.graph, rank) for user in users)
     if not are_squeezed or len(users) != len(split.outputs):
-        refuse("not each piece is used by one Squeeze of the first axis")
+        refuse("a piece is not used by exactly one Squeeze of the first axis")
     return users
 
 
@@ -75,7 +75,7 @@ class UnpackTransposePass(UBFusionPass):
     after    Squeeze(Split(Reshape(Transpose(x, [0, 2, 1]), [batch, 3, heads, size, length]), axis
              1), axis 1)
     refuses  an x whose rank is not 3; a Reshape that changes more than the last axis; unknown sizes
-             other than that of the batch; targets other than onnxruntime
+             except that of the batch; targets other than onnxruntime
     algebra  the result has the same elements in the same order
     source   measured: onnxruntime 1.31.1 transposes a matrix fast, but five axes element by
              element. Attention across channels (XCiT) runs in 0.86 of the time

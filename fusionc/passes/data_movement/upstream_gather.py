@@ -23,7 +23,7 @@ from fusionc.rewrite import (
 )
 
 _ASSUMED_ROWS = 64  # assumed number of rows if it is unknown
-_SINGLE_COST = 8  # cost of copying a single element, relative to an element in a longer copied row
+_SINGLE_COST = 8  # copying a single element costs as much as this many elements of a longer row
 _NODE_COST = 1000  # cost of an additional node, in elements of elementwise work
 _PRODUCTS_PER_ELEMENT = 8  # multiplications of a matrix product that cost as much as one element
 _TOO_MANY = "the number of selected rows is 0, or more than half of all rows"
@@ -31,7 +31,7 @@ _Region = dict[Node, tuple[int, Carriers]]  # node → the axis of its rows, and
 
 
 def _region(rows: _Selection) -> _Region:
-    """The operators whose results are used in the selected rows only."""
+    """The operators of whose results only the selected rows are used."""
     region: _Region = {}
     start = rows.node.inputs[0]
     if start is None or start.producer is None:
@@ -87,7 +87,7 @@ def _only_carries(user: Node, value: Edge, region: _Region) -> bool:
 
 
 def _saves_work(rows: _Selection, region: _Region) -> bool:
-    """Whether the saved work would cost more than the additional Gathers do."""
+    """Whether the rewrite saves more work than its additional Gathers cost."""
     count = rows.count or 1
     whole = rows.node.inputs[0]
     size = whole.shape[rows.axis] if whole is not None and whole.shape is not None else None
@@ -163,11 +163,11 @@ def _obstacle(node: Node) -> str:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The rows (slices along one axis) that a Gather or Slice takes."""
+    """The rows (slices along one axis) that a Gather or Slice selects."""
 
     node: Node
     axis: int
-    count: int | None  # number of rows; None if it is 0 or 1
+    count: int | None  # the number of selected rows; None if it is 0 or 1
     cut: Cut | None = None  # the cut of a Slice; None for a Gather
 
     @property

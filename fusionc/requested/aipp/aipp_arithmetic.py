@@ -30,8 +30,8 @@ def preprocess(images: _Array, steps: Preprocessing) -> _Array:
 
 
 def _pixels_of_nv12(images: _Array) -> _Array:
-    """Y, U and V of each pixel. After all rows of Y, the images have one row for every two of them,
-    with U and V in turn, each for two columns.
+    """Y, U and V of each pixel. An image has first the rows of Y, and then half as many rows with U
+    and V in turn. Each U and V belongs to two rows and two columns of Y.
     """
     height = images.shape[1] // 3 * 2
     luma = images[:, :height, :, 0]

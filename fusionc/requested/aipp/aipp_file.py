@@ -39,10 +39,10 @@ class AippBlock:
 
     values: Mapping[str, Any]
     path: Path
-    number: int  # of the block in the file, from 0
+    number: int  # the number of the block in the file, from 0
     lines: Mapping[
         str, int
-    ]  # the line of each key in the block, from 1; of the block itself for ""
+    ]  # the line of each key in the block, from 1; the key "" has the line of the block itself
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key]
@@ -54,8 +54,8 @@ class AippBlock:
 
 
 def aipp_blocks(path: Path) -> list[AippBlock]:
-    """The blocks of a configuration file. Raises UsageError for everything that AIPP's static mode
-    does not allow in any model.
+    """The blocks of a configuration file. Raises UsageError for everything that is wrong for all
+    models, for example another mode than AIPP's static mode.
     """
     text = option_text(path, OPTION, _HINT)
     message = _message_class()()
@@ -110,7 +110,7 @@ def _values(block: Any) -> dict[str, Any]:
 
 
 def _lines_of_keys(text: str) -> list[dict[str, int]]:
-    """For each block, the lines of its keys, and the line of the block for ""."""
+    """For each block, the lines of its keys. The key "" has the line of the block itself."""
     lines = list[dict[str, int]]()
     for number, line in enumerate(_COMMENT.sub("", text).split("\n"), 1):
         for name in re.findall(r"(\w+)\s*[:{]|\b(aipp_op)\b", line):
@@ -145,7 +145,9 @@ def _syntax_error(path: Path, text: str, error: text_format.ParseError) -> Usage
 
 
 def _require_allowed(block: AippBlock) -> None:
-    """Raise UsageError for a value outside its limits, and for one that fusionc does not offer."""
+    """Raise UsageError for a value outside its limits, and for a value that fusionc does not
+    support.
+    """
     for name in ("aipp_mode", "input_format"):
         if block[name] is None:
             raise block.error(name, f"{name} is missing", KEYS[name].advice)

@@ -23,12 +23,13 @@ from fusionc.runtime.runner import Runner
 _Array = np.ndarray[Any, Any]
 _INITIALIZERS_IR = 4  # the first IR version in which an initializer need not be an input
 _OLDEST = 7  # the oldest opset with Add and Mul as the operators for AIPP need them
-# How far the operators may be from NumPy, in steps of uint8: a sum of the color matrix above
-# 2^24 / 256 is not exact in float32, and may be rounded to the next step.
+# The largest accepted difference between the operators and NumPy, in steps of uint8. It is 1 if a
+# sum of the color matrix may exceed 2^24 / 256: such a sum is not exact in float32, and may be
+# rounded to the next step.
 _ROUNDING = 1e-4
 _INEXACT_SUM = 2**24
-_LARGE = 2**24  # elements
-_OPEN = (6, 10)  # the height and width of images of open sizes in the comparison
+_LARGE = 2**24  # an image of more elements is large
+_OPEN = (6, 10)  # in the comparison, the height and width of images whose sizes are open
 
 
 def inputs_of_blocks(model: ModelProto, blocks: Sequence[AippBlock]) -> dict[str, AippBlock]:
@@ -64,7 +65,7 @@ def _input_of(block: AippBlock, inputs: Sequence[str]) -> tuple[str, str]:
 def preprocess_inputs(
     model: ModelProto, blocks: Mapping[str, AippBlock]
 ) -> dict[str, Preprocessing]:
-    """Put the preprocessing before each of these inputs. Return what it does, by input name."""
+    """Put the preprocessing before each of these inputs. Return its steps, by input name."""
     if not blocks:
         return {}
     values = {value.name: value for value in model.graph.input}
@@ -116,8 +117,8 @@ def _insert(
 
 
 def _declare_images(value: ValueInfoProto, steps: Preprocessing) -> None:
-    """Give an input the type and the shape of images. Open sizes keep their symbols if the images
-    have the sizes of the model.
+    """Give an input the type and the shape of images. If the preprocessing does not change the
+    sizes of images, open sizes keep their symbols.
     """
     tensor = value.type.tensor_type
     batch, _, *symbols = map(_copied, tensor.shape.dim)
@@ -156,7 +157,7 @@ def compared_with_numpy(steps: Mapping[str, Preprocessing], opset: int) -> list[
 
 
 def _images(steps: Preprocessing) -> _Array:
-    """A black image, a white one and a random one; of large ones, only the random one."""
+    """A black image, a white image and a random image. If images are large, only the random one."""
     height, width, channels = steps.image_sizes
     shape = (1, height or _OPEN[0], width or _OPEN[1], channels)
     random = np.random.default_rng(0).integers(0, 256, shape, np.uint8)

@@ -21,13 +21,13 @@ _BYTE = (0, 255)
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a block. Of `limits`, `choices` and neither, at most one applies to a key."""
+    """A key of a block. A key has `limits` or `choices` or neither, but not both."""
 
     type: type[bool] | type[int] | type[float] | type[str]
     default: bool | int | float | str | None = None  # None if the key has no default
     limits: tuple[float, float] | None = None  # the smallest and the largest number
     choices: Mapping[str, int] | None = None  # the allowed words, with their numbers in CANN
-    # why a value other than the default is refused; empty if it is not
+    # why fusionc refuses every value other than the default; empty if other values are allowed
     refusal: str = ""
 
     @property
@@ -52,7 +52,7 @@ def _size(refusal: str = "") -> Key:
 
 
 def _each(pattern: str, count: int, key: Key) -> dict[str, Key]:
-    """The key for each of the first numbers."""
+    """The same key under `count` names: `pattern` with each number from 0."""
     return {pattern.format(number): key for number in range(count)}
 
 
@@ -94,7 +94,7 @@ KEYS: Mapping[str, Key] = {
     **_each("mean_chn_{}", 4, Key(int, 0, _BYTE)),
     **_each("min_chn_{}", 4, Key(float, 0.0, _BYTE)),
     **_each("var_reci_chn_{}", 4, Key(float, 1.0, _FLOAT16)),
-    # The defaults of these depend on the format of the image.
+    # The following keys have no default here, because it depends on the format of the image.
     **_each("matrix_r0c{}", 3, Key(int, None, (-32768, 32767))),
     **_each("matrix_r1c{}", 3, Key(int, None, (-32768, 32767))),
     **_each("matrix_r2c{}", 3, Key(int, None, (-32768, 32767))),

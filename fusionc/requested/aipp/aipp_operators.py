@@ -17,8 +17,8 @@ _RESIZE_WITHOUT_ROI = 13
 
 @dataclass
 class PreprocessingOperators:
-    """The nodes and constants that preprocess the images in the value `images`. The result is the
-    value `result` of this `elem_type`.
+    """The nodes and constants that preprocess the images in the value `images`. They compute the
+    value `result` in the type `elem_type`.
     """
 
     images: str
@@ -30,7 +30,9 @@ class PreprocessingOperators:
     constants: list[TensorProto] = field(default_factory=list)
 
     def add(self, steps: Preprocessing) -> None:
-        """Add the operators for these steps. Integers are moved before they become floats."""
+        """Add the operators for these steps. Cropping and exchanging channels come before the Cast
+        to floats, because moving uint8 is cheaper.
+        """
         pixels = self._pixels(steps)
         if steps.colors is None:
             pixels = self._gather(pixels, steps)
@@ -70,7 +72,7 @@ class PreprocessingOperators:
         return self._node("Concat", luma, self._doubled(chroma, height, width), axis=1)
 
     def _doubled(self, planes: str, height: int, width: int) -> str:
-        """Two planes with each row and column twice. `height` and `width` are the new sizes."""
+        """Both planes with every row and column repeated, in the sizes `height` and `width`."""
         if self.opset >= _RESIZE_WITHOUT_ROI:
             scales = self._constant(np.array([1, 1, 2, 2], np.float32))
             nearest = {"mode": "nearest", "nearest_mode": "floor"}
@@ -106,8 +108,8 @@ class PreprocessingOperators:
         return self._node("Gather", pixels, self._constant(np.array(steps.order)), axis=1)
 
     def _other_colors(self, pixels: str, colors: ColorMatrix, order: tuple[int, ...]) -> str:
-        """The color matrix as a convolution, whose weights select the channels in `order`. All its
-        sums are multiples of 1/256, and exact if they are below 65536.
+        """The color matrix as a convolution. Its weights select the channels in `order`. All sums
+        in the convolution are multiples of 1/256, and are exact if they are below 65536.
         """
         rows = np.array(colors.rows, np.float64)
         channels = max(order) + 1

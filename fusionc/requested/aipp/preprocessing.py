@@ -58,7 +58,8 @@ class Preprocessing:
     order: tuple[int, ...]  # the channels of the image that are read, in order
     crop: tuple[int, int, int, int] | None  # top, left, height and width
     colors: ColorMatrix | None
-    mean: tuple[int, ...]  # of each channel of the model's input, as the next two
+    # for each channel of the model's input: (pixel - mean - minimum) * factor
+    mean: tuple[int, ...]
     minimum: tuple[float, ...]
     factor: tuple[float, ...]
     pads: tuple[int, int, int, int]  # top, left, bottom and right
@@ -66,7 +67,7 @@ class Preprocessing:
 
     @property
     def is_nv12(self) -> bool:
-        """Whether the rows of U and V follow those of Y, with half the height."""
+        """Whether an image has the rows of Y first, and then half as many rows of U and V."""
         return self.format == YUV420SP
 
     @property
@@ -121,8 +122,8 @@ def _input_key(block: AippBlock) -> str:
 
 
 def _order(block: AippBlock, channels: int) -> tuple[int, ...]:
-    """The channels of the image that are read, in order. With a color matrix these are its
-    operands.
+    """The channels of the image that are read, in order. If there is a color matrix, they are what
+    the matrix is multiplied with.
     """
     is_xrgb = block["input_format"] == XRGB8888
     order = _exchanged(block)
@@ -136,7 +137,7 @@ def _order(block: AippBlock, channels: int) -> tuple[int, ...]:
 
 
 def _exchanged(block: AippBlock) -> list[int]:
-    """All channels of the image in the order that the switches ask for."""
+    """All channels of the image, in the order that rbuv_swap_switch and ax_swap_switch ask for."""
     name = block["input_format"]
     image = FORMATS[name]
     order = list(range(image.channels))
@@ -172,8 +173,8 @@ def _colors(block: AippBlock, channels: int) -> ColorMatrix | None:
         return None
     image = FORMATS[block["input_format"]]
     if image.channels == 1 or channels not in (1, 3):
-        what = f"csc_switch makes 3 colors of 3, {block['input_format']} has {image.channels} "
-        what += f"channels, and the model takes {channels}"
+        what = "csc_switch needs an image of colors and a model that takes 1 or 3 channels, but "
+        what += f"{block['input_format']} has {image.channels}, and the model takes {channels}"
         raise block.error("csc_switch", what, "give false")
     default = _FROM_YUV if image.is_yuv else _TO_YUV
     rows = [
@@ -202,8 +203,8 @@ _Rectangle = tuple[int, int, int, int]
 def _geometry(
     block: AippBlock, name: str, model: Sequence[int | None]
 ) -> tuple[_Sizes, _Rectangle | None, _Rectangle]:
-    """The height and width of the image, the part to crop, and the padding. `model` are the height
-    and width of the model's input.
+    """The height and width of the image, the part to crop, and the padding. `model` has the height
+    and the width of the model's input.
     """
     high, wide = (
         _extent(block, name, letter, model[axis], _SIDES[axis]) for axis, letter in enumerate("hw")
@@ -217,10 +218,10 @@ def _geometry(
 class _Extent:
     """The image in one direction."""
 
-    source: int | None  # its size; None if it is open, as the next size
-    start: int  # of the part that is cropped
-    size: int | None  # of this part, or of the whole image
-    pads: tuple[int, int]  # at its begin and at its end
+    source: int | None  # the size of the image; None if it is open
+    start: int  # where the cropped part starts
+    size: int | None  # the size of the cropped part, or of the whole image; None if it is open
+    pads: tuple[int, int]  # the padding at the start and at the end
 
 
 def _extent(

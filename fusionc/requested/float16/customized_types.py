@@ -5,8 +5,9 @@ Each line of the file is one of
     NAME::InputDtype:float16,float16,OutputDtype:float16
     OpType::Conv2D:InputDtype:float16,float16,OutputDtype:float32
 
-The first form names a node and overrides the second, which names an operator. Types of inputs and
-outputs stand in their order. Those of inputs and outputs that are not float32 do not count.
+The first form names a node, the second an operator. If both fit a node, the first counts. The types
+are in the order of the inputs and outputs. Types of inputs and outputs that are not float32 are
+ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class _Customized:
 
 @dataclass
 class CustomizedTypes:
-    """The nodes and operators in the file. `find` looks them up in the model."""
+    """The nodes and operators in the file. `find` must look them up in a model before `form_of` is
+    called.
+    """
 
     path: Path | None = None
     names: Mapping[str, _Customized] = field(default_factory=dict)
@@ -106,7 +109,9 @@ class CustomizedTypes:
         return [f"{OPTION}: the model does not have {', '.join(lost)}"] if lost else []
 
     def form_of(self, node: Node) -> Form | None:
-        """The form in which a node, or the nodes from which a pass made it, shall compute."""
+        """The form that the file asks for: of the node itself, or of a node from which a pass made
+        it. None if the file asks for nothing.
+        """
         labels = (node.label(), *sources_of(node))
         forms = {self.names[label].form for label in labels if label in self.names}
         if not forms:

@@ -1,4 +1,4 @@
-"""The nodes of float32 that could compute in float16, and why others cannot."""
+"""Find the nodes of float32 that could compute in float16, and say why others cannot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from fusionc.requested.float16.half_constants import HalfConstants
 from fusionc.runtime.cpu_kernels import Float16Ports, float16_ports, way_to_run
 
 READS_SHAPE = operators_with(Trait.READS_SHAPE)
-# A Cast sets the type itself. Quantizations are how the model stores integers.
+# Operators that keep their types: a Cast because the type is its purpose, quantizations because
+# they connect the integers of the model with floats.
 _FIXED = operators_with(
     Trait.CASTS, Trait.QUANTIZES, Trait.DEQUANTIZES, Trait.RANDOM, Trait.STATEFUL, Trait.READS_SHAPE
 )
@@ -30,7 +31,7 @@ _LIMITED = frozenset({"Clip", "Max", "Min"})  # a constant may be a limit of the
 
 @dataclass(frozen=True)
 class Float16Node:
-    """A node that reads or makes float32, with the inputs and outputs that could be float16."""
+    """A node that reads or computes float32, with the inputs and outputs that could be float16."""
 
     node: Node
     inputs: Mapping[int, Edge]  # by position
@@ -47,8 +48,8 @@ class Float16Nodes:
 
     @cached_property
     def nodes(self) -> dict[Node, Float16Node]:
-        """The nodes that read or make float32, in order. Nodes whose type is fixed, such as Casts,
-        are left out.
+        """The nodes that read or compute float32, in order. Nodes that must keep their types, such
+        as Casts, are left out.
         """
         ordered = (node for node in self.graph.ordered() if node.operator not in _FIXED)
         looked = ((node, self._look_at(node)) for node in ordered if not node.is_op("Constant"))
@@ -93,8 +94,8 @@ class Float16Nodes:
 
     @cached_property
     def _quantized(self) -> Set[Node]:
-        """Nodes that a runtime may compute in integers, and all other nodes next to a quantization
-        or dequantization.
+        """Nodes that a runtime may compute in integers together with quantizations, and all other
+        nodes next to a quantization or dequantization.
         """
         nodes = set(nodes_in_groups(self.graph))
         for node in self.graph.nodes:

@@ -17,7 +17,7 @@ LARGEST = float(np.finfo(np.float16).max)
 
 @dataclass
 class HalfConstants:
-    """Converts constants of a model to float16, each once. They stay in memory."""
+    """Converts constants of a model to float16. Each is converted once, and stays in memory."""
 
     _arrays: dict[str, NDArray[np.float16]] = field(default_factory=dict)
     _faults: dict[str, str] = field(default_factory=dict)

@@ -29,7 +29,7 @@ _NEWEST_LISTED = 4  # before this IR version every initializer is an input
 
 @dataclass(frozen=True)
 class Choice:
-    """How a node computes, and why it stays in float32."""
+    """How a node computes, and why it stays in float32 ("" if it does not)."""
 
     form: Form
     reason: str
@@ -50,7 +50,7 @@ class Float16Lowering:
 
     @cached_property
     def nodes(self) -> Mapping[Node, Float16Node]:
-        """The nodes that read or make float32, in order."""
+        """The nodes that read or compute float32, in order."""
         return Float16Nodes(self._model.main, self._constants).nodes
 
     def choices(self, wide: Collection[str] = ()) -> dict[Node, Choice]:
@@ -73,9 +73,9 @@ class Float16Lowering:
     def lowered(self, choices: Mapping[Node, Choice], *, is_emulated: bool = False) -> ModelProto:
         """The model with these choices.
 
-        An emulated model rounds the inputs and outputs of nodes to float16, and computes in
-        float32. onnxruntime would not round between two operators of float16 that it computes in
-        float32; other runtimes do.
+        If `is_emulated`, the model rounds the inputs and outputs of nodes to float16, and computes
+        in float32. This shows the rounding of other runtimes: if onnxruntime computes two operators
+        of float16 in float32, it does not round between them.
         """
         writer = _Writer(self._proto, self._constants)
         for node in self._model.main.ordered():
@@ -105,8 +105,8 @@ class _Writer:
         self._missing: set[str] = set()  # values that exist only in float16 so far
 
     def keep_node(self, node: Node) -> None:
-        """Add a node unchanged, except that an operator which reads only a shape takes it from
-        either type.
+        """Add a node that does not change. If its operator reads only the shape of a value, the
+        node reads the value in whichever type exists.
         """
         if node.operator in READS_SHAPE and node.proto.input[0] in self._missing:
             copy = _copy(node.proto)
@@ -153,7 +153,9 @@ class _Writer:
         return result
 
     def _write(self, model: ModelProto, unread: Set[str]) -> None:
-        """Replace the main graph of the model. Constants of float32 that are `unread` now go."""
+        """Replace the main graph of the model. Remove the constants of float32 that are now
+        `unread`.
+        """
         graph = model.graph
         nodes = [n for n in self._nodes if n.op_type != "Constant" or n.output[0] not in unread]
         del graph.node[:]
@@ -170,7 +172,7 @@ class _Writer:
         self._declare(graph)
 
     def _declare(self, graph: onnx.GraphProto) -> None:
-        """Declare the types of values in float16 as those of float32 were declared."""
+        """Declare the values in float16, with the shapes of those in float32."""
         for info in list(graph.value_info):
             if info.name in self._halves:
                 declared = graph.value_info.add()

@@ -1,7 +1,8 @@
-"""--modify_mixlist: which operators a mixed precision lowers (white), keeps in float32 (black), or
-treats as the node before them (gray).
+"""--modify_mixlist: which operators a mixed precision lowers to float16 (white list), keeps in
+float32 (black list), or computes in the type of the nodes before them (gray list).
 
-The file is ATC's, and names types of Ascend IR or operators of ONNX:
+The file has ATC's format. It names operators of ONNX, or the types that ATC gives to operators
+(types of Ascend IR):
 
     {"black-list": {"to-add": ["SoftmaxV2"], "to-remove": ["Exp"]},
      "white-list": {"to-add": ["Add"], "to-remove": ["Conv2D"]}}
@@ -40,9 +41,9 @@ _OF_PRODUCTS = (Trait.RECURRENT, Trait.ATTENTION)
 MATRIX_OPERATORS = (
     PRODUCTS | names_with(*_OF_PRODUCTS) | names_with(*_OF_PRODUCTS, domain=MICROSOFT)
 )
-# Operators whose result or inner sum grows with its operands or their number, or whose result is
-# steep in them. These are the operators of torch.autocast's list for float32, except Softmax and
-# normalizations, whose results are bounded.
+# Operators whose result or inner sum grows with the size or the number of its operands, or whose
+# result changes much with small changes of its operands. These are the operators of
+# torch.autocast's list for float32, except Softmax and normalizations, whose results are bounded.
 _STEEP = frozenset(
     {
         *("Acos", "Asin", "Cosh", "CumProd", "CumSum", "Exp", "Log", "Pow", "Reciprocal", "Sinh"),
@@ -85,7 +86,7 @@ class MixedLists:
         )
 
 
-# by list and change: the operators of ONNX → the type that the file names
+# by list and change: the operators of ONNX, each with the name by which the file means it
 _Changes = dict[tuple[str, str], dict[str, str]]
 
 

@@ -1,4 +1,6 @@
-"""What the user asks of float16: the mode, and nodes and operators with a rule of their own."""
+"""Which nodes compute in float16 according to the user: by the mode of --precision_mode_v2, and by
+options for single nodes and operators.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,10 @@ class PrecisionPolicy:
     def form_of(
         self, node: Node, inputs: Collection[Edge], halves: Container[Edge], *, is_wide: bool
     ) -> tuple[Form, str]:
-        """The form of a node that could compute in float16, and the reason for float32. `inputs`
-        are its inputs that could be float16, `halves` the values that are. With `is_wide` the node
-        would lose too much in float16.
+        """The form in which a node computes that could compute in float16, and the reason if that
+        is float32 ("" if the mode alone decides, or if `is_wide`). `inputs` are the inputs of the
+        node that could be float16, `halves` all values that are float16. `is_wide` says that the
+        node would lose too much precision in float16.
         """
         customized = self.customized.form_of(node)
         if customized is not None:
@@ -72,7 +75,8 @@ class PrecisionPolicy:
             return Form.FLOAT32, _LISTED
         computed = [value for value in inputs if not value.is_constant]
         follows = any(value in halves for value in computed)
-        # weights in which a Gather looks rows up
+        # A node that only moves elements of constants is lowered too, such as a Gather of rows of
+        # weights.
         if follows or (not computed and node.op in MOVES):
             return Form.FLOAT16, ""
         return Form.FLOAT32, FOLLOWED

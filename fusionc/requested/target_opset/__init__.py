@@ -118,8 +118,9 @@ def _declare_version(model: ModelProto, version: int) -> None:
 
 
 def _fault_of(raised: ModelProto, version: int) -> str | None:
-    """The complaint of onnx.checker about the raised model, or None. After a first complaint,
-    declared types that contradict onnx's inference are removed, and the check is repeated.
+    """The complaint of onnx.checker about the raised model; None if it has none. After a first
+    complaint, declared types that contradict onnx's inference are removed, and the check is
+    repeated.
     """
     light = hide_unknown(light_copy(raised), version)
     if fault_of(light) is None:

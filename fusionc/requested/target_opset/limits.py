@@ -33,7 +33,7 @@ def newest_opset() -> int:
 
 
 class NewerAlready(UsageError):
-    """The opset of the model is newer than the target opset."""
+    """The error for a model whose opset is newer than the target opset."""
 
 
 def raising_error(old: int, new: int, why: object) -> FusioncError:

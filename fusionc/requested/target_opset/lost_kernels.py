@@ -74,8 +74,8 @@ def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
 
 
 def latest_opset(model: ModelProto, newest: int, folder: str = "") -> int:
-    """The newest opset, up to `newest`, at which onnxruntime runs all operators of a model in the
-    same way as now.
+    """The newest opset, up to `newest`, at which onnxruntime runs each operator of a model no worse
+    than at the model's own opset.
     """
     old = opsets_of(model).get("", 0)
     versions = range(newest, old, -1)
@@ -94,7 +94,7 @@ def _suspicious(model: ModelProto, old: int, new: int, folder: str) -> Iterator[
 
 
 def _operators(model: ModelProto) -> set[str]:
-    """The standard operators of a model. They are checked before their types are, because inferring
+    """The standard operators of a model. They are checked first without types, because inferring
     types is slow.
     """
     return {node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}

@@ -36,8 +36,8 @@ _ATTRIBUTES_TO_INPUTS: dict[str, dict[str, Any]] = {
 
 
 class Meanings:
-    """Preserves the meaning of nodes in a conversion to a newer opset: of the nodes of one graph,
-    without its subgraphs.
+    """Preserves the meaning of the nodes of one graph, without its subgraphs, in a conversion to a
+    newer opset. `write_out` is called before onnx's converter, `complete` after it.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class Meanings:
             self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
         )
         if self._changes(node, _INPUTS, *_ATTRIBUTES_TO_INPUTS) and not is_float:
-            node.domain = HIDDEN  # otherwise the converter would make constants of type float
+            # hidden from the converter, which would give every type constants of type float
+            node.domain = HIDDEN
         if self._changes(node, _ONE_AXIS, "Softmax", "LogSoftmax", "Hardmax"):
             written = self._by_one_axis(node, fresh)
         if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):

@@ -56,8 +56,8 @@ def hide_unknown(light: ModelProto, version: int) -> ModelProto:
 
 
 def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> None:
-    """Raise UsageError if onnx has, only at the newer opset, an operator with the name of a node's
-    operator: the node, which so far only a runtime knows, would change its meaning.
+    """Raise UsageError if a node has an operator that only a runtime knows, and onnx has another
+    operator with this name at the newer opset: the node would then change its meaning.
     """
     for node in nodes:
         for body in bodies_of(node):

@@ -1,3 +1,3 @@
-"""Inputs on which the reference runs: sizes for its dynamic dimensions, and values that its
-operators accept.
+"""Choose inputs on which the reference (the original model) runs: sizes for its dynamic dimensions,
+and values that its operators accept.
 """

@@ -70,7 +70,7 @@ class Dataflow:
 
     def reached(self, use: Use, *, comes_out: bool) -> list[ScopedName]:
         """The values that receive the used value: inputs of a body or function, outputs to which
-        this body passes the value, and, with `comes_out`, the node's outputs.
+        this body passes the value, and, if `comes_out`, all outputs of the node.
         """
         values = self._entered(use)
         if comes_out:

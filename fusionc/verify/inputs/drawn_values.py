@@ -46,8 +46,8 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def draw_floats(
     style: FloatStyle, dtype: np.dtype[Any], shape: _Shape, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Wide floats for a type, in a style of `Style`. In the style "ties" they are normally
-    distributed.
+    """Random float64 numbers in a style of `Style`, whose magnitudes suit the type `dtype`. The
+    style "ties" gives normally distributed numbers here.
     """
     if style == "positive":
         return rng.uniform(0.1, 1.1, shape)
@@ -59,7 +59,8 @@ def draw_floats(
     if style == "nonfinite":
         return sprinkled(normal, NOT_FINITE, rng)
     if style == "nan":
-        # no infinities: next to a NaN in the same row, they may give a NaN that hides its loss
+        # No infinities: an infinity in the row of a NaN may become another NaN, which hides that
+        # the first one was lost.
         return sprinkled(normal, (np.nan,), rng)
     return normal
 

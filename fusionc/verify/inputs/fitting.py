@@ -61,7 +61,7 @@ class _Place:
 
 
 def fit_of(flow: Dataflow, use: Use) -> Fit | None:
-    """How to choose the values of an operand. None if any values are valid."""
+    """What the values of an operand must fit. None if any values are valid."""
     node = use.node
     if canonical_domain(node.domain) or (node.op_type, use.operand) not in _FITTING:
         return None
@@ -97,7 +97,7 @@ def _parts(place: _Place) -> list[int] | None:
 def _scales(place: _Place) -> list[float] | None:
     """Scales that enlarge or shrink images and keep batch and channels."""
     has_axes = bool(place.attribute("axes", ()))
-    # in newer opsets the second operand of a Resize is the region
+    # From opset 11 on, operand 1 of a Resize is the region (roi), which has another length.
     if not has_axes and place.count != len(place.data):
         return None
     kept = 0 if has_axes else max(0, place.count - 2)
@@ -130,7 +130,9 @@ def _unpooled(place: _Place) -> list[int] | None:
 
 
 def _of_blocks(place: _Place) -> list[int] | None:
-    """The size of the image, or of its blocks, so that there are as many blocks as columns."""
+    """The operand of a Col2Im: the size of the image, or of its blocks. They are chosen together,
+    so that the image has as many blocks as the input has columns.
+    """
     axes = range(place.count)
     strides, dilations = (
         place.attribute(name, [1] * place.count) for name in ("strides", "dilations")

@@ -79,7 +79,7 @@ def with_sizes(text: str, sizes: Sizes) -> int | str:
 
 
 def _text(formula: Polynomial) -> str:
-    """A formula in the way exporters write it."""
+    """A formula as exporters write it."""
     ordered = sorted(formula.terms, key=lambda term: (term[1] < 0, bool(term[0])))
     text = "" if ordered[0][1] > 0 else "0"
     for product, factor in ordered:

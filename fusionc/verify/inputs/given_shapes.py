@@ -14,7 +14,8 @@ _SIZES = "--verify_shape"
 def fixed_ports(
     ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[list[Port], dict[str, int]]:
-    """The inputs with these shapes, by name, and the sizes of symbols that follow from them.
+    """The inputs, with the given shapes for those named in `shapes`, and the sizes of the dynamic
+    dimensions that these shapes fix, by name.
 
     Raises UsageError if an input does not exist, or declares another shape.
     """

@@ -38,8 +38,8 @@ class GivenSample:
 
 
 class GivenValues:
-    """The samples at a path. `places` are their files and folders, in order. They are read only
-    when they are needed.
+    """The samples at a path. `places` are their files and folders, in order. A sample is read only
+    when it is needed.
 
     Raises UsageError if the path has no samples.
     """
@@ -58,10 +58,10 @@ class GivenValues:
             raise _wrong("there are no inputs", path, _HINT)
 
     def reader(self, model: onnx.ModelProto) -> Callable[[], Iterator[GivenSample]]:
-        """A reader of the samples in order, with values as onnxruntime expects them. It does not
-        keep the model.
+        """A function that reads the samples in order, with values as onnxruntime expects them. The
+        function does not keep the model in memory.
 
-        It raises UsageError if a file is damaged, or does not fit the inputs of the model.
+        The function raises UsageError if a file is damaged, or does not fit the model's inputs.
         """
         ports = required_inputs(model), overridable_inputs(model), declared_outputs(model)
         return lambda: (self._sample(place, *ports) for place in self.places)
@@ -136,7 +136,7 @@ def _values(
 def _numbered_value(
     file: Path, numbered: re.Match[str], ports: Sequence[Port]
 ) -> tuple[str, Callable[[], Any], Path]:
-    """The value in a file of a test set, whose name has the number of the port."""
+    """The value in a file of a test set. The file's name has the number of the input or output."""
     number = int(numbered[2])
     if number >= len(ports):
         what = f"the model has {len(ports)} {numbered[1]}s"

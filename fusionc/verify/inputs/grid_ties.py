@@ -197,8 +197,8 @@ class _Line:
 
 
 def _alike(combine: Any, *pairs: Any) -> list[Any]:
-    """Each pair of parts, combined. If two shapes do not fit, a single element replaces the second
-    part.
+    """The results of combining each pair of arrays. If two shapes do not fit, a single element
+    replaces the second array.
     """
     made = []
     for one, other in zip(pairs[::2], pairs[1::2], strict=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fusionc.operators.domains import MICROSOFT
 
-# Operands that are indices into a dimension of another operand: (that operand, its axis). "axis"
-# means the node's attribute of that name, and "nd" all axes from batch_dims on.
+# Operands that are indices into a dimension of another operand, as (that operand, its axis). The
+# axis "axis" means the node's attribute of that name, and "nd" means all axes from batch_dims on.
 INDICES: dict[str, dict[int, tuple[int, int | str]]] = {
     "Gather": {1: (0, "axis")},
     "GatherElements": {1: (0, "axis")},

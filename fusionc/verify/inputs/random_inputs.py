@@ -24,20 +24,21 @@ _LARGEST_COUNT = 4
 
 @dataclass(frozen=True)
 class Style:
-    """A way to draw values. If the uses of an input allow fewer values than the style, the uses
-    decide.
+    """A way to draw values. If the uses of an input do not allow all values of the style, only
+    allowed values are drawn.
 
     floats: "normal" is normal(0, 1). "positive" is from 0.1 to 1.1. "mixed" has magnitudes from
     1e-3 to 1e3, with signed zeros, denormals and ties of rounding among them. "nonfinite" is normal
     with a few NaN and Inf, and "nan" with a few NaN. "ties" are numbers that a nearby Quantize or
     Round rounds up or down depending on their last bit.
 
-    integers: "wide" are small integers unless a use limits them, "binary" are 0 and 1, and "ends"
-    are the ends of the range. "batch" are shapes that begin with the first size of another input.
+    integers: "wide" are small integers unless a use limits them, "binary" are 0 and 1, "ones" and
+    "zeros" are all alike, and "ends" are the ends of the range. "batch" are shapes that begin with
+    the first size of another input.
 
-    guesses: if neither a limit nor another operand determines the values, they are guessed from
-    names and uses: 0 and 1, a few numbers from 0 on, or numbers above 0. Without guesses they have
-    both signs.
+    guesses: whether values that neither a limit nor another operand determines are guessed from
+    names and uses (0 and 1, a few numbers from 0 on, or numbers above 0). If False, such values
+    have both signs.
     """
 
     floats: FloatStyle = "normal"
@@ -65,8 +66,8 @@ def make_feeds(
                 _tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)
             ]
         elif _is_switch(port, sizes) and style.integers in ("wide", "ends"):
-            # A switch is on for some seeds and off for others, and two switches differ for some
-            # seeds.
+            # A switch is on for every second seed. Of two neighbouring inputs that are switches,
+            # exactly one is on.
             feeds[port.name] = np.full(shape_at(port, sizes), (seed + number) % 2 == 0)
         elif port.kind == "map":
             feeds[port.name] = _map(port, style, rng)
@@ -89,7 +90,7 @@ def make_several(
     """`several` feeds that resemble the given ones, drawn at once. Values that determine sizes, or
     which nodes run, stay unchanged.
 
-    Nothing is returned if all values would stay unchanged.
+    The list is empty if all values would stay unchanged.
     """
     drawn: dict[str, NDArray[Any]] = {}
     for number, port in enumerate(ports):
@@ -312,8 +313,8 @@ def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
 
 
 def _is_surely_mask(port: Port, allowed: ValueRange) -> bool:
-    """Whether both the name and the use show that an input is a mask. Models compute noise from
-    masks with numbers other than 0 and 1.
+    """Whether both the name and the use show that an input is a mask. Such an input must be 0 and
+    1, because models compute noise from masks with other numbers.
     """
     return allowed.mask and _is_mask(port)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Inputs on which the reference runs, and its outputs.
+    """Inputs on which the reference (the original model) runs, and its outputs.
 
-    `edge` marks inputs that only test extreme values; they may be left out if the reference is
-    unstable.
+    `edge` marks inputs that only test extreme values. Such a sample may be left out if the
+    reference is unstable on it.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""Find inputs on which the reference runs."""
+"""Find inputs on which the reference (the original model) runs."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ from fusionc.verify.interface import Port, overridable, required_inputs
 from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, same_outputs
 
 _MOST_PROPOSALS = 200
-# a run may take this many times the bytes computed from its sizes, because some sizes depend on
-# values
+# a run may take this many times the bytes that are computed from its sizes, because sizes that
+# depend on values are only estimated
 _RUN_FOR_ITS_SIZES = 2
-_MOST_LOWERED = 16  # proposals to try instead of those that cost too much
+_MOST_LOWERED = 16  # cheaper sizes to try if the proposed ones cost too much
 _MOST_ELEMENTS = 1 << 28  # of an input; drawing more takes minutes
 # elements of all inputs on which the reference failed; drawing them takes a second or two
 _MOST_REFUSED = 1 << 27
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first of many samples
-_TIES = 2  # for this many additional samples, one more is drawn whose last bits decide results
-_MORE_WORK = 1 << 26  # elements to compute for more samples, in some hundredths of a second
+# for this many additional samples, one more is drawn at ties (numbers whose last bits decide)
+_TIES = 2
+_MORE_WORK = 1 << 26  # elements to compute for additional samples: some hundredths of a second
 _PATIENCE = 6  # after failures with this total cost, no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
 _FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
@@ -70,23 +71,21 @@ class DrawnSample(Sample):
     style: Style
     seed: int
     work: Work  # the cost of a run
-    is_overriding: bool = False  # whether it replaces initializers that a caller may override
+    is_overriding: bool = False  # whether it has other values for initializers that may be replaced
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """A drawn sample without its values, with the number of elements of its smallest output and of
-    all its values.
-    """
+    """A drawn sample without its values."""
 
     sample: DrawnSample
-    fewest: int
-    elements: int
+    fewest: int  # elements of its smallest output
+    elements: int  # of all its values
 
 
 class InputSearch:
-    """Draws inputs for the reference, whose model has external data in `folder`. `shapes` are the
-    caller's shapes.
+    """Draws inputs on which the reference runs. `folder` has the external data of the model.
+    `shapes` are the caller's shapes.
 
     Sizes are chosen so that all samples fit into the `budget`. If that is impossible, there are
     fewer samples. If values of an input cannot be drawn, `not_drawn` names the input and says why.
@@ -142,8 +141,8 @@ class InputSearch:
         including NaN and Inf if `nonfinite`. One of the samples replaces initializers that a caller
         may override. Nothing is drawn if the reference never runs.
 
-        If samples have few elements and runs are cheap, more samples are drawn when `has_more` is
-        set: `more` are similar to the ordinary samples, and `ties` to the samples at ties.
+        If `has_more`, samples have few elements and runs are cheap, additional samples are drawn:
+        `more` are similar to the ordinary samples, and `ties` to the samples at ties.
         """
         first = None if self.not_drawn else self._first_of_any_cost(seeds[0])
         if first is None:
@@ -167,7 +166,7 @@ class InputSearch:
         yield from self._all_edges(sizes, style, seeds[0], nonfinite)
 
     def _first_of_any_cost(self, seed: int) -> DrawnSample | None:
-        """The first sample. The model runs once even if no run fits into the budget."""
+        """The first sample. It is run even if its cost does not fit into the budget."""
         first = self._first(seed)
         if first is None and self.budget.left_out:
             self.budget.left_out.clear()
@@ -221,8 +220,8 @@ class InputSearch:
         self.budget.spend(work.scaled(len(self.more) + len(self.ties), 1))
 
     def _like(self, sample: DrawnSample, several: int, seed: int) -> list[DrawnSample]:
-        """`several` samples of the same style and sizes, without those on which the reference
-        fails.
+        """`several` samples of the same style and sizes, except those on which the reference fails.
+        Empty if an error ends all of the runs.
         """
         like = self._feeds(sample.sizes, sample.style, sample.seed, is_overriding=False)
         feeds = make_several(

@@ -40,12 +40,13 @@ def shape_at(port: Port, sizes: Sizes) -> tuple[int, ...]:
 
 
 class SizeChoices:
-    """Proposes sizes for all symbols of the inputs, the most plausible first.
+    """Proposes sizes for all symbols (names of dynamic dimensions) of the inputs, the most
+    plausible first.
 
     `fixed` has the sizes of symbols that the caller has chosen, and `likely` sizes that occur in
     the model. The size of a symbol that is a formula, such as "past + seq", follows from the other
-    symbols. `refuses` returns True for sizes that are impossible in the model. For example, if a
-    symbol must be as large as a weight, it refuses all other sizes of the symbol.
+    symbols. `refuses` returns True for sizes that are impossible in the model, such as a size that
+    does not fit the weight that the dimension is multiplied with.
     """
 
     def __init__(
@@ -256,8 +257,8 @@ class SizeChoices:
         return self._axes[symbol][1] < 0
 
     def _is_batch(self, symbol: str) -> bool:
-        """Whether the name of a symbol is that of a batch, or the symbol is a first dimension with
-        a name that says nothing.
+        """Whether the name of a symbol is that of a batch, or the symbol is a first dimension whose
+        name does not say what it counts.
         """
         name = symbol.lower()
         if re.search("batch|^bs?z?$|^n$", name):

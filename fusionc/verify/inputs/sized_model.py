@@ -1,5 +1,5 @@
-"""The reference at given sizes, before it runs: the cost of a run, and whether onnx's shape
-inference accepts the sizes.
+"""What is known about the reference (the original model) at given sizes before it runs: the cost of
+a run, and whether onnx's shape inference accepts the sizes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from fusionc.verify.interface import Port
 
 _ITEM = 4  # bytes of an element of unknown type
 _WIDE = {TensorProto.INT64: 8, TensorProto.DOUBLE: 8, TensorProto.UINT64: 8, TensorProto.STRING: 32}
-_HELD = 12  # copies of an input or output in memory while it is compared, some as float64
+# an input or output is in memory this many times while it is compared; some copies are float64
+_HELD = 12
 _MANY_NODES = 20_000  # for this many nodes, inference with data propagation takes seconds
-# nodes to infer, summed over all sizes; after that, the cost is scaled by the size of the inputs
+# nodes to infer, summed over all proposed sizes; after that, a known cost is scaled by the number
+# of elements of the inputs
 _MOST_INFERRED = 100_000
 _MOST_TRIPS = 1 << 20
 _ERRORS = "[ShapeInferenceError] Inference error(s): "
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-_A_CALL = 2_000  # the overhead of a node takes as long as this many elements
+_A_CALL = 2_000  # the overhead of running a node costs as much as computing this many elements
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ def _elements(
     trips: int = 1,
 ) -> tuple[int, int]:
     """The cost of all nodes of a graph, and the cost of nodes whose sizes are guessed. The cost of
-    a body is multiplied by the number of its runs, if that is known.
+    a body is multiplied by the number of its runs if this number is known.
     """
     total = guessed = 0
     for node in graph.node:
@@ -261,7 +263,9 @@ def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
 
 
 def _trips(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Inferred) -> int:
-    """How often a body runs. For a Scan this is a size; for a Loop it may be any number."""
+    """How often the body of a node runs. For a Scan this is a size; otherwise 1, also for a Loop,
+    whose number of runs is unknown.
+    """
     if node.op_type != "Scan":
         return 1
     scanned = known.shapes.get(node.input[-1]) if node.input else None

@@ -78,7 +78,9 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
 
 
 def _holds(trait: Trait, use: Use) -> bool:
-    """Whether an operator has a trait for the input that reads the value."""
+    """Whether an operator has a trait (a property in the table of operators) for the operand that
+    is the used value.
+    """
     return holds_at(trait, ("", use.node.op_type), use.operand)
 
 
@@ -99,8 +101,8 @@ def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[Sco
 
 
 def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
-    """Narrow the range by the requirements of a use for floats. `is_direct` says that the use reads
-    the input itself.
+    """Narrow the range by the requirements of a use for floats. `is_direct` says whether the node
+    reads the model's input itself.
     """
     op = use.node.op_type
     if op in ("Resize", "Upsample") and _holds(Trait.COUNTS, use):
@@ -110,7 +112,7 @@ def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
 
 
 def _is_whole_after(use: Use, whole: bool) -> bool:
-    """Whether the value still is an integer after this use."""
+    """Whether the value is still an integer after this use. `whole` says whether it was before."""
     if use.node.op_type != "Cast":
         return whole
     target = next((attribute.i for attribute in use.node.attribute if attribute.name == "to"), 0)

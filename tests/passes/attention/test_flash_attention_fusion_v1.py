@@ -38,7 +38,7 @@ BLOCK = """agraph (float[B,S,8] q, float[B,L,8] k, float[B,L,8] v, bool[B,1,1,L]
     h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }"""
 
 FIT = "the mask is not known to fit the scores"
-HEADS = "one mask for each head, whose hiding numbers are unknown"
+HEADS = "each head has its own mask, and the numbers with which it hides keys are unknown"
 ANY_RUNTIME = "not every runtime returns zeros for a hidden row"
 NO_NUMBER = "the mask may hold NaN or +∞, which the guard turns into zeros"
 STAYS = [

@@ -66,7 +66,7 @@ def inside_if() -> str:
 
 STAYS = [
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
-    Stays("heads of size 4", SMALL, "the size of heads is not known to be one multiple of 8"),
+    Stays("heads of size 4", SMALL, "the heads are not known to have the same size, a multiple of 8"),
     Stays("more keys than queries", graph(k="float[B,L,16]"), "the numbers of keys and queries are not known to be equal"),
     Stays("a mask for the queries of one key", single(GROUPED, "m = Neg (g)", f"{CACHE}, float[B,1,2,T] g", ", int64[4] apart = {0, 2, 2, 8}"), "the mask is not known to fit the scores"),
     Stays("the heads of a key and the keys exchanged", single(GROUPED, inputs=CACHE, constants=", int64[4] apart = {0, 2, 2, 8}").replace("y = Reshape (o, whole)", "h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, whole)"), None),
@@ -77,9 +77,9 @@ STAYS = [
     Stays("a past outside of the branch", inside_if(), "keys and values of the past are joined to the new ones in different places"),
     Stays("no repetition", graph(SPLIT.replace("i1 = Unsqueeze (i, two) i2 = Expand (i1, wide) i3 = Reshape (i2, back)", "i3 = Reshape (i, back)").replace("j1 = Unsqueeze (j, two) j2 = Expand (j1, wide) d = Reshape (j2, back)", "d = Reshape (j, back)"), k="float[B,S,32]").replace("few = {0, 0, 2, 8}", "few = {0, 0, 4, 8}"), None),
     Stays("the query comes as heads", graph(SPLIT.replace("r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r)", "a = Relu (q)"), q="float[B,4,S,8]"), "query, key and value do not have merged heads"),
-    Stays("a negative scale", graph().replace("c = {0.5}", "c = {-0.5}"), "the scale is not one positive number"),
+    Stays("a negative scale", graph().replace("c = {0.5}", "c = {-0.5}"), "the scale is not a single positive number"),
     Stays("values of fewer heads, repeated more often", graph(SPLIT.replace("(v, few)", "(v, one)").replace("(j1, wide)", "(j1, wider)"), constants=", int64[4] one = {0, 0, 1, 8}, int64[5] wider = {1, 1, 4, 1, 1}").replace("float[B,S,16] v", "float[B,S,8] v"), "key and value have different heads"),
-    Stays("values of another size", graph(SPLIT.replace("(v, few)", "(v, large)").replace("(j2, back)", "(j2, back2)"), constants=", int64[4] large = {0, 0, 2, 16}, int64[4] back2 = {0, 4, -1, 16}", y="float[B,S,64]").replace("float[B,S,16] v", "float[B,S,32] v"), "the size of heads is not known to be one multiple of 8"),
+    Stays("values of another size", graph(SPLIT.replace("(v, few)", "(v, large)").replace("(j2, back)", "(j2, back2)"), constants=", int64[4] large = {0, 0, 2, 16}, int64[4] back2 = {0, 4, -1, 16}", y="float[B,S,64]").replace("float[B,S,16] v", "float[B,S,32] v"), "the heads are not known to have the same size, a multiple of 8"),
     Stays("a past of values of another length", single(SINGLE, inputs=CACHE.replace("P,8] f", "R,8] f")), "keys and values of the past are not known to have the same shape"),
     Stays("a past of unknown dimensions", single(SINGLE, inputs=CACHE.replace("P,8]", "?,8]")), "keys and values of the past are not known to have the same shape"),
     Stays("a past, one query and two new keys", graph(PAST, inputs=CACHE, q="float[B,1,32]", k="float[B,2,16]", y="float[B,1,32]"), "the numbers of keys and queries are not known to be equal"),

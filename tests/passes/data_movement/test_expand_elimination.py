@@ -97,7 +97,7 @@ STAYS = [
     ),
     Stays("taken twice", graph(body="y = Add (e, e)"), None),
     Stays("not elementwise", graph("1,300", "300,300", "200, 300", "y = MatMul (e, z)"), None),
-    Stays("what PRelu takes", graph(body="y = PRelu (e, z)"), "PRelu broadcasts its slope only"),
+    Stays("what PRelu takes", graph(body="y = PRelu (e, z)"), "PRelu broadcasts only its slope"),
     Stays(
         "used in a subgraph alone",
         seen_by_subgraph(graph(body="y = Add (x, z)"), "e", "float[200,300]"),

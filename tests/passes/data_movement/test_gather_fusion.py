@@ -119,7 +119,7 @@ STAYS = [
             x=JOINED,
             y="float[N] y",
         ),
-        "the index is not one element, counted from the front",
+        "the index is not a single number that counts from the front",
     ),
     Stays(
         "two coordinates",

@@ -268,7 +268,7 @@ WRONG = {
         f"aipp_op {{ {NEEDED} RGB888_U8\n ax_swap_switch: true }}",
         "ax_swap_switch moves the channel X, which RGB888_U8 lacks", "aipp.cfg:2"),
     "colors of one": (
-        f"aipp_op {{ {NEEDED} YUV400_U8\n csc_switch: true }}", "csc_switch makes 3 colors of 3",
+        f"aipp_op {{ {NEEDED} YUV400_U8\n csc_switch: true }}", "csc_switch needs an image of colors",
         "aipp.cfg:2"),
     "colors of one exchanged": (
         f"aipp_op {{ {NEEDED} YUV400_U8\n rbuv_swap_switch: true }}", "YUV400_U8 has one channel",
