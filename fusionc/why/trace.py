@@ -165,9 +165,7 @@ def _solutions_or_misfit(
     formula: Formula,
     value: Edge | None,
 ) -> list[State]:
-    """The nearest of these solutions. If there is no solution, the given state with one more
-    misfit.
-    """
+    """The nearest of these solutions. If there are none, the given state with one more misfit."""
     why = solutions if isinstance(solutions, NoSolution) else NO_ALTERNATIVE
     return _nearest([solutions]) or [_add_misfit(state, why, node, place, formula, value)]
 
