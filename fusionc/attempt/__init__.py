@@ -1,1 +1,1 @@
-"""A conversion as data: the plan, the model that was asked for, one attempt, and the verdict."""
+"""The parts of a conversion: the plan, the requested model, one attempt, and the verdict."""

@@ -81,8 +81,9 @@ class AskedModel:
         return proto
 
     def load(self) -> ModelProto:
-        """Load the model from its file. Weights are mapped from the file, except for --dump_graph,
-        which needs them in the proto. Raises UsageError if it lacks a node of --keep_nodes.
+        """Load the model from its file. Weights are mapped from the file, unless --dump_graph is
+        given, which needs them in the proto. Raises UsageError if the model lacks a node of
+        --keep_nodes.
         """
         options = self.plan.options
         proto = load(options.source, maps=options.dump_graph is None)

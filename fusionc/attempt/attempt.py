@@ -32,7 +32,9 @@ _MAX_FAILED_REWRITES = 3
 
 @dataclass
 class LeftOut:
-    """The rewrites and passes that an attempt leaves out because earlier attempts failed."""
+    """What an attempt leaves out because earlier attempts failed: rewrites, passes, and the lower
+    precision of nodes.
+    """
 
     rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
@@ -118,7 +120,7 @@ def attempt(
         options = plan.options
         model = typed_model(proto, os.fspath(options.source.parent), options.target)
         kept_nodes = plan.kept_nodes.nodes_in(model)
-        if kept_nodes:  # first, so that the others only see rewrites that it does not refuse
+        if kept_nodes:  # comes first: the other examiners see only rewrites that this one allows
             examiners.insert(0, refuse_for(kept_nodes.__contains__))
         files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in plan.passes}
 
@@ -144,8 +146,8 @@ def attempt(
 def fuse_areas(
     plan: ConversionPlan, done: ConversionAttempt, proto: ModelProto, folder: str
 ) -> ConversionAttempt:
-    """An attempt continued with graph kernel fusion on the lowered model `proto`, whose external
-    data is in `folder`.
+    """The attempt `done`, continued with graph kernel fusion on the lowered model `proto`, whose
+    external data is in `folder`.
     """
     model = typed_model(proto, folder, plan.options.target)
     fused = _fuse(plan, model, done.log, LeftOut())

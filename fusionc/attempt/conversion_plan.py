@@ -126,8 +126,8 @@ def plan_of(options: Options, plog: Plog) -> ConversionPlan:
 
 
 def float32_plan_of(options: Options, plog: Plog, command: str) -> ConversionPlan:
-    """The plan for a command that looks at rewrites. These happen before a model is lowered. Raises
-    UsageError if the options lower the model, and errors as `plan_of` does.
+    """The plan for a command that looks at rewrites. Raises UsageError if the options lower the
+    model, because rewrites happen before that. Also raises the errors of `plan_of`.
     """
     plan = plan_of(options, plog)
     if plan.precision:

@@ -31,8 +31,8 @@ def explain_errors(source: Path, plog: Plog) -> Iterator[None]:
 
 
 def _explain(error: Exception, source: Path) -> Exception:
-    """The error, or another error that says more. An unforeseen error is blamed on the model if
-    onnxruntime cannot load the model. onnx.checker does not decide this, because it rejects many
+    """The error, or another error that says more. If onnxruntime cannot load the model, an
+    unforeseen error is blamed on the model. onnx.checker is not asked, because it rejects many
     models that run.
     """
     if isinstance(error, MemoryError):

@@ -1,5 +1,5 @@
-"""Whether onnxruntime loads a result with its default settings, as in deployment: with all of its
-optimizers on.
+"""Whether onnxruntime loads a result with onnxruntime's default settings, as in deployment: all of
+its optimizers are on.
 """
 
 from __future__ import annotations

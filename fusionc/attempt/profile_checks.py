@@ -18,7 +18,7 @@ def at_each_profile(
     option: str,
 ) -> Verification:
     """The verification, continued with one sample at each of these sizes. Each of `checks` verifies
-    the result: without kernels and, if it has any, with them.
+    the result: one without kernels and, if the result has kernels, another one with them.
 
     Raises UsageError if the model does not run at one of the sizes.
     """

@@ -1,9 +1,10 @@
 """Constants whose names onnxruntime may give to new constants when it loads a model.
 
-onnxruntime's optimizer MatMulAddFusion adds Reshapes and chooses names for their shapes. It only
-avoids the names of nodes, not those of constants. A model that onnxruntime has saved before already
-has constants with such names. Depending on how many nodes are fused, a new name may equal one of
-these; then the model cannot be loaded ("Attempt to replace the existing tensor", onnxruntime 1.32).
+onnxruntime's optimizer MatMulAddFusion adds Reshapes and chooses names for the constants with their
+shapes. It only avoids the names of nodes, not those of constants. A model that onnxruntime has
+saved before already has constants with such names. If a new name equals one of these, the model
+cannot be loaded ("Attempt to replace the existing tensor", onnxruntime 1.32). Whether names are
+equal depends on how many nodes are fused.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The things that a result depends on, except its model and its options. Rooms that reuse results
-or continue interrupted work compare these things.
+"""Everything that a result depends on, except its model and its options. Code that reuses results
+or continues interrupted work compares this first.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def switch_notices(
 ) -> Iterator[str]:
     """Notices about passes that are switched in vain.
 
-    `switches` is the decision of the switch file and the options, `enabled` the passes that run in
-    the end, and `read` has the graph kernel flags, which may switch passes as well.
+    `switches` is the decision by the switch file and the options. `enabled` are the passes that run
+    in the end. `read` has the graph kernel flags, which may also switch passes.
     """
 
     def listed(condition: Callable[[Pass], bool]) -> str:

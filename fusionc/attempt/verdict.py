@@ -161,13 +161,14 @@ def losses_of(
 def _check_kernels(
     check: partial[Verification], candidate: Path, without: Verification
 ) -> Verification:
-    """The verification with kernels, after the one `without` kernels.
+    """The verification with kernels. `without` is the verification without kernels, which came
+    first.
 
     Kernels of integers compute the same as the integer operators that onnxruntime's optimizers make
-    of a quantized model. Therefore the kernels are first compared with the optimized candidate
-    without kernels. This comparison is left out if these optimizers are at fault or were not
-    checked, because kernels with the same fault would pass it. If the comparison is left out or
-    finds a difference, the kernels are compared with the reference.
+    of a quantized model. Therefore the kernels are first compared with the optimized candidate (the
+    converted model) without kernels. This comparison is left out if these optimizers are at fault
+    or were not checked, because kernels with the same fault would pass it. If the comparison is
+    left out or finds a difference, the kernels are compared with the reference.
     """
     level = LEVELS[-1]
     is_checked = level in check.keywords["levels"]
@@ -181,7 +182,7 @@ def _check_kernels(
 
 
 def _areas_inlined(names: Mapping[str, Mapping[str, str]]) -> InnerGrids | None:
-    """What shows the integers inside areas without kernels; None without areas."""
+    """What shows the integers inside areas that run without kernels. `None` without areas."""
     if not names:
         return None
     from fusionc.graph_kernel.inner_grids import AreasInlined  # few conversions need it
@@ -190,7 +191,9 @@ def _areas_inlined(names: Mapping[str, Mapping[str, str]]) -> InnerGrids | None:
 
 
 def _twins(plan: ConversionPlan) -> InnerGrids | None:
-    """Kernels that show their inner integers, too; None if the model had its kernels before."""
+    """Kernels that also show the integers inside areas. `None` if the model already had its kernels
+    before the conversion.
+    """
     if not plan.kernels.areas:
         return None
     from fusionc.graph_kernel.inner_grids import AreaTwins  # few conversions need it

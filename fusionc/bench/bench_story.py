@@ -1,5 +1,5 @@
 """`fusionc bench` from start to finish: models → inputs → rounds in fresh processes → the cost of
-each model, and the ratios to the first model.
+each model, and the ratio of its time to that of the first model.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ModelCost:
     imported: int  # the peak memory in bytes before the model was loaded
     loaded: int  # the peak memory in bytes after loading
     peak: int  # the peak memory in bytes at the end
-    ratio: RatioInterval | None  # run time / run time of the first model; None for the first
+    ratio: RatioInterval | None  # run time / run time of the first model; None for the first model
     operators: Profile
     areas: Mapping[str, str]  # the label of each area by its name
 
@@ -182,8 +182,8 @@ def _sample(request: BenchRequest) -> Sample:
 def _feeds(
     proto: onnx.ModelProto, values: Mapping[str, Any], path: Path, first: Path
 ) -> dict[str, Any]:
-    """The values for the inputs of a model. Raises UsageError if the model needs an input that is
-    not in `values`, or that has another type or shape there.
+    """The values for the inputs of a model. Raises UsageError if `values` lacks an input that the
+    model needs, or has a value of another type or shape for this input.
     """
     required = [port for port in required_inputs(proto) if not port.optional]
     if unfit := [port for port in required if not _accepts(port, values.get(port.name))]:
@@ -203,8 +203,8 @@ def _accepts(port: Port, value: Any) -> bool:
 
 
 def _names(models: Sequence[Path]) -> list[str]:
-    """The file names, or the paths if file names are ambiguous. A model that is given again gets a
-    number.
+    """The file names, or the paths if file names are ambiguous. If a model is given several times,
+    its further names get a number.
     """
     short = [path.name for path in models]
     names = short if len(set(short)) == len(short) else [str(path) for path in models]

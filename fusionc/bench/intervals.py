@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_MAX_EXPONENT = math.log(sys.float_info.max)  # math.exp overflows beyond
+_MAX_EXPONENT = math.log(sys.float_info.max)  # math.exp overflows above
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,10 @@ def percentile(values: Sequence[float], part: float) -> float:
 def log_ratio(slices: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float:
     """The logarithm of the ratio of run times of two models, from slices of runs made in turn.
 
-    Load from other processes usually affects two adjacent slices alike. Pairs in which the load
-    affected only one slice do not change the median of the ratios. Models that were measured
-    separately may have different numbers of slices; then the medians of all slices are compared.
+    The ratio is the median of the ratios of adjacent slices: other processes usually slow both
+    slices of such a pair down alike, and a pair in which only one slice was slow hardly changes the
+    median. Models that were measured separately may have different numbers of slices; then the
+    medians of all slices are compared.
     """
     own, other = ([statistics.median(one) for one in runs] for runs in (slices, others))
     if len(own) != len(other):

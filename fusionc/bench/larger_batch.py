@@ -1,4 +1,4 @@
-"""Change the batch size of inputs: the first dimension, if the model leaves it open."""
+"""Change the batch size of inputs: their first dimension, if the model leaves its size open."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resize_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str,
 
 def batch_of(model: Path, feeds: Mapping[str, Any]) -> int:
     """The number of samples in the feeds: the size of the dimension that `resize_batch` changes. If
-    no input has such a dimension, it is the first dimension of the first input that is not scalar.
+    no input has such a dimension: the first dimension of the first input that is not scalar.
     """
     ports = _ports(model, feeds)
     batch_symbol = _batch_symbol(ports)

@@ -21,9 +21,9 @@ from fusionc.runtime.run_errors import Killed
 
 _SLICES = 20
 _MIN_SLICES = 3
-# A round of slow models ends early when it has taken so many times the requested time.
+# A round of slow models ends early when it has taken this many times the requested time.
 _LATE = 2.0
-_COPIES = 3  # loading a model takes this many times the size of its files
+_COPIES = 3  # loading a model takes this many times the size of its files in memory
 
 
 @dataclass(frozen=True)

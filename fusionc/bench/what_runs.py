@@ -48,8 +48,8 @@ def _weight(weight: onnx.TensorProto, folder: str) -> str:
 
 def _operators(graph: onnx.GraphProto, hashes: dict[str, str]) -> Iterator[str]:
     """The hashes of the operators in topological order. Names of values have no influence, except
-    names of graph inputs. `hashes` contains the weights, and this function adds the outputs of each
-    node.
+    names of graph inputs. `hashes` has the hashes of weights by name; this function adds those of
+    the outputs of each node.
     """
     for node in graph.node:
         inputs = [hashes.get(name, name) for name in node.input]

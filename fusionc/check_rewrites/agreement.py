@@ -1,5 +1,5 @@
-"""Compares the two models of a rewrite: both run on a few inputs, and differences of their outputs
-are judged.
+"""Compare the two models of a rewrite, the original nodes and their replacement: run both on a few
+inputs, and judge the differences of their outputs.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _APPROXIMATE = 0.01
 # onnxruntime computes these types in float32, and may round between any two nodes
 _HALF = ("float16", "bfloat16")
 _FIRST_EXTRA_SEED = 1000  # the seed of the first additional samples
-_MAX_MUTANTS = 12  # a check must notice at least one of them
-# Of the samples of one kind that differ, at most this many are judged. The others are assumed to
+_MAX_MUTANTS = 12  # wrong replacements that are tried; a check must notice at least one of them
+# At most this many of the differing samples of one kind are judged. The others are assumed to
 # differ in the same way.
 _MAX_JUDGED = 32
 _FAILS = "the original nodes run, but their replacement fails"
@@ -55,8 +55,8 @@ _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether two models agree; None if they were not compared on any input. `reason` says how they
-    differ, or why they were not compared.
+    """Whether two models agree; `None` if this cannot be judged. `reason` says how they differ, or
+    why they cannot be judged.
     """
 
     agrees: bool | None
@@ -160,8 +160,8 @@ class _Pair:
         extra: Sequence[_DrawnSample],
         results: Sequence[_RunResult],
     ) -> str:
-        """How the replacement differs on many samples of one kind, which are compared together with
-        one scale; empty if it does not.
+        """How the replacement differs on many samples of one kind, which are compared together on
+        one scale. Empty if the replacement does not differ.
         """
         for sample, (outputs, why) in zip(extra, results, strict=True):
             if outputs is None:
@@ -339,7 +339,7 @@ def _near(a: Any, b: Any) -> bool:
 
 
 def _run(model: Runner, tried: Sequence[_DrawnSample]) -> list[_DrawnSample]:
-    """The samples on which a model runs, with its outputs."""
+    """Those of the samples on which a model runs, with its outputs."""
     results = model.run_each([sample.feeds for sample in tried]) if tried else []
     return [replace(sample, outputs=outputs) for sample, outputs in _ran_samples(tried, results)]
 

@@ -1,5 +1,5 @@
-"""Checks each rewrite before it takes effect, by running the original nodes and their replacement
-side by side.
+"""Check each rewrite before it takes effect: run the original nodes and their replacement side by
+side.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ REFUSED = "the replacement computes something else"
 
 
 class RewriteChecker:
-    """Checks the rewrites of a conversion. `checked` counts the correct rewrites, `unchecked` those
-    that cannot be judged, by reason.
+    """Checks the rewrites of a conversion. `checked` counts the correct rewrites, and `unchecked`
+    counts, by reason, the rewrites that cannot be judged.
 
-    A wrong rewrite ends the conversion. If `on_mismatch` is "rollback", it is refused instead and
-    added to `left_out`. `kernels` are the kernels of the converted model.
+    A wrong rewrite ends the conversion. If `on_mismatch` is "rollback", the wrong rewrite is
+    refused instead and added to `left_out`. `kernels` are the kernels of the converted model.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RewriteChecker:
         return self
 
     def notices(self) -> list[str]:
-        """Messages for the user: how many rewrites were checked, and why others were not."""
+        """A message for the user: how many rewrites were checked, and why others were not."""
         number = self.unchecked.total()
         why = "; ".join(
             f"{times} not checked: {reason}" for reason, times in self.unchecked.items()
@@ -71,8 +71,8 @@ class RewriteChecker:
         raise VerificationError(what, where=where_of(commit, pass_.place), hint=hint, code="E13028")
 
     def fault(self, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> str:
-        """How a replacement differs from the original nodes; empty if it does not, or if that
-        cannot be judged.
+        """How a replacement differs from the original nodes. Empty if it does not differ, or if
+        this cannot be judged.
 
         A pass may rely on properties of the values before the rewrite. A difference must therefore
         also appear if the models include the nodes that compute these values.

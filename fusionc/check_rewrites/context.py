@@ -15,12 +15,13 @@ GENERATIONS = (0, 1, 2, 4, 8)
 _MAX_NODES = 200
 _INTEGER_TYPES = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _MAX_CONSTANT_NODES = 200  # largest number of nodes between constants and a value
-_ONLY_AFTER = 3  # how many nodes back a value is computed that only the replacement reads
+# If only the replacement reads a value, the models contain up to this many nodes that lead to it.
+_ONLY_AFTER = 3
 
 
 def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
-    """Models of a rewrite, first with few nodes before it, then with more; none if the rewrite
-    cannot be modelled.
+    """Models of a rewrite: first with few of the nodes before it, then with more. Yields nothing if
+    the rewrite cannot be modelled.
     """
     sizes = -1
     for generations in GENERATIONS if not rewrite.reason else ():

@@ -54,7 +54,7 @@ def _with_another_constant(model: onnx.ModelProto, index: int) -> Iterator[onnx.
 
 
 def other_elements(values: Array) -> Array:
-    """Elements that all differ from these. Integers do not become 0, which may be a divisor."""
+    """Elements that all differ from these. Integers do not become 0: they may be divisors."""
     if values.dtype.kind in "OUS":
         return np.full(values.shape, "another", object)
     if values.dtype.kind == "b":

@@ -1,4 +1,4 @@
-"""Draws input values that reveal a wrong rewrite: of different sizes and signs, with zeros,
+"""Draw input values that reveal a wrong rewrite: values of different magnitudes and signs, zeros,
 extremes and NaN.
 """
 

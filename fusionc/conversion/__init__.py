@@ -1,3 +1,3 @@
-"""A conversion from start to finish, and two parts of it: onlookers, which examine each rewrite,
-and saving the result if it is right.
+"""A conversion from start to finish. Parts of it are onlookers, which examine each rewrite, and
+saving the result if it is right.
 """

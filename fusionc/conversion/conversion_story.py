@@ -144,7 +144,7 @@ def _tell_of_bfloat16(
     plan: ConversionPlan, done: ConversionAttempt, left_out: LeftOut
 ) -> list[str]:
     """Messages for the user: why no kernel computes in bfloat16 although --precision_mode_v2 asks
-    for it, and how well the cost of bfloat16 is known.
+    for that, or how well the loss of accuracy by bfloat16 is known.
     """
     options = plan.options
     notices = list[str]()

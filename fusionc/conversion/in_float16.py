@@ -1,5 +1,5 @@
-"""The second half of a conversion to float16: the optimized model in float32 is lowered, and judged
-by how far its outputs move.
+"""The second half of a conversion to float16: lower the optimized model in float32 to float16, and
+judge the lowered model by how far its outputs move.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LoweredResult:
 
     done: ConversionAttempt
     saved: Saved
-    folder: Path  # of the weights to which the proto of the attempt refers
+    folder: Path  # the folder of the external weights of the attempt's proto
     notices: list[str]  # for the user
 
 
@@ -67,8 +67,9 @@ def lower_result(
     report: Report,
     files: ExitStack,
 ) -> LoweredResult:
-    """Lower the saved result of an attempt to float16, except the nodes that lose too much, and
-    make its areas. `files` keeps the new files. Without a reference nothing is measured.
+    """Lower the saved result of an attempt to float16, except the nodes that lose too much. Then
+    make its areas (groups of operators with one generated kernel). `files` keeps the new files.
+    Without a reference nothing is measured.
 
     Raises VerificationError if the lowered result does not keep the bound, and UsageError if the
     model is too old for float16.
@@ -126,8 +127,8 @@ class _Lowerer:
     def _save(
         self, proto: ModelProto, source: Saved | None = None
     ) -> AbstractContextManager[Saved]:
-        """Save a lowered proto, whose other weights are those of `source`, by default the result in
-        float32. If weights were external, all are.
+        """Save a lowered proto. Its other weights are those of `source`, by default the result in
+        float32. If some weights were external, all become external.
         """
         chosen = self._options.external_weight
         is_apart = any(map(is_external, self._proto.graph.initializer))
@@ -195,7 +196,7 @@ class _Lowerer:
         return self._plan.kept.name_of(node)
 
     def _judge_areas(self, done: ConversionAttempt, plain: Saved, result: Saved) -> None:
-        """Raise VerificationError if kernels compute something else than the lowered model."""
+        """Raise VerificationError if kernels do not compute what the lowered model computes."""
         if self._reference is None:
             return
         self._plan.kernels.require_loadable()
@@ -209,8 +210,9 @@ class _Lowerer:
             )
 
     def _judge(self, result: Saved, report: Report) -> None:
-        """Raise VerificationError if the result moves an output by more than the bound: as a
-        runtime of float16 computes it, and as onnxruntime does without and with its optimizers.
+        """Raise VerificationError if the result moves an output by more than the bound. The result
+        is computed as a runtime of float16 does, and in onnxruntime without and with its
+        optimizers.
         """
         levels = ["disabled", *(one for one in self._options.runtime_level if one == DEPLOYED)]
         candidate = ModelFile(result.model, self._plan.kernels.file)
@@ -261,7 +263,7 @@ class _Lowerer:
 
 
 def _lowered(choices: Mapping[Node, Choice]) -> dict[Node, Choice]:
-    """The nodes that compute in float16, or round their inputs to it."""
+    """The nodes that compute in float16, or round their inputs to float16."""
     return {node: one for node, one in choices.items() if one.form is not Form.FLOAT32}
 
 

@@ -1,8 +1,8 @@
-"""What generated kernels would gain for a result without kernels, by the estimate that decides
-which areas are made.
+"""How much faster generated kernels would make a result that has none. The estimate is the one that
+decides which areas (groups of operators with one generated kernel) are made.
 
-Imports take most of its time. So a thread computes it while the child process verifies the result,
-and a conversion waits at most a small share of its own time for it.
+Imports take most of the time of the estimate. Therefore a thread makes it while the child process
+verifies the result, and a conversion waits at most a small share of its own time for the thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _is_wanted = ContextVar("is_wanted", default=False)
 @contextmanager
 def gain_wanted() -> Iterator[None]:
     """A context manager in which conversions estimate what kernels would gain. The command
-    `convert` shows that; other callers do not pay for it.
+    `convert` uses it, because it shows the gain; other callers save the time of the estimate.
     """
     token = _is_wanted.set(True)
     try:
@@ -78,7 +78,7 @@ def _estimate(
     try:
         with lent(process):
             gains.append(kernel_gain(model, enabled))
-    except Exception:  # only an advice is lost
+    except Exception:  # the conversion only lacks a piece of advice
         return
 
 

@@ -1,11 +1,12 @@
 """`op`: operators as Python calls, for search and replace functions.
 
-    op.Add(op.MatMul(x, w), b)      with formulas as arguments, it describes a subgraph;
-                                    with the values of a match, it creates nodes
+    op.Add(op.MatMul(x, w), b)      if the arguments are formulas, describes a subgraph;
+                                    if they are values of a match, creates nodes
 
-The same function can do both. A number is a constant of one element, a list a constant with its
-elements, None an omitted input, and a keyword an attribute. In a replacement, `outputs=2` asks for
-two outputs, and `domain=` names another operator set.
+A search function and a replace function may therefore be the same function. A number means a
+constant with this one element, a list a constant with these elements, `None` an omitted input, and
+a keyword an attribute. In a replacement, `outputs=2` asks for two outputs, and `domain=` names
+another operator set.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _SEARCH: ContextVar[SearchedValues | None] = ContextVar("search", default=None)
 
 
 class SearchedValues:
-    """What a search function uses that a formula does not express: arguments as attributes, and
-    lists as operands.
+    """What a search function may use although a formula cannot express it: arguments of the
+    function as attributes of operators, and lists as operands.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class SearchedValues:
         return Const(name)
 
     def are_equal(self, m: Match) -> bool:
-        """Whether the constants are the lists in the search function."""
+        """Whether the matched constants equal the lists in the search function."""
         values = {name: m.captures.get(name) for name in self.lists}
         return all(
             value is None or np.array_equal(value.constant(), self.lists[name])
@@ -57,8 +58,8 @@ class SearchedValues:
         )
 
     def label_for(self, attributes: dict[str, Any]) -> str:
-        """Remove the arguments of the search function from the attributes. Return the label of the
-        node that has such attributes, or an empty string.
+        """Remove those attributes whose values are arguments of the search function. Return the
+        label of the node if there were any, or an empty string.
         """
         captured = [name for name, value in attributes.items() if isinstance(value, Const)]
         if not captured:
@@ -77,7 +78,7 @@ class BuiltValue(Arithmetic[Any]):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The value under the key under which torch has a tensor of its shape and type."""
+        """A dict as in torch: its key is that of torch.fx, and its value has a shape and a type."""
         return {"val": self}
 
     def __getattr__(self, name: str) -> Any:
@@ -138,11 +139,12 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 
 def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list[Edge | None]:
-    """For each operand that is a number, the value whose element type it gets; else None.
+    """For each operand that is a number, the value whose element type the number gets; `None` for
+    other operands.
 
     If the schema requires the number to have the type of another operand, that operand is the
-    value. Otherwise the first value is used, if the operator accepts its type for the number. An
-    index keeps its own type.
+    value. Otherwise it is the first operand that is a value, if the operator accepts its type for
+    the number. An index keeps its own type.
     """
     values = {index: o.edge for index, o in enumerate(operands) if isinstance(o, BuiltValue)}
     first = next(iter(values.values()), None)
@@ -197,7 +199,7 @@ def _check(name: str, domain: str, attributes: list[str]) -> None:
 
 
 def to_edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
-    """The edge of a value; for a number, a new constant."""
+    """The edge of a value. For a number: a new constant."""
     if operand is None or isinstance(operand, BuiltValue):
         return None if operand is None else operand.edge
     # a number gets the type of the other operand; an index keeps its own

@@ -1,4 +1,4 @@
-"""Reports users' passes that had no effect, and the reasons."""
+"""Report users' passes that had no effect, and the reasons."""
 
 from __future__ import annotations
 

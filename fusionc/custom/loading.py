@@ -1,4 +1,4 @@
-"""Loads files and installed packages with users' passes, and adds the passes to the registry."""
+"""Load files and installed packages with users' passes, and add the passes to the built-in ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENTRY_POINTS = "fusionc.passes"
 _ENTRIES: dict[str, list[Pass]] = {}  # entry point → its passes; each is executed once
 # file → the passes of the modules that it has imported
 _MODULE_PASSES: dict[Path, list[Pass]] = {}
-# module that a file has imported from its own folder → that folder
+# each module that a file has imported from the folder of the file → that folder
 _SIBLING_MODULES: dict[str, Path] = {}
 _LOCK = threading.RLock()  # registration is global to the process
 _PACKAGE = str(Path(__file__).parents[1])
@@ -44,8 +44,8 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     by entry points of the group fusionc.passes, which name files or modules. Passes that the
     running program has registered are included.
 
-    Raises UsageError if a file cannot be read or two passes have one name, FusioncError if a file
-    fails. Both name the file and the line.
+    Raises UsageError if a file cannot be read or if two passes have the same name, and FusioncError
+    if a file fails. Both errors name the file and the line.
     """
     with _LOCK:
         registered = list(replacement.REGISTERED)
@@ -57,8 +57,8 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
 
 
 def registered_elsewhere(files: Sequence[Path]) -> list[Pass]:
-    """The passes that the program itself has registered, without those of `files`, because the
-    program may have imported one of these files.
+    """The passes that the program itself has registered. Passes of `files` do not count, although
+    the program may have imported one of these files.
     """
     executed = {file.resolve() for file in files}
     return [p for p in replacement.REGISTERED if _file_of(p).resolve() not in executed]
@@ -94,8 +94,8 @@ def _passes_of_packages() -> Iterator[Pass]:
 @lru_cache(maxsize=1)
 def _entries(places: tuple[tuple[str, int], ...]) -> tuple[metadata.EntryPoint, ...]:
     """The entry points of installed packages. To find them, Python reads files of all packages,
-    which takes a tenth of the conversion of a small model. They are read again only if one of
-    these places, which are those of sys.path, has changed.
+    which takes a tenth of the time of converting a small model. Therefore the result is cached.
+    `places` are the entries of sys.path with the times of their last changes.
     """
     return tuple(metadata.entry_points(group=ENTRY_POINTS))
 
@@ -146,7 +146,7 @@ def _execute(file: Path, number: int) -> ModuleType:
         for other, folder in _SIBLING_MODULES.items()
         if folder != file.parent and _is_sibling(file, other)
     ]:
-        sys.modules.pop(other, None)  # so that the module in the file's own folder is imported
+        sys.modules.pop(other, None)  # the file must import the module in its own folder
         del _SIBLING_MODULES[other]
     modules_before = set(sys.modules)
     # like a script, the file can import files in its folder

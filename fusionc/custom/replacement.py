@@ -1,4 +1,4 @@
-"""`register_replacement`: makes a pass from two functions. One describes a subgraph, the other
+"""`register_replacement` makes a pass from two functions. One describes a subgraph, the other
 builds its replacement.
 
 def search(x, w, b):
@@ -47,17 +47,23 @@ def register_replacement(
     """Register a pass that replaces each subgraph that `search_fn` describes by the result of
     `replace_fn`.
 
-    Both functions have the same arguments. An argument is a value of the model; the same argument
-    is the same value. Other nodes may use the values that the search function returns, but not the
-    values in between. Arguments in `scalar_workaround` are numbers: in the search, a constant of
-    one element or an attribute; in the replacement, the number in the model. `extra_check` gets the
-    match, whose attributes are the arguments, and returns whether to replace it. The `kwargs` of
-    the match are the arguments as the replacement gets them. `search_fn_pattern` is a formula, or
-    several, that is used instead of the result of `search_fn`. `trace_fn` and `example_inputs`
-    exist for compatibility with TorchAir, whose arguments have this order; nothing is traced, and
-    only the number of the inputs is checked. The pass has the name `name`, and is switched, counted
-    and logged like any other. The default is the name of the search function, with a number if a
-    registered pass has it already.
+    Both functions have the same arguments. An argument is a value of the model. If the search
+    function uses an argument twice, both uses must be the same value. Other nodes may use the
+    values that the search function returns, but not the values in between.
+
+    scalar_workaround  the arguments that are numbers: in the search, such an argument matches a
+                       constant of one element or an attribute; in the replacement, it is the number
+                       in the model
+    extra_check        a function that gets the match and returns whether to replace it; the match
+                       has the arguments as attributes, and in `kwargs` as the replacement gets them
+    search_fn_pattern  a formula, or several, to use instead of the result of `search_fn`
+    name               the name of the pass; by default the name of the search function, with a
+                       number if a registered pass already has this name
+    trace_fn, example_inputs
+                       for compatibility with TorchAir, whose arguments have this order; nothing is
+                       traced, and only the number of the inputs is checked
+
+    The pass is switched, counted and logged like any other.
 
     Raises UsageError if the functions do not fit together, or if the search is already registered
     and `skip_duplicates` is False.
@@ -209,7 +215,9 @@ def _arguments(function: Any, title: str, place: str) -> list[str]:
 
 
 def _place(function: Any) -> str:
-    """File and line of the function; for other callables, those of the call that registers them."""
+    """The file and line of a function. For other callables: the file and line of the call that
+    registers them.
+    """
     code = getattr(function, "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
@@ -241,7 +249,9 @@ def _argument_value(
 
 
 def _structure(formula: Formula, seen: dict[int, int]) -> Any:
-    """A key of a formula without argument names; equal for searches with the same matches."""
+    """A key of a formula without the names of arguments. Searches with equal keys match the same
+    subgraphs.
+    """
     place = seen.setdefault(id(formula), len(seen))
     match formula:
         case OpFormula():

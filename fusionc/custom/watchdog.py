@@ -31,8 +31,8 @@ class _Overdue(Terminated):
 def watchdog(
     places: Mapping[str, str], tell: Callable[[str], None], hint: str = ""
 ) -> Iterator[Callable[[str], None]]:
-    """A context manager for a function to call with the name of each pass before the pass runs. The
-    function calls `tell` with the name, and starts the clock if the pass is in `places`.
+    """A context manager that gives a function. Call the function with the name of each pass before
+    the pass runs: it calls `tell` with the name, and starts the clock if the pass is in `places`.
 
     `places` maps the names of limited passes to their file and line. Signals reach only the main
     thread of a POSIX system; other threads and systems have no limit.

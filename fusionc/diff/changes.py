@@ -174,8 +174,8 @@ def _join_neighbours(
 
 
 def _merge_removed(groups: Sequence[_Group]) -> list[_Group]:
-    """If nodes were removed without replacement, and exactly one group reads all their results,
-    merge the removed nodes into that group, provided that it has new nodes.
+    """Merge nodes that were removed without replacement into the group that reads their results, if
+    exactly one group reads all of these and that group has new nodes.
     """
     group_of = {node: group for group in groups for node in group.before}
     kept = []

@@ -1,5 +1,6 @@
-"""Measures of one model: the counts and sizes of its contents, and the cost of a run, computed from
-the shapes. An area (a group of operators with one generated kernel) counts as one operator.
+"""Measures of one model: the counts and sizes of its contents, and the cost of a run. The cost is
+computed from the shapes. An area (a group of operators with one generated kernel) counts as one
+operator.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class Sized:
         return typed_model(inlined(copied(self.proto)), self.folder)
 
     def learn(self, other: Sized) -> None:
-        """For values whose shapes are unknown here, copy the types of values with the same names in
-        the other model: onnx cannot infer types for operators that it does not know.
+        """Copy types from the other model to the values with the same names whose shapes are
+        unknown here: onnx cannot infer types for operators that it does not know.
         """
         values = self.model.main.values
         known = other.model.main.values
@@ -141,8 +142,9 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
 def _all_sizes(
     proto: onnx.ModelProto, requested: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The sizes of all input tensors with a declared rank. An open dimension gets the requested
-    size or `_DEFAULT_SIZE`. It stays open if it is a formula of other dimensions.
+    """The sizes of all input tensors with a declared rank. A dimension that the model leaves open
+    gets the requested size, or else `_DEFAULT_SIZE`. It stays open if it is a formula of other
+    dimensions.
     """
     known: dict[str, int] = {}
     for value in proto.graph.input:

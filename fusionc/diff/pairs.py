@@ -1,5 +1,5 @@
-"""Pair the nodes that two models have in common. They are found by name, by computation, and as
-neighbours of nodes that are already paired.
+"""Pair the nodes that two models have in common. Nodes are paired if they have the same name, if
+they compute the same, or if they are neighbours of nodes that are already paired.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _pair_equal(
 
 def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
     """A key that identifies the computation of a node from the inputs of the model. `keys` has the
-    keys of values; outputs of the node that are missing in it are added.
+    keys of values; this function adds the outputs of the node that `keys` lacks.
     """
 
     def of(value: Edge | None) -> Hashable:

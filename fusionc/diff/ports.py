@@ -11,7 +11,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 
 
 def is_other(old: Edge, new: Edge, pairs: Pairs, digests: Digests) -> bool:
-    """Whether two values differ. They count as equal if the producer of one was replaced."""
+    """Whether two values differ. Values count as equal if the producer of either was replaced."""
     if old.is_constant != new.is_constant:
         return True
     if old.is_constant:

@@ -1,7 +1,8 @@
 """The kinds of models in memory (of onnx, onnx_ir and torch), and their conversion to a ModelProto
 and back.
 
-fusionc does not require onnx_ir and torch: whoever has a model of such a kind has its package.
+fusionc does not require onnx_ir or torch: a program that has a model of such a kind has already
+imported the package.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
             lambda result: _program(model, inner.back(result)),
         )
     is_of_ir = _is_from("onnx_ir", model) or _is_from("onnxscript", model)
-    # both attributes together tell a model from a graph or a function of onnx_ir
+    # only a model of onnx_ir has both attributes, not a graph or a function
     if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):
         return _model_of_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
@@ -87,7 +88,9 @@ def _parse(data: bytes) -> onnx.ModelProto:
 
 
 def _model_of_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
-    """A model of onnx_ir as a ModelProto. In an older onnxscript this package is onnxscript.ir."""
+    """A model of onnx_ir as a ModelProto. With an older onnxscript, the package onnx_ir is
+    onnxscript.ir.
+    """
     ir = import_module(type(model).__module__.removesuffix("._core"))
     folders = {
         (tensor.name, os.fspath(tensor.location)): os.fspath(tensor.base_dir)
@@ -113,7 +116,7 @@ def _model_of_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str
 def _external_tensors(model: Any) -> Iterator[Any]:
     """The external tensors of a model of onnx_ir, including those in subgraphs and functions."""
     graphs = [model.graph, *model.functions.values()]
-    for graph in graphs:  # the list grows
+    for graph in graphs:  # the loop appends to this list
         values = [value.const_value for value in getattr(graph, "initializers", {}).values()]
         for attribute in (attribute for node in graph for attribute in node.attributes.values()):
             value = attribute.value

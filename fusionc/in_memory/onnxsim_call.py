@@ -109,7 +109,7 @@ def simplify(
     check_gradients: bool = False,
     gradient_precision: str = "fp32",
 ) -> tuple[onnx.ModelProto, bool]:
-    """Simplify a model for any runtime, with standard operators only. Return the result and a bool:
+    """Simplify a model for any runtime, with standard operators only. Return the result, and
     whether the result is right. The arguments are those of `onnxsim.simplify`.
 
     The result is always verified, on more inputs than check_n asks for. Rewrites that make the

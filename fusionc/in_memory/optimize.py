@@ -49,8 +49,8 @@ def optimize(
     output        also write the result to this path, with its kernels next to it; by default
                   nothing is written
     log           as in `convert`, except that by default no log is written
-    options       those of `convert`; without `output`, external_weight must be left out or 0, which
-                  moves external data into the model
+    options       those of `convert`; without `output`, external_weight must be left out or 0 (0
+                  moves external data into the model)
 
     The result is the model that `convert` writes. With enable_graph_kernel, some nodes of the
     result are areas: each combines several operators of the model and is an ONNX function, so the

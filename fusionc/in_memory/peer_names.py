@@ -1,6 +1,6 @@
-"""The names of rewrites in onnxsim and onnxslim, here called peers, and the corresponding passes of
-fusionc. Calls of `fusionc.simplify` and `fusionc.slim` switch passes off by these names. If a name
-has no passes in the tables, fusionc does not have such a rewrite.
+"""The names of rewrites in onnxsim and onnxslim (here called peers), and the corresponding passes
+of fusionc. Calls of `fusionc.simplify` and `fusionc.slim` switch passes off by these names. If a
+name has no passes in the tables, fusionc does not have such a rewrite.
 """
 
 from __future__ import annotations
@@ -119,8 +119,9 @@ def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
 def refuse_arguments(
     hints: Mapping[str, str],
 ) -> Callable[[Callable[_P, _Result]], Callable[_P, _Result]]:
-    """A decorator for arguments that fusionc does not support: it raises UsageError if an argument
-    in `hints` does not have its default value. False, 0 and empty values count as None.
+    """A decorator for functions with arguments that fusionc does not support. A call raises
+    UsageError if an argument in `hints` does not have its default value. False, 0 and empty values
+    count as `None`.
     """
 
     def decorate(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
@@ -142,8 +143,8 @@ def refuse_arguments(
 
 
 def require_model(name: str, model: object) -> None:
-    """Raise UsageError if a model is neither a path nor a ModelProto, which are all that peers
-    take.
+    """Raise UsageError if a model is neither a path nor a ModelProto: peers take no other kinds of
+    models.
     """
     if isinstance(model, list):
         hint = "fusionc diff shows what differs between two models"

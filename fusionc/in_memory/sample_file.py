@@ -17,8 +17,8 @@ from fusionc.model.tensors import Array
 
 @contextmanager
 def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
-    """A context manager for a temporary .npz file with these arrays, by input name. None if
-    `values` is empty.
+    """A context manager that gives the path of a temporary .npz file with these arrays by input
+    name, or `None` if `values` is empty.
 
     Raises UsageError if a value is not an array of numbers or text.
     """
@@ -29,7 +29,7 @@ def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
         path = Path(folder, "inputs.npz")
         with ZipFile(path, "w") as archive:
-            # not numpy.savez, which fails if an input has the name of one of its own arguments
+            # not with numpy.savez: it fails if an input has the name of an argument of savez
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)

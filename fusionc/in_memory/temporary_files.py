@@ -1,10 +1,10 @@
 """Write a ModelProto of any size to files in a temporary folder, and read a result back. The proto
 is not changed.
 
-The files are needed because onnxruntime, which runs in another process, and all checks of a result
-read files. Two kinds of weights are moved to one temporary file: external weights, and all large
-weights of a model that is too large for protobuf. If a moved weight is still in the result, it is
-stored as it was in the model before the move: as bytes, or as external data in the user's file.
+The files are needed because onnxruntime, which runs in another process, reads files, and so do all
+checks of a result. Two kinds of weights are moved to one temporary file: external weights, and all
+large weights of a model that is too large for protobuf. If a moved weight is still in the result,
+it is stored there as it was in the given model: as bytes, or as external data in the user's file.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding."""
+    """One finding: something that costs time or memory, and what to do about it."""
 
     topic: str  # the same for all findings of a kind
     text: str

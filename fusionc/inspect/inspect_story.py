@@ -1,4 +1,4 @@
-"""Load a model, and collect the findings of each file of this package."""
+"""Load a model, and collect the findings from each file of this package."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
 
 
 def _stays_slow(node: Node, dry: DryRun) -> bool:
-    """Whether a node is still a ConvInteger after the passes. If it has one group, it is: passes
-    then change only its types.
+    """Whether a node is still a ConvInteger after the passes. A node with one group always is:
+    passes change only its types.
     """
     return node.is_op("ConvInteger") and (node.attr("group", 1) == 1 or dry.keeps(node.label()))
 

@@ -34,7 +34,7 @@ def correct_by_onnxruntime(census: IntegerCensus, path: Path) -> None:
     for node in [node for node in census.in_integers if node.domain == "" and reads.get(node)]:
         del census.in_integers[node]
         census.in_float[node] = _reason(node)
-    # If an operator no longer reads a dequantized value, it moves integers without computing.
+    # An operator that no longer reads a dequantized value now works on integers.
     for node in [node for node in census.in_float if reads.get(node) is False]:
         del census.in_float[node]
         census.in_integers[node] = None

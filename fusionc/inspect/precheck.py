@@ -1,8 +1,8 @@
-"""ATC's mode 3: whether a model would run on the target, operator by operator. The model is neither
-run nor changed.
+"""Mode 3 of ATC (Ascend's model converter): whether a model would run on the target, operator by
+operator. The model is neither run nor changed.
 
 If the target is onnxruntime, loading decides: a model that onnxruntime loads passes, and a model
-that it does not load fails, whatever is known of single operators.
+that it does not load fails, whatever is known about single operators.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _is_defined(node: Node, version: int) -> bool:
 
 
 def _lack_of_kernel(node: Node, version: int, domain: str) -> Iterator[_Cause]:
-    """Why onnxruntime cannot run a node; nothing if it can."""
+    """Why onnxruntime cannot run a node. Yields nothing if onnxruntime has a kernel for it."""
     types = [0 if value is None else value.elem_type for value in node.inputs]
     if way_to_run(node.op, node.domain, version, types) != "none":
         return

@@ -61,7 +61,9 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
 
 
 def _alone(node: Node) -> onnx.ModelProto:
-    """The node as a model. Ranks may matter and are kept, sizes are not; small constants stay."""
+    """A model of this one node. Its inputs keep their ranks, which may matter, but not their sizes.
+    Small constants stay constants.
+    """
     one = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
     inputs = list[onnx.ValueInfoProto]()
     outputs = list[onnx.ValueInfoProto]()

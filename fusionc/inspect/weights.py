@@ -129,7 +129,7 @@ def _equal_weights(copies: _Copies, dry: DryRun) -> Iterator[Finding]:
 
 
 def _transposed_weights(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
-    # pairs with their size in bytes; of several equal weights, one represents all
+    # Pairs with their size in bytes. If several weights are equal, only one of them is compared.
     pairs: dict[frozenset[Edge], int] = {}
     for content in turned.keys() & copies.keys():
         (one, size) = turned[content][0]

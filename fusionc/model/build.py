@@ -41,7 +41,7 @@ def build_graph(
             _declare(graph, Value(name, graph))
         graph.inputs = ReadOnlyTuple(graph.values.values())
     nodes = [_declare_node(graph, node) for node in proto.node]
-    # A new value may not take a name in value_info, because it would get the type declared for it.
+    # A new value may not take a name in value_info: it would get the type that is declared there.
     model.names |= {info.name: 1 for info in proto.value_info}
     _pin(graph)
     for node in nodes:

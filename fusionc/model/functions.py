@@ -42,8 +42,8 @@ def _key(function: FunctionProto) -> Key:
 
 
 def parameters(function: FunctionProto, call: NodeProto) -> dict[str, AttributeProto]:
-    """The values of a function's attributes in a call, by attribute name. Attributes that the call
-    does not give have the function's defaults.
+    """The values of a function's attributes in a call, by attribute name. An attribute that the
+    call leaves out has the function's default.
     """
     return {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
 

@@ -302,7 +302,7 @@ class Graph(ReadOnly):
         self.inputs: tuple[Edge, ...] = ReadOnlyTuple()
         self.outputs = ReadOnlyTuple()
         self.owner: Node | None = None  # the node that holds this subgraph
-        self.changed = False  # whether nodes, edges or constants differ from the proto
+        self.changed = False  # whether nodes, edges or constants differ from those in the proto
 
     def opset_of(self, domain: str) -> int:
         """The version of an operator set that this graph imports; 0 if it imports none."""
@@ -372,7 +372,8 @@ class Model:
         self.opsets = operators.opsets_of(proto)
         self.serials = count()  # the serial numbers of values
         self.version = 0  # the number of commits; while it stays the same, passes find nothing new
-        # the bytes by which constant folding made the model larger, including earlier conversions
+        # the bytes by which constant folding has made the model larger, in this conversion and in
+        # earlier ones
         growth = (
             p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit()
         )

@@ -158,7 +158,8 @@ class ReadOnly:
     """
 
     __hash__ = object.__hash__
-    # object's own comparison is fast: tuples of thousands of values are searched with it
+    # The comparison of `object` is fast, which matters in searches of tuples with thousands of
+    # values.
     __eq__ = object.__eq__
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -185,7 +186,7 @@ def _refuse(container: object, *_: object, **__: object) -> NoReturn:
 
 
 class ReadOnlyTuple(tuple[Any, ...]):
-    """Inputs and outputs. List methods that would change it raise an error with advice."""
+    """Inputs or outputs. List methods that would change the tuple raise an error with advice."""
 
     __slots__ = ()
 
@@ -208,8 +209,8 @@ class Replaceable(Generic[T]):
 
 
 class _Places(Generic[T]):
-    """The values of a tuple and the indices of each value. `current` is the tuple itself; None if
-    values were replaced since it was built.
+    """The values of a tuple and the indices of each value. `current` is the tuple itself, or `None`
+    if a value was replaced after the tuple was built.
     """
 
     def __init__(self, values: tuple[T, ...]) -> None:
@@ -224,18 +225,18 @@ def replace_in(owner: Any, name: str, old: T, new: T) -> None:
     """Replace `old` by `new` in the Replaceable attribute `name`. A class has only one such
     attribute.
     """
-    # None if the attribute was not read or assigned since the last replacement
+    # `None` if the attribute has been neither read nor assigned since the last replacement
     read = owner.__dict__.get(name)
     places = owner.__dict__.get("_places")
     if places is None or (read is not None and read is not places.current):
         places = owner.__dict__["_places"] = _Places(getattr(owner, name))
-    # empty in the second call for a value that occurred twice
+    # Empty if `old` occurred twice: the first call has replaced both, and this is the second call.
     moved = places.of.pop(old, [])
     for place in moved:
         places.values[place] = new
     if moved:
         places.of.setdefault(new, []).extend(moved)
-    # so that a tuple that is assigned later is seen to be a new one
+    # The next call compares `current` with the attribute, and so notices a newly assigned tuple.
     places.current = None
     owner.__dict__.pop(name, None)
 

@@ -23,7 +23,7 @@ KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 # These operators say how a model is quantized. Their constants stay unchanged.
 QUANTIZATION = names_with(Trait.QUANTIZES, Trait.DEQUANTIZES)
 _NO_BODIES: Iterator[Any] = iter(())
-# A Constant node counts here only if its value cannot be read.
+# A Constant node is tested against this set only if its value cannot be read.
 _NEVER_KNOWN = QUANTIZATION | {"Constant"}
 _KNOWN_DOMAINS = frozenset({"", TRADITIONAL, MICROSOFT, "com.microsoft.nchwc", KERNELS})
 COMMUTATIVE = names_with(Trait.COMMUTATIVE)
@@ -99,7 +99,7 @@ def is_foreign(node: Any) -> bool:
 
 @cache
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
-    """The default of an attribute in the operator's schema, or None if it has none.
+    """The default of an attribute in the operator's schema, or `None` if it has no default.
 
     onnxruntime also runs LayerNormalization at opsets before 17, in which ONNX does not define the
     operator. In such cases the newest schema counts.
@@ -179,8 +179,8 @@ def is_known(value: Any) -> bool:
 
 
 def drops_nothing(node: Any) -> bool:
-    """Whether a Dropout of any opset is the identity: it is not in training mode, or its ratio
-    is 0.
+    """Whether a Dropout of any opset is the identity, because it is not in training mode or its
+    ratio is 0.
     """
     opset = node.graph.opset
     if opset < 7:

@@ -50,8 +50,8 @@ def refuse(reason: str, *, opset: int = 0) -> NoReturn:
     """End the rewrite, so that the matched nodes stay unchanged. The user sees the reason and how
     often it occurred; therefore similar matches must have exactly the same reason.
 
-    `opset` is the first version of the standard opset for which the reason does not hold. It is 0
-    if the reason holds for every version.
+    `opset` is the first version of the standard opset with which the rewrite would not be refused
+    for this reason. It is 0 if no version would help.
     """
     raise Refused(reason, opset)
 
@@ -133,7 +133,7 @@ class Questions:
         """The single element of a constant. Refuses unless there is exactly one element."""
         array = self.require_constant(what)
         if array.size != 1:
-            refuse(f"{what} {_are(what)} not one number")
+            refuse(f"{what} {_are(what)} not a single number")
         return array.item()
 
 

@@ -135,7 +135,8 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
             TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw)
         )
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
-    # Numpy reads an unaligned array piece by piece, and would sum its elements in another order.
+    # Copy an unaligned array: numpy would read a mapped one piece by piece, and so sum its elements
+    # in another order.
     if offset % dtype.itemsize:
         return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(
             tuple(tensor.dims)

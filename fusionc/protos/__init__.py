@@ -1,5 +1,6 @@
 """Access to the contents of a ModelProto, including subgraphs, functions and training graphs. Also
-small copies of models, and onnx's shape inference without a copy of the weights.
+copies of models without large weights or with few nodes, and onnx's shape inference without a copy
+of the weights.
 """
 
 from __future__ import annotations
@@ -179,8 +180,9 @@ def needed_nodes(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]
 
 
 def is_mapped(tensor: TensorProto) -> bool:
-    """Whether the elements are still inside the model's own file: see `disk.mapped_weights`. The
-    proto marks them as external data, although the model does not have them in another file.
+    """Whether the elements were left in the model's own file when the model was loaded: see
+    `disk.mapped_weights`. The proto marks such elements as external data, although they are not in
+    another file.
     """
     return tensor.data_location == TensorProto.EXTERNAL and any(
         e.key == MAPPED for e in tensor.external_data
@@ -188,7 +190,7 @@ def is_mapped(tensor: TensorProto) -> bool:
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Whether the elements are in a file apart from the model."""
+    """Whether the elements are in another file than the model."""
     return tensor.data_location == TensorProto.EXTERNAL and not is_mapped(tensor)
 
 
@@ -205,8 +207,8 @@ def copied(model: ModelProto) -> ModelProto:
 
 def light_copy(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
     """A copy of the model in which large weights are inputs. Shape inference gives the same result
-    for the copy. Small weights in external files stay only with `keeps_external`, which means that
-    these files can be read.
+    for the copy. Small weights in external files become inputs as well, unless `keeps_external` is
+    true, which means that these files can be read.
     """
     graph = GraphProto(name=model.graph.name or "graph")
     for name in ("node", "input", "output", "value_info", "sparse_initializer"):
@@ -264,8 +266,9 @@ def output_types(
     and `known` the elements of inputs that are known. A node without a schema calls one of
     `functions`.
 
-    If `is_new` and the operator cannot take these inputs, onnx's exceptions are raised. For other
-    nodes they are suppressed, because only a runtime may support their input types.
+    If the operator cannot take these inputs, onnx raises exceptions. They are passed on if `is_new`
+    is true. Otherwise they are suppressed, because a runtime may support input types that onnx does
+    not.
     """
     imports = [helper.make_opsetid(*entry) for entry in opsets.items()]
     if schema is not None:
@@ -289,8 +292,8 @@ def infer_types(model: ModelProto) -> ModelProto:
     fails, its exceptions are raised.
 
     To follow computed shapes, onnx makes a list of the elements of every vector, known or unknown.
-    For millions of elements this takes seconds and gigabytes, and for more it crashes the process.
-    A model with such vectors is therefore inferred without computed shapes.
+    A vector of millions of elements takes seconds and gigabytes, and a longer one crashes the
+    process. A model with such vectors is therefore inferred without computed shapes.
     """
     shapes = shape_inference.infer_shapes(model)
     if any(length > _LONG_VECTOR for length in _lengths(shapes.graph)):

@@ -1,10 +1,11 @@
-"""Compare the ready form of a model bit for bit with the model in onnxruntime, with all optimizers
+"""Compare the results of the ready form of a model bit for bit with those of the model. The ready
+form is the model as onnxruntime has optimized it; the model runs in onnxruntime with all optimizers
 on.
 
 Both are the same graph with the same kernels, so even the rounding must be the same. A sample is
 ignored if the model itself gives different results in two runs, because of random numbers or
-uninitialized memory. Only one session is open at a time, and the model's outputs are kept as
-hashes.
+uninitialized memory. To save memory, only one session is open at a time, and the model's outputs
+are kept as hashes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The machine for which a ready form is valid: a build of onnxruntime and a kind of processor.
+"""The machine for which a ready form (a model as onnxruntime has optimized it) is valid: a build of
+onnxruntime and a kind of processor.
 
 onnxruntime does not record its build and the processor in an optimized model, and does not check
 them when it loads the model. If weights were packed for another processor, onnxruntime would

@@ -1,5 +1,5 @@
-"""Make the ready form of a result, compare it with the result, and describe it in a session
-file.
+"""Make the ready form of a result (the result as onnxruntime has optimized it), compare it with the
+result, and describe it in a session file.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _shared_weights(saved: Saved) -> tuple[FileIdentity, ...]:
 
 
 class _Placed:
-    """A file that will be published in a folder. Its name contains the hash of its content. If a
-    copy already exists there, that copy stays.
+    """A file that will be published in a folder. Its name contains the hash of its content. If the
+    folder already has a file with this name and content, that file stays.
     """
 
     def __init__(self, file: Path, folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""`fusionc.session`: an onnxruntime session for a model, from its ready form if that fits."""
+"""`fusionc.session`: an onnxruntime session for a model. The session loads the ready form of the
+model (the model as onnxruntime has optimized it) if that fits this machine.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +105,9 @@ def _add_kernels(options: onnxruntime.SessionOptions, model: Path, library: Path
 def _ready_session(
     model: Path, library: Path, options: onnxruntime.SessionOptions
 ) -> onnxruntime.InferenceSession | None:
-    """A session of the ready form of a model. None if the model does not have a ready form that
-    fits, or if the options have another level than the default. Warns if a ready form does not
-    fit.
+    """A session of the ready form of a model. `None` if the model does not have a ready form that
+    fits, or if the options have another optimization level than the default. Warns if a ready form
+    does not fit.
     """
     import onnxruntime
 

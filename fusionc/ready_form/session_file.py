@@ -22,8 +22,8 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """The identity of a file in the folder of the model: its content. If size and time of
-    modification are the same, the content is not read again.
+    """The identity of a file in the folder of the model: its name, and a hash of its content. If
+    its size and time of modification are unchanged, the content is not read again.
     """
 
     name: str
@@ -32,8 +32,8 @@ class FileIdentity:
     sha256: str  # of the content
 
     def fits(self, folder: Path) -> bool:
-        """Whether the folder has this file with the same content. The file is read only if its time
-        of modification differs.
+        """Whether the folder has this file with the same content. The file is read only if its size
+        is the same and its time of modification differs.
         """
         path = folder / self.name
         if Path(self.name).is_absolute() or ".." in path.parts[len(folder.parts) :]:
@@ -168,8 +168,8 @@ def lost_settings_notices(place: Path) -> list[str]:
 
 
 def require_session_place(model: Path) -> None:
-    """Raise FusioncError if the path of a model's session file has a file that fusionc did not
-    write.
+    """Raise FusioncError if a file that fusionc did not write is at the path of a model's session
+    file.
     """
     place = session_file_of(model)
     if place.exists() and not is_session_file(place):

@@ -23,10 +23,10 @@ class NotTuned(Exception):
 
 
 def tuned_settings(model: Path) -> SessionSettings:
-    """The settings in the session file of a model; onnxruntime's defaults if it has none.
+    """The settings in the session file of a model; onnxruntime's defaults if there are none.
 
-    A file that cannot be read counts as a file without settings, because `ready_model` raises the
-    error. Raises NotTuned if the settings belong to another model or machine.
+    A session file that cannot be read counts as a file without settings, because `ready_model`
+    raises the error. Raises NotTuned if the settings belong to another model or machine.
     """
     try:
         content = read_session_file(session_file_of(model))

@@ -12,8 +12,8 @@ def variable(name: str) -> str:
 
 
 def checked(name: str, pattern: str, right: str, notices: list[str]) -> str:
-    """The value of a variable in lower case, if it matches the regular expression `pattern`.
-    Otherwise "", and a notice is added; `right` describes valid values.
+    """The value of a variable in lower case, if it matches the regular expression `pattern`. If it
+    does not, the result is "", and a notice is added to `notices`; `right` describes valid values.
     """
     value = variable(name)
     if not value or re.fullmatch(pattern, value.lower()):

@@ -1,11 +1,15 @@
 """fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, and passes
 that never matched are absent.
 
-What fusionc adds is under one key, "fusionc". `left_out_times`, for a pass of a graph, counts its
-rewrites that were left out because the result was wrong with them. `verification` says how far each
-output of the result is from that of the original model, for each level of onnxruntime's optimizers.
-`verification_budget` says what the verification cost; "verified in part" means that some inputs did
-not run, to save cost. `notices` are those for the user, such as the unknown names in a switch file.
+What fusionc adds to this form is under one key, "fusionc":
+
+left_out_times       for each pass and graph, the number of rewrites that were left out because the
+                     result was wrong with them
+verification         how far each output of the result is from that of the original model, for each
+                     level of onnxruntime's optimizers
+verification_budget  what the verification cost; "verified in part" means that some inputs did not
+                     run, to save cost
+notices              the messages for the user, such as the unknown names in a switch file
 """
 
 from __future__ import annotations
@@ -38,14 +42,14 @@ def write_fusion_result(
     outputs: Sequence[OutputErrors] = (),
     budget: Budget | None = None,
 ) -> Path | None:
-    """Write the counts of passes that matched, and return the path of the file. None if no pass
-    matched, or if `export_compile_stat` is 0. `left_out` has the rewrites that were left out,
-    `outputs` the numerical differences of each output, `budget` the cost of the verification,
-    `notices` what the user is told.
+    """Write the counts of passes that matched, and return the path of the file. Return `None` if no
+    pass matched, if `export_compile_stat` is 0, or if the file cannot be written. `left_out` has
+    the rewrites that were left out, `outputs` the numerical differences of each output, `budget`
+    the cost of the verification, and `notices` the messages for the user.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or
-    $ASCEND_WORK_PATH. An older file is removed. If the file cannot be written, that only adds to
-    `notices`, because missing statistics should not fail a conversion.
+    $ASCEND_WORK_PATH. An older file is removed. If the file cannot be written, this function only
+    adds a notice to `notices`, because missing statistics should not fail a conversion.
     """
     if export_compile_stat == 0:
         return None

@@ -24,8 +24,8 @@ class GraphDump:
     """Writes <4 digits>_<pass>.onnx and .txt into a folder. An earlier dump in the folder is
     replaced; other files stay.
 
-    External weights are not copied. Raises UsageError if the dump might overwrite the model or the
-    result, which are the `used` files.
+    External weights are not copied. `used` are the files of the model and of the result. Raises
+    UsageError if the dump might overwrite one of them.
     """
 
     def __init__(self, folder: Path, used: Sequence[Path] = ()) -> None:
@@ -57,7 +57,7 @@ class GraphDump:
             path.with_suffix(".txt").write_text(str(onnx.printer.to_text(light)), encoding="utf-8")
 
     def _remove_former(self) -> None:
-        """Remove an earlier dump: pairs of files that are numbered without a gap, beginning with
+        """Remove an earlier dump: pairs of files that are numbered without a gap. The first pair is
         the input model.
         """
         for number in count():

@@ -1,5 +1,5 @@
-"""The contents of a model, without running it: ATC's modes 1 (model to JSON) and 6 (model
-information).
+"""What is in a model, without running it: the modes 1 (model to JSON) and 6 (model information) of
+ATC, Ascend's model converter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fusionc.model.tensors import byte_size
 from fusionc.protos import infer_types, inputs_to_feed, is_external, nodes_of, tensors_of
 from fusionc.report.table import size_text
 
-# The JSON has the data of tensors up to this size: shapes, axes and scales.
+# The JSON form has the data only of tensors up to this size, such as shapes, axes and scales.
 SMALL_TENSOR_BYTES = 1024
 _MAX_LENGTH = 40  # characters of a dimension's text
 

@@ -1,4 +1,4 @@
-"""The nodes of a model that are counted: an area is one of them."""
+"""The nodes of a model as reports count them."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def operations_of(node: Node) -> int:
 
 
 def macs_of(node: Node) -> int:
-    """The number of multiplications, each with its addition, of products, convolutions, recurrences
-    and attention. 0 for other operators. Raises UnknownSize.
+    """The number of multiplications (each with its addition) of a matrix product, convolution,
+    recurrence or attention. 0 for other operators. Raises UnknownSize.
     """
     is_product = node.op in _SPECIAL and node.op not in _POOLS and node.domain in ("", MICROSOFT)
     return _SPECIAL[node.op](node) // 2 if is_product else 0
@@ -162,8 +162,8 @@ def _recurrence(node: Node) -> int:
 
 
 def _attention(node: Node) -> int:
-    """The operations of attention: the product of queries and keys, and the product of attention
-    weights and values, which takes equally many.
+    """The operations of attention: the product of queries and keys, and as many again for the
+    product of attention weights and values.
     """
     query = _shape(node.inputs[0])
     keys = _shape(node.inputs[1])

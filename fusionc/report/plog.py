@@ -4,7 +4,8 @@
     RunOnePattern:GraphId[0], \
 GraphFusionPass[ConvBatchnormFusionPass]: pattern=conv_bn, matched_times=2, effected_times=1.
 
-The default level is info, unlike plog's default, because the lines about patterns have level info.
+The default level is info, because the lines about patterns have this level. (The default level of
+plog is error.)
 """
 
 from __future__ import annotations
@@ -97,12 +98,13 @@ class Plog:
         self._write("error", function, message, sys._getframe(1))
 
     def patterns(self, counts: Iterable[PatternCount]) -> list[str]:
-        """Log a line for each pattern that matched, in the order in which they first matched and
-        with the time of that. At level debug also log the reasons for refusals.
+        """Log a line for each pattern that matched. The time of a line is that of the pattern's
+        first match, and the lines are in this order. At level debug, log the reasons for refusals
+        as well.
 
         Returns the lines that are not on stdout already. A command prints these if its output is
         not a terminal. If the argument `level` is above info, the result is empty. A level in the
-        environment does not have this effect, because it holds for all runs.
+        environment does not have this effect, because it is meant for all runs.
         """
         frame = sys._getframe(1)
         not_on_stdout = []
@@ -195,7 +197,7 @@ class Plog:
         return stream
 
     def _tell_of_move(self, folder: Path) -> None:
-        """Say once that the log has moved. Version 0.2 will not say it."""
+        """Say once that the log has moved. This notice can be removed in version 0.2."""
         old = Path.home() / "fusionc" / "log" / "debug" / "plog"
         if old.is_dir() and not any("is no longer" in notice for notice in self.notices):
             self.notices.append(

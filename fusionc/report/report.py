@@ -1,5 +1,5 @@
 """The report of a conversion: an object that the Python API returns and that the terminal shows.
-In it, an area (a group of operators with one generated kernel) counts as one node.
+In a report, an area (a group of operators with one generated kernel) counts as one node.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KernelGain:
 
     operators: int  # those that kernels would compute
     of_operators: int  # all operators of the result
-    has_products: bool  # whether convolutions or matrix products are among the former
+    has_products: bool  # whether kernels would compute convolutions or matrix products
     before: float  # seconds that these operators take in a run, on one thread
     after: float  # seconds that their kernels would take
 
@@ -133,7 +133,7 @@ class Report:
 
     @property
     def unverified(self) -> str:
-        """Why nothing of the result could be verified. "" if something was verified, and if the
+        """Why nothing of the result could be verified. Empty if something was verified, or if the
         verification was skipped.
         """
         text = self.verification or ""

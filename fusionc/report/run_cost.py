@@ -15,18 +15,21 @@ from fusionc.report.model_nodes import nodes_of_graphs
 from fusionc.report.node_cost import UnknownSize, macs_of, ones_for_symbols, value_bytes
 from fusionc.shapes.expressions import is_static
 
-_SHOWS = names_with(Trait.RESHAPES) | {"Identity"}  # operators whose result is the input's memory
+_SHOWS = names_with(Trait.RESHAPES) | {
+    "Identity"
+}  # operators whose result shares the memory of the input
 
 
 @dataclass(frozen=True)
 class RunCost:
     """What a run of a model costs. Nodes and values of unknown size are left out."""
 
-    macs: int  # multiplications, each with its addition: of products, convolutions and the like
+    macs: int  # multiplications (each with its addition) of matrix products, convolutions and so on
     weight_bytes: int
-    value_bytes: int  # of all inputs, inner values and outputs that exist at the same time, at most
+    # the largest size of the inputs, inner values and outputs that exist at the same time
+    value_bytes: int
     unknown: int  # the number of nodes and values of unknown size
-    is_open: bool  # whether sizes of inputs are open, and taken as 1
+    is_open: bool  # whether some input sizes are not fixed by the model; these count as 1
 
 
 def run_cost(model: Model) -> RunCost:
@@ -45,9 +48,9 @@ def run_cost(model: Model) -> RunCost:
 
 
 def _most_bytes(graph: Graph) -> tuple[int, int]:
-    """The bytes of the values of a graph that exist at the same time, at most, if each is freed
-    after its last use; and the number of values of unknown size. A view, such as the result of a
-    Reshape, is the value that it shows.
+    """The largest number of bytes of values that exist at the same time, if each value is freed
+    after its last use. Also the number of values of unknown size. A view, such as the result of a
+    Reshape, needs no bytes: it counts as a use of the value that it shows.
     """
     nodes = graph.ordered()
     last = _last_uses(graph, nodes)
@@ -65,7 +68,9 @@ def _most_bytes(graph: Graph) -> tuple[int, int]:
 
 
 def _sizes(values: Iterable[Edge]) -> tuple[dict[Edge, int], int]:
-    """The bytes of each value, and how many are unknown, which count as 0. So do constants."""
+    """The bytes of each value, and the number of values of unknown size. Values of unknown size and
+    constants have 0 bytes.
+    """
     sizes = dict[Edge, int]()
     unknown = 0
     for value in values:

@@ -1,4 +1,4 @@
-"""Tables and facts as text. In a terminal they fit its width; otherwise columns are plain."""
+"""Tables and facts as text. In a terminal they fit its width; elsewhere no line is wrapped."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _MIN_TEXT_WIDTH = 24  # characters; with less space, the text of the last column gets its own lines
 _INDENT = "    "
-_KEPT = "\N{NO-BREAK SPACE}"  # a blank at which a line is not broken; `printable` leaves none
+_KEPT = "\N{NO-BREAK SPACE}"  # at this blank no line is broken; `printable` has escaped all others
 # the blank between a number and its unit
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMG]iB|B|ms|µs|s|%|million|billion|MACs)(?:\W|$))")
 _MAX_OUTPUTS = 20
 _UNLISTED = "(equal runs on special inputs, such as zeros, large numbers and NaN, are not listed)"
-# the levels of onnxruntime's optimizers as the table of outputs names them
+# the names of the levels of onnxruntime's optimizers in the table of outputs
 _OPTIMIZERS = {"disabled": "off", "all": "on"}
 OUTPUT_HEADERS = ("output", "optimizers", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
 
@@ -216,7 +216,9 @@ def _verification(report: Report) -> str:
 
 
 def _next_steps(report: Report) -> Iterator[str]:
-    """How to use the kernels of the result, or how to get kernels. Nothing if neither applies."""
+    """How to use the kernels of the result. If the result has no kernels: how to get some, if they
+    are possible.
+    """
     session = f"fusionc.session({json.dumps(str(report.output), ensure_ascii=False)})"
     if report.kernels is not None:
         library = json.dumps(str(report.kernels), ensure_ascii=False)
@@ -267,7 +269,9 @@ def _show_in_terminal(
         markup=False,
         emoji=False,
         highlight=False,
-        color_system=None if "NO_COLOR" in os.environ else "auto",  # None: no bold headers, either
+        color_system=None
+        if "NO_COLOR" in os.environ
+        else "auto",  # `None` also means no bold headers
     )
     names = [header.lstrip(">") for header in headers]
     widths = [max(map(cell_len, column)) for column in zip(names, *rows, strict=True)]
@@ -285,7 +289,7 @@ def _show_in_terminal(
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
     for header, name, width in zip(headers, names, widths, strict=True):
         justify: JustifyMethod = "right" if header.startswith(">") else "left"
-        # rich measures only the longest word of a header, so it would crop the others
+        # rich measures only the longest word of a header, so it would crop the other words
         table.add_column(name, justify=justify, overflow="fold", width=width)
     for row in rows:
         table.add_row(*row)

@@ -1,4 +1,4 @@
-"""The engine: the pattern language of passes; it finds, checks, commits and counts rewrites."""
+"""The engine: the pattern language of passes, and how rewrites are found, checked and made."""
 
 from fusionc.model.questions import Refused, not_constant, refuse, require_known, unknown
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass

@@ -41,8 +41,8 @@ class Pattern:
     operators that `find` looks for; empty means all operators.
 
     `rewrite` builds the replacement on a tape or refuses; the default is the method of the pass.
-    `is_exact` says that the results are bitwise equal except for the signs of zeros, even if the
-    pass has other numerics.
+    `is_exact` says that the results of this pattern are bitwise equal except for the signs of
+    zeros, even if the `numerics` of the pass say less.
     """
 
     name: str
@@ -71,12 +71,12 @@ class Pattern:
 
     @cached_property
     def anchor_operators(self) -> Operators | None:
-        """The operators at which a match may begin. None if the first formula names none."""
+        """The operators at which a match may begin. `None` if these may be any operators."""
         return makers(self.formulas[0]) if self.formulas else None
 
     @cached_property
     def required_operators(self) -> tuple[Operators, ...]:
-        """Groups of operators. A graph without any operator of one group cannot match."""
+        """Groups of operators. A graph can match only if it has an operator of every group."""
         if self.anchor_operators is None:
             return ()
         return tuple(group for formula in self.formulas for group in required(formula))
@@ -95,9 +95,10 @@ class Pass:
     default: ClassVar[Default] = "on"
     aliases: ClassVar[tuple[str, ...]] = ()
     patterns: ClassVar[tuple[Pattern, ...]] = ()
-    # the reason if the pass has no patterns; such a pass exists only for its name
+    # Why the pass has no patterns. Such a pass exists only so that its name is accepted.
     never_matches: ClassVar[str] = ""
-    # whether results for NaN and infinities may differ; the verification then leaves these out
+    # Whether results for NaN and infinities may differ. If they may, the verification leaves out
+    # such inputs.
     is_for_finite: ClassVar[bool] = False
     # A group is a set of nodes that a runtime computes in integers together. Usually a rewrite may
     # not take a single node out of a group. True if the rewrites of the pass together change every

@@ -23,7 +23,7 @@ class PatternCount:
     # the refused matches that a newer opset would allow: their number by opset version
     waiting: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
-    # when the search began in which the pattern first matched, in seconds since 1970
+    # the start of the search that found the first match, in seconds since 1970
     at: float = field(default_factory=time, compare=False, repr=False)
 
     @property
@@ -51,7 +51,7 @@ class RewriteLog:
     # rewrites that are refused, with the reasons
     left_out: Mapping[Commit, str] = field(default_factory=dict)
     # Called before a rewrite takes effect, with the Commit, the pass, the match, the sound
-    # replacement and the tape. May refuse the rewrite.
+    # replacement and the tape. It may refuse the rewrite.
     examine: Callable[..., None] | None = None
     last: Commit | None = None  # the last rewrite that took effect
 

@@ -42,8 +42,8 @@ class Match:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names that identify the match among the matches of its pattern: those of its nodes,
-        or else of the replaced values and dropped items.
+        """The names that identify the match among the matches of its pattern: the names of its
+        nodes, or, if it has no nodes, the names of the replaced values and dropped items.
         """
         items: Iterable[Node | Edge | Graph] = self.nodes or (*self.outputs, *self.drops)
         return tuple(map(label_of, items))

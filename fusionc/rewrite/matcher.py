@@ -53,13 +53,15 @@ class Search:
     """The fast search: it gives up at the first misfit."""
 
     def orders(self, formula: pattern.OpFormula, node: Node) -> list[Inputs]:
-        """The operand orders to try. An empty list gives up the node."""
+        """The operand orders to try. If the list is empty, the node does not match."""
         return possible_orders(formula, node)
 
     def note_attribute(
         self, state: State, formula: pattern.OpFormula, node: Node, name: str
     ) -> State | None:
-        """The state after an attribute that does not fit. None gives up the node."""
+        """The state in which the search continues after an attribute that does not fit. `None` if
+        the search gives up the node.
+        """
         return None
 
     def solve_inputs(
@@ -156,8 +158,8 @@ def _part_candidates(formula: pattern.Formula, state: State) -> list[Edge]:
 
 
 def _makers(formula: pattern.OpFormula, state: State) -> list[Node]:
-    """The nodes that may match an operator: the node bound to it, or else consumers of values that
-    may match its arguments.
+    """The nodes that may match an operator: the node already bound to the formula, or else the
+    consumers of values that may match its arguments.
     """
     if id(formula) in state.bound:
         return [state.bound[id(formula)]]
@@ -168,8 +170,8 @@ def _makers(formula: pattern.OpFormula, state: State) -> list[Node]:
 
 
 def solve(formula: pattern.Formula, value: Edge | None, state: State) -> Iterable[State]:
-    """All solutions for a formula at a value. A tuple if there is at most one solution, which is
-    the usual case.
+    """All solutions for a formula at a value. In the usual case, at most one solution, the result
+    is a tuple.
     """
     if value is None:
         return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else LEFT_OUT
@@ -219,8 +221,8 @@ def _solve_constant(formula: pattern.Const, value: Edge, state: State) -> tuple[
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
-    """Whether a constant has one element that equals this number. If the type cannot represent the
-    number, the last two bits may differ.
+    """Whether a constant has one element that equals this number. If the type of the constant
+    cannot represent the number, the last two bits of the element may differ.
     """
     if array is None or array.size != 1 or array.dtype.kind in "OSU":
         return False
@@ -275,7 +277,9 @@ def _solve_operator(formula: pattern.OpFormula, node: Node, state: State) -> Ite
 
 
 def operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
-    """The inputs of a node. For a commutative operator also in reverse order."""
+    """The operand orders in which a formula is tried: the order of the node's inputs, and for a
+    commutative operator also the reverse order.
+    """
     has_two_orders = formula.is_commutative and len(node.inputs) == 2
     return [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
 

@@ -104,8 +104,8 @@ class Const(Formula):
 
 @dataclass(frozen=True, eq=False)
 class OpFormula(Formula):
-    """A node whose operator is one of `operators`, each a pair (domain, name). As an operand, it
-    stands for the first output of the node.
+    """A node whose operator is one of `operators`, each a pair (domain, name). If this formula is
+    an operand, the operand is the first output of the node.
     """
 
     operators: tuple[tuple[str, str], ...]
@@ -133,8 +133,8 @@ class OpFormula(Formula):
 
     @cached_property
     def demands(self) -> tuple[tuple[int, Operators | None], ...]:
-        """The requirements on the producers of inputs: the index of the input, and the operators
-        that may produce it. None instead of operators means a stored constant.
+        """The requirements on the producers of inputs. Each has the index of an input and the
+        operators that may produce the input; `None` as operators means a stored constant.
         """
         every = (
             (index, makers(arg), isinstance(arg, Const) and arg.is_stored)
@@ -286,7 +286,7 @@ def operand(written: Formula | float | None) -> Formula:
 
 
 def walk(formula: Formula) -> Iterator[Formula]:
-    """The formula and all formulas below it, each once: most are parts of several others."""
+    """The formula and all formulas below it. Each comes once, even if several others contain it."""
     seen = set[Formula]()
     pending = [formula]
     while pending:
@@ -327,8 +327,8 @@ def required(formula: Formula) -> tuple[Operators, ...]:
 
 @cache
 def operators_in(formula: Formula) -> frozenset[OpFormula]:
-    """The operators of a formula. Of an `either`, only the alternative with the fewest operators is
-    included.
+    """The operators of a formula. From an `either`, only the operators of its smallest alternative
+    are included.
     """
     parts = [operators_in(part) for part in formula.parts()]
     if isinstance(formula, Either):

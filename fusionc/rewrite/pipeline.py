@@ -165,8 +165,9 @@ class _PatternRun:
     def search_until_rest(self) -> None:
         """Search the whole graph until a search rewrites nothing.
 
-        Before the next whole search only the new nodes are searched. Otherwise a pass that moves a
-        node far, step by step, would need a whole search for each step.
+        After a search that rewrote something, only the new nodes are searched, until there are no
+        more of them; then follows the next whole search. Otherwise a pass that moves a node far,
+        step by step, would need a whole search for each step.
         """
         fresh: list[Node] | None = None  # nodes made since the last search; None: search all
         before = -1
@@ -245,10 +246,10 @@ def replacement_of(pass_: Pass, pattern: Pattern, match: Match) -> Replacement:
 
 
 def _require_exactness(pass_: Pass, pattern: Pattern, match: Match, new: Replacement) -> None:
-    """Refuse a rewrite that may round a value in another way although its last bit decides a later
-    result, such as an index. Also refuse a rewrite after which the runtime would no longer compute
-    an operator in integers, would misread scales, would round an operand to integers, or could not
-    load the model.
+    """Refuse a rewrite that may round a value in another way if the last bit of the value decides a
+    later result, such as an index. Also refuse a rewrite after which the runtime would no longer
+    compute an operator in integers, would misread scales, would round an operand to integers, or
+    could not load the model.
     """
     reason = ""
     if pass_.numerics != "bitwise" and not pattern.is_exact:
@@ -297,7 +298,7 @@ def _failure(
         for f in frames
         if not _is_in_fusionc(f) and "site-packages" not in f.filename
     ]
-    # for a user's own pass, the last line of the traceback in the user's code
+    # for a user's own pass: the last traceback line that is in the user's code
     place = own[-1] if own else pass_.place or f"{frames[-1].filename}:{frames[-1].lineno}"
     kind, todo = (
         (FusioncError, "correct the pass, or") if pass_.place else (Defect, "please report it, and")

@@ -166,7 +166,7 @@ def _check_names(old: Edge, new: Edge, tape: Tape, *, is_made: bool) -> None:
             refuse("before IR version 4 a constant cannot be a graph output")
         return
     if new is old:
-        refuse("the result is the value itself")
+        refuse("the result is the same value as before")
     if old.is_pinned:
         refuse("an annotation or training information names the value")
     if _is_bound(old, new, tape):

@@ -54,7 +54,7 @@ def splice(match: Match, new: Replacement, pass_name: str) -> None:
 
 
 def _import_domains(graph: Graph, new: Replacement) -> None:
-    """Define the called functions, and import their domains and com.microsoft at version 1."""
+    """Define the called functions. Import their domains, and com.microsoft, at version 1."""
     for function in new.tape.functions:
         _define(graph.model, function)
     domains = {MICROSOFT, *(function.domain for function in new.tape.functions)}
@@ -94,7 +94,7 @@ def _comes_too_late(value: Edge, user: Node) -> bool:
 
 def _name(match: Match, new: Replacement) -> None:
     """Name the new values and nodes. Results take over the names of the replaced values. A new node
-    takes over the name of a replaced node with the same operator, if there is one.
+    takes over the name of a replaced node that has the same operator.
     """
     unique_name = match.graph.model.unique_name
     results = {value: old.name for old, value in new.pairs}
@@ -119,8 +119,8 @@ def _rename(value: Edge, name: str) -> None:
 
 
 def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
-    """Move the subgraphs of the old node to the new node. In them, the keys of `values` are
-    replaced by its values.
+    """Move the subgraphs of the old node to the new node. `values` maps the values to replace
+    in these subgraphs to the new values.
     """
     node.bodies = old.bodies
     old.bodies = ()
@@ -186,8 +186,7 @@ def _sweep(values: Iterable[Edge]) -> None:
 def is_dead(node: Node) -> bool:
     """Whether a node of the graph is not needed: its outputs are unused, and it has no side effect.
 
-    Never true in a graph without declared outputs, because it is unknown which nodes are needed
-    there.
+    False in a graph without declared outputs: such a graph does not say which nodes are needed.
     """
     is_needed = not node.graph.proto.output or any(
         output is not None and output.is_used for output in node.outputs

@@ -41,7 +41,7 @@ class Tape:
         self.nodes: list[Node] = []
         self.constants: dict[Constant, str] = {}  # with the preferred name of each
         self.functions: list[onnx.FunctionProto] = []  # called by the new nodes
-        # by new node: the old node whose subgraphs it gets, and the replaced values in them
+        # by new node: the old node whose subgraphs it gets, and the values to replace in these
         self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}
         # by new node: the outer values that the moved subgraphs read
         self._captured: dict[Node, tuple[Edge, ...]] = {}
@@ -144,7 +144,7 @@ class Tape:
         Callers compute the array in a wider type, and this method rounds it once. Refuses if a
         finite number would become infinite, or if a fraction would be rounded to an integer. Also
         refuses if the element type is unknown, which happens in function bodies. Integers that are
-        too large for another integer type wrap around.
+        too large for the wanted integer type wrap around.
         """
         values = np.asarray(array)
         wanted = _wanted_type(like, dtype)

@@ -41,6 +41,6 @@ produce a stale value. If more becomes known about a result, the result becomes 
 Usually a new value has the same known type as the replaced value, and nothing becomes stale.
 
 Cost. The first request infers all nodes. A later refresh infers few nodes, but it still iterates
-over all nodes. Therefore a pass refreshes at most once, and only if it needs a value whose type is
-not fully known.
+over all nodes. Therefore types are refreshed at most once during a pass, and only if the pass reads
+a value whose type is not fully known.
 """

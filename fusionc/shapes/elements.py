@@ -284,9 +284,8 @@ def broadcast_known(*shapes: Sequence[Any] | None) -> tuple[Any, ...] | None:
 
 
 def _widest(sizes: Dims) -> Element | None:
-    """The broadcast size of these sizes. If both d and min(limit, d) are among the sizes and the
-    limit is above 1, min(limit, d) is ignored, because the two can be broadcast only if they are
-    equal.
+    """The broadcast size of these sizes. If the sizes include both d and min(limit, d) with a limit
+    above 1, min(limit, d) is ignored: only equal sizes can be broadcast here, so both are d.
     """
     limits = [None if size is None else limited(size) for size in sizes]
     decisive = [
@@ -300,7 +299,7 @@ def _widest(sizes: Dims) -> Element | None:
 
 def _attention(node: Node) -> Dims | None:
     """The output shape of an attention operator: the shape of the query, but with the last
-    dimension of the value. None if key and value are packed into one tensor with the query.
+    dimension of the value. `None` if query, key and value are packed into one tensor.
     """
     dims = _dims(node.inputs[0])
     value = _dims(node.inputs[2]) if len(node.inputs) > 2 else None

@@ -102,7 +102,7 @@ def is_invented(dim: Element | None) -> bool:
     return not isinstance(dim, int) and certainty(dim) < 2
 
 
-@lru_cache(1 << 14)  # the same symbols are asked for again and again
+@lru_cache(1 << 14)  # the function is often called with the same symbols
 def certainty(dim: Element | None) -> int:
     """2 for a known dimension, 1 for a dimension with an invented symbol, 0 for an unknown
     dimension.

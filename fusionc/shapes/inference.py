@@ -40,8 +40,8 @@ def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-
 
 
 class TypeInference:
-    """Infers the types of all values of a model. Each type is stored in its value, and what is once
-    known is never discarded. A value is stale if more may have become known about it.
+    """Infers the types of all values of a model. The type of each value is stored in the value, and
+    a known fact is never discarded. A value is stale if more may have become known about it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -57,8 +57,8 @@ class TypeInference:
         )
 
     def of(self, value: Edge, *, rank_only: bool = False) -> ValueType:
-        """The type of a value as far as it is known. With `rank_only` the sizes of its dimensions
-        may be missing.
+        """The type of a value as far as it is known. If `rank_only` is true, the sizes of its
+        dimensions may be missing.
         """
         if not self._is_inferred or not _is_complete(value.known_type.shape, rank_only):
             self._refresh_for(value)
@@ -156,8 +156,8 @@ def infer_node(node: Node) -> None:
 
 
 def _better_known(node: Node) -> Sequence[Edge]:
-    """Infer a node of the graph. Return the outputs about which more is known than before, and
-    those whose elements may have become known.
+    """Infer a node of the graph. Return the outputs about which more is known than before, and the
+    outputs whose elements may have become known.
     """
     before = [(value, value.known_type) for value in node.outputs if value is not None]
     try:
@@ -208,8 +208,8 @@ def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> S
 
 
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
-    """The output types of a node, inferred from its inputs. For an operator without a rule, the
-    types that are already known.
+    """The output types of a node, inferred from its inputs. If inference has no rule for the
+    operator: the types that are already known.
     """
     if is_fatal(node):
         return []

@@ -36,7 +36,7 @@ def _certain_shape(node: Node, shape: Shape | None) -> Shape | None:
     rule = RULES.get(node.op) if node.domain == "" else None
     if rule is None or shape is None or (x is None and node.op != "Loop"):
         return shape
-    # Inside a function, onnx knows values at each call that are unknown here.
+    # At each call of a function, onnx knows values inside the function that are unknown here.
     is_open = node.has_references or any(
         value is not None and not value.is_constant for value in node.inputs[1:]
     )

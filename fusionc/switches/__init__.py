@@ -1,4 +1,4 @@
-"""Decide which passes run, from the switch file, --optimization_switch and --oo_level."""
+"""Decide which passes run: read the switch file, --optimization_switch and --oo_level."""
 
 from fusionc.switches.decide import Switches, decide
 from fusionc.switches.levels import Levels

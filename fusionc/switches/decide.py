@@ -1,6 +1,12 @@
-"""Decides which passes run. The order of precedence is that of CANN (Ascend's toolkit, to which ATC
-belongs), the strongest first: --optimization_switch, passes that must stay on, the pass's own entry
-in the switch file, the levels (--oo_level and its relatives), the entry "ALL", the pass's default.
+"""Decide which passes run. The order of precedence is that of CANN (Ascend's toolkit, to which the
+model converter ATC belongs). The strongest comes first:
+
+1. --optimization_switch
+2. passes that must stay on
+3. the pass's own entry in the switch file
+4. the levels: --oo_level, --oo_constant_folding and --oo_dead_code_elimination
+5. the entry "ALL" in the switch file
+6. the pass's default
 """
 
 from __future__ import annotations
@@ -48,11 +54,11 @@ class Switches:
 class _Wishes:
     """The switches in one source: the switch file, or --optimization_switch."""
 
-    # by pass name: the entry, and the number of passes that the name in the entry means
+    # by pass name: the entry that counts, and the number of passes that the name in it means
     by_pass: dict[str, tuple[Entry, int]] = field(default_factory=dict)
     every: dict[str, bool] = field(default_factory=dict)  # the value of "ALL", by section
     notices: list[str] = field(default_factory=list)
-    # names by the notice that lists them
+    # the names to list in each notice, by the text of the notice
     listed: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @property
@@ -170,7 +176,7 @@ class _Choice:
         return [n for n in must if n not in self.option.own and not self.file.own.get(n)]
 
     def apply_levels(self, levels: Levels) -> None:
-        """Switch off what the levels exclude, except passes that are on by name."""
+        """Switch off the passes that the levels exclude, except those that are on by name."""
         reasons = levels.off(self.on)
         off = {n: why for n, why in reasons.items() if self.on.get(n) and not self.named.get(n)}
         self.on |= dict.fromkeys(off, False)

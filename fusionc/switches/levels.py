@@ -1,5 +1,5 @@
-"""ATC's --oo_level, --oo_constant_folding and --oo_dead_code_elimination: the passes that each
-option switches off.
+"""The passes that ATC's options --oo_level, --oo_constant_folding and --oo_dead_code_elimination
+switch off. (ATC is the model converter of CANN, Ascend's toolkit.)
 
 ATC has the levels O1 and O3. O3, the default, runs all passes. O1 runs only the passes that models
 with static sizes need: constant folding, known shapes, dead branches and dead nodes. O1 runs no

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class PassNames:
-    """Looks up names in one registry of passes. An alias may stand for several passes; they keep
-    the order of the registry.
+    """Looks up names in one registry of passes. An alias may name several passes; these keep the
+    order of the registry.
     """
 
     def __init__(self, passes: Sequence[Pass]) -> None:

@@ -1,11 +1,11 @@
-"""Reads switches from a JSON file as CANN documents it, from a file in the older text form, or from
---optimization_switch.
+"""Read switches from a JSON file as CANN (Ascend's toolkit) documents it, from a file in the older
+text form, or from --optimization_switch.
 
     {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {}}}
 
-In the text form each line is `Pass:on` or `Pass:off`; in the option, semicolons separate these. All
-mistakes are collected with their positions and reported together. Whether a name is the name of a
-pass is not checked here, but in decide.py.
+In the text form each line is `Pass:on` or `Pass:off`; in the option, semicolons separate the
+switches. All mistakes are collected with their positions and reported together. Whether a name is
+the name of a pass is not checked here, but in decide.py.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
 
 
 def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
-    """The members of the JSON object that follows at `start`, possibly after blanks. The text must
-    be valid JSON. If a key is repeated, the repetition is noted as a mistake and left out.
+    """The members of the JSON object that begins at `start` or after the blanks there. The text
+    must be valid JSON. If a key is repeated, the repetition is noted as a mistake and left out.
     """
     text = file.text
     first_at: dict[str, int] = {}

@@ -1,5 +1,5 @@
-"""Where graph kernel fusion made no area, and why, for the passes to which areas are attributed. An
-area is a group of operators that becomes one operator with a generated kernel.
+"""Where graph kernel fusion made no area, and why. An area is a group of operators that becomes one
+operator with a generated kernel. Each kind of area counts as the work of a pass.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]
 
 
 def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> Iterator[str]:
-    """Further notes: how many areas of a pass were refused, and, if it `is_idle`, which page to
-    read. A pass is idle if it neither fired nor refused anything.
+    """Further notes: how many areas of a pass were refused, and, if `is_idle`, which operators the
+    areas of the pass may have. A pass is idle if it neither fired nor refused anything.
     """
     if fused is None:
         yield _OFF
@@ -66,7 +66,7 @@ def _places(number: int) -> str:
 
 def _place(no_area: NoArea, *, is_match: bool) -> Place:
     count = len(no_area.nodes)
-    size = count if is_match else 2  # an area has two operators at least
+    size = count if is_match else 2  # an area has at least two operators
     return Place(
         no_area.graph_id,
         "area",

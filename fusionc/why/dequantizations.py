@@ -28,12 +28,15 @@ class Dequantization:
 
     node: str
     reason: str  # why it stays
-    is_in_group: bool  # onnxruntime removes it at load, and computes its readers in integers
-    refused: tuple[str, ...]  # passes that could remove it, each with its reason to refuse
+    # whether onnxruntime removes it at load, and computes its readers in integers
+    is_in_group: bool
+    refused: tuple[str, ...]  # passes that could remove it, each with its reason not to
 
 
 def concerned_passes(passes: Sequence[Pass]) -> list[Pass]:
-    """The passes whose documentation names a DequantizeLinear, except those of areas."""
+    """The passes whose documentation names a DequantizeLinear, except the passes that make areas
+    (groups of operators with a generated kernel).
+    """
     return [p for p in passes if DEQUANTIZATION in p.documentation and not isinstance(p, AreaPass)]
 
 
@@ -41,7 +44,7 @@ def dequantizations(
     done: Converted, passes: Sequence[Pass], near: Set[str] | None
 ) -> list[Dequantization]:
     """The DequantizeLinear nodes that are left. Those that onnxruntime does not remove come first.
-    Only nodes in `near` count; None lets all count.
+    Only nodes in `near` count; `None` means all nodes.
     """
     refusals = _refusals(done, passes)
     found = [

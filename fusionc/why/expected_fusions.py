@@ -27,11 +27,12 @@ class ExpectedOperator:
     operator: str
     converted: int  # how often it is in the result of fusionc
     expected: int  # how often it is in the other result
-    nodes: tuple[str, ...]  # the nodes of the given model that the other optimizer replaced by it
+    # the nodes of the given model that the other optimizer replaced by this operator
+    nodes: tuple[str, ...]
 
     @property
     def is_area(self) -> bool:
-        """Whether only graph kernel fusion makes it."""
+        """Whether only graph kernel fusion makes this operator."""
         return self.operator.startswith(f"{KERNELS}.")
 
 

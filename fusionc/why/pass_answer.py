@@ -66,7 +66,7 @@ def state_of(pass_: Pass, plan: ConversionPlan) -> str:
 
 
 def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -> PassAnswer:
-    """The answer for a pass. Only places with a node in `near` count; None lets all count."""
+    """The answer for a pass. Only places with a node in `near` count; `None` means all places."""
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
     model = done.after
     if isinstance(pass_, AreaPass):
@@ -98,10 +98,11 @@ def _select_near(names: Set[str], there: Iterable[_Located]) -> list[_Located]:
 def _taken(
     pass_: Pass, done: Converted, fired: Sequence[Commit], places: Sequence[Place]
 ) -> list[Taken]:
-    """The matches that other rewrites took. The pass had refused them, or would have rewritten them
-    in the given model.
+    """The matches that rewrites of other passes took. The pass had refused these matches, or would
+    have rewritten them in the given model.
 
-    `places` are those in the converted model.
+    `places` are the places of the pass in the converted model; a match that is still there does not
+    count.
     """
     own = _takers(fired).keys()
     others = _takers(commit for commit in done.commits if commit.pass_name != pass_.name)
@@ -118,7 +119,9 @@ def _taken(
 
 
 def _matches_before(pass_: Pass, done: Converted) -> Iterator[Place]:
-    """The matches that the pass refused while it ran, or would have rewritten before."""
+    """The matches that the pass refused while it ran, and those that it would have rewritten in the
+    given model.
+    """
     yield from (place for place in done.matched(pass_) if place.reason)
     given = places_of(done.before, pass_, only_matches=True, examine=done.examine)
     yield from (place for place in given if not place.reason)
@@ -153,7 +156,7 @@ def _notes(
         yield from notes_on_areas(pass_, done.fused, is_idle=is_idle)
         return
     if reasons and not any(one.is_near for one in reasons):
-        yield "no place is nearer: these have only the first operator of a pattern"
+        yield "no place is nearer: at these, only the first operator of a pattern fits"
     if is_idle:
         yield from _note_on_roots(pass_, done, is_all=is_all)
 
@@ -168,7 +171,7 @@ def _note_on_roots(pass_: Pass, done: Converted, *, is_all: bool) -> Iterator[st
     if roots and _operators_of(done).isdisjoint(roots):
         yield f"{begin}: the converted model has none of these"
     elif roots and not is_all:
-        yield f"{begin}: none of these is here"
+        yield f"{begin}: none of these operators is near the node"
     elif searches:
         yield f"{', '.join(pattern.name for pattern in searches)}: the search reports no candidate"
 

@@ -51,7 +51,7 @@ class Place:
     fitting: int = 1  # operators of the pattern that fit
     size: int = 1  # operators of the pattern
     unfit: int = 0  # things that do not fit
-    missing: float = 0.0  # total weight of the things that do not fit
+    missing: float = 0.0  # the total weight of the things that do not fit; an operator weighs 1
     beyond: int = 0  # missing operators that come before a misfit in the graph
 
     @property
@@ -61,7 +61,7 @@ class Place:
 
     @property
     def lacks_condition(self) -> bool:
-        """Whether a condition that does not hold is the only thing that is wrong."""
+        """Whether the only thing wrong is a condition that does not hold."""
         return self.missing == _CONDITION
 
     @property
@@ -73,8 +73,8 @@ class Place:
 def places_of(
     model: Model, pass_: Pass, *, only_matches: bool = False, examine: Examine = allow
 ) -> Iterator[Place]:
-    """Every place of a pass, one for each node at which a pattern begins, in the order of the
-    patterns. `examine` may refuse rewrites, as in `RewriteLog`.
+    """Every place of a pass, in the order of its patterns: one for each node at which a pattern
+    begins. `examine` may refuse rewrites, as in `RewriteLog`.
     """
     for graph in rewritable_graphs(model):
         for pattern in pass_.patterns:
@@ -147,8 +147,8 @@ def _nearly(pattern: Pattern, furthest: Trace, anchor: Node) -> Place:
 
 
 def _beyond(misfit: Misfit) -> int:
-    """How many of the missing operators come before the misfit in the graph. 0 unless most of them
-    do: only then is an unexpected operator in between.
+    """How many of the missing operators come before the misfit in the graph. Returns 0 unless more
+    than half of them do: otherwise the misfit is not just an unexpected operator in between.
     """
     if not misfit.operators:
         return 0
@@ -208,7 +208,9 @@ def _refusal(pass_: Pass, pattern: Pattern, match: Match, examine: Examine) -> s
 
 
 def _opset_advice(own: int, wanted: int) -> str:
-    """What to do if only the opset is too old. If it is not, `wanted` is 0."""
+    """What to do if only the opset is too old. `wanted` is the opset that would do, or 0 if the
+    opset is not the reason.
+    """
     if not wanted:
         return ""
     known = (

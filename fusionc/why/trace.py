@@ -26,7 +26,7 @@ _MOST = 4  # the largest number of equally near states that are followed
 
 
 def trace(formulas: Sequence[Formula], anchor: Node) -> Trace:
-    """How far the formulas get at a node; without a misfit, they match there.
+    """How far the formulas get at a node. If the trace has no misfit, the formulas match there.
 
     Further outputs of a pattern are searched only if the first one fits completely, because
     otherwise it is not known where they would be.
@@ -53,7 +53,7 @@ class Misfit:
     why: NoSolution
     node: Node | None  # the node with the input or attribute; None for an output of the pattern
     place: int | str  # the number of the input or output, or the name of the attribute
-    formula: Formula  # what the pattern needs there; for an attribute, its operator
+    formula: Formula  # what the pattern needs there; for an attribute, the formula of its operator
     value: Edge | None  # what is there
     captures: Mapping[str, Any]  # values captured by the formula so far
 
@@ -149,8 +149,8 @@ def _trace_inputs(formula: OpFormula, node: Node, inputs: Inputs, state: State) 
 def _traced(
     formula: Formula, value: Edge | None, state: State, node: Node | None, place: int
 ) -> list[State]:
-    """The nearest states in which a formula fits a value. If it fits in none, the state with a
-    misfit.
+    """The nearest states in which a formula fits a value. If the formula does not fit, the given
+    state with one more misfit.
     """
     return _solutions_or_misfit(
         matcher.solve(formula, value, state), state, node, place, formula, value
@@ -165,7 +165,7 @@ def _solutions_or_misfit(
     formula: Formula,
     value: Edge | None,
 ) -> list[State]:
-    """The nearest of these solutions. If there is none, the state with a misfit instead."""
+    """The nearest of these solutions. If there are none, the given state with one more misfit."""
     why = solutions if isinstance(solutions, NoSolution) else NO_ALTERNATIVE
     return _nearest([solutions]) or [_add_misfit(state, why, node, place, formula, value)]
 

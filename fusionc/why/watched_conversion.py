@@ -52,7 +52,7 @@ class Converted:
         return [] if watched is None else list(watched.places.values())
 
     def made_of(self, names: Collection[str]) -> set[str]:
-        """These nodes, and those that passes have made of them."""
+        """These nodes, and the nodes that passes have made of them."""
         origins = ((node.label(), origin_of(node.proto)) for node in nodes_of_graphs(self.after))
         made = {
             label

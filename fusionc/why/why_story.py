@@ -41,14 +41,14 @@ class ExpectedAnswer:
 
     operator: ExpectedOperator
     taken_by: tuple[str, ...]  # the passes that rewrote its nodes
-    passes: tuple[PassAnswer, ...]  # for its places, the answers of the passes that make it
+    passes: tuple[PassAnswer, ...]  # the answers, for its places, of the passes that make it
 
 
 @dataclass(frozen=True)
 class Answer:
     """The answer of `fusionc why`."""
 
-    passes: tuple[PassAnswer, ...] = ()  # for the passes of that name
+    passes: tuple[PassAnswer, ...] = ()  # for the passes of the requested name
     expected: tuple[ExpectedAnswer, ...] = ()  # for each operator that was expected
     node: tuple[str, ...] = ()  # sentences about the node in question
     dequantizations: tuple[Dequantization, ...] = ()  # those that the converted model still has
@@ -59,10 +59,11 @@ class Answer:
 
 
 def why(options: Options, name: str | None, node: str | None, expected: Path | None) -> Answer:
-    """Why the passes of this name do not fire, at all or at this node.
+    """Why the passes called `name` do not fire: anywhere, or at `node` if that is given.
 
-    `expected` is the result of another optimizer. The answer then says why its fusions were not
-    made by the passes of this name, or without a name by all that could make them. If the name is
+    `expected` is the result of another optimizer for the same model. If it is given, the answer
+    says for each fusion that only the other optimizer made why the passes called `name` did not
+    make it; without a name, why all passes that could make it did not. If the name is
     DequantizeLinear, the answer says why each DequantizeLinear stays. Raises UsageError if the
     pass, the node or the model does not exist.
     """
@@ -97,7 +98,7 @@ def _passes_in_question(name: str | None, registry: Sequence[Pass]) -> list[Pass
 def _operators_in_question(
     done: Converted, other: Model, near: set[str] | None
 ) -> list[ExpectedOperator]:
-    """The operators that only the other optimizer made, from nodes in `near`."""
+    """The operators that the other optimizer made more often than fusionc, from nodes in `near`."""
     operators = expected_operators(done.before, done.after, other)
     return [one for one in operators if near is None or not near.isdisjoint(one.nodes)]
 

@@ -77,7 +77,7 @@ def test_a_constant_is_its_elements() -> None:
         ("the elements are not float32 or int8", "h", "require_type", (np.float32, np.int8)),
         ("the axes are not constant", "x", "require_constant", ("the axes",)),
         ("the bias is not constant", "x", "require_number", ("the bias",)),
-        ("the axis is not one number", "axes", "require_number", ("the axis",)),
+        ("the axis is not a single number", "axes", "require_number", ("the axis",)),
     ],
 )
 def test_reasons(text: str, name: str, question: str, arguments: tuple[Any, ...]) -> None:

@@ -30,7 +30,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class GraphMap:
-    """The cells by depth: the number of operators on the longest way from an input."""
+    """The cells of a map by depth. The depth of an operator is the number of operators on the
+    longest path from an input to it.
+    """
 
     columns: list[list[Cell]]
     more: int = 0  # operators that are left out

@@ -40,9 +40,9 @@ def page_text(
     failure: str = "",
     maps: tuple[GraphMap, GraphMap] | None = None,
 ) -> str:
-    """The text of the page about one conversion. `groups` are the groups of similar rewrites; those
-    of routine passes, which clean up, come last. `failure` is the error if the result is wrong.
-    `maps` are those of the model and of the result.
+    """The text of the page about one conversion. `groups` are the groups of similar rewrites; on
+    the page, groups of routine passes, which only clean up, come last. `failure` is the error if
+    the result is wrong. `maps` are the maps of the model and of the result.
     """
     from jinja2 import Environment, StrictUndefined  # an extra, as `require_packages` says
 
@@ -82,7 +82,7 @@ def page_text(
 
 
 def _is_routine(pass_: Pass) -> bool:
-    """Whether a pass only cleans up, as in almost every model."""
+    """Whether a pass only cleans up, which it does in almost every model."""
     return type(pass_).__module__.startswith("fusionc.passes.cleanup.")
 
 

@@ -67,7 +67,7 @@ class ReportPage:
 
     def write(self, report: Report, passes: Sequence[Pass], failure: str = "") -> None:
         """Write the page. `failure` is the error if the result is wrong. If the page cannot be
-        written, only a notice says so, because the model has been written.
+        written, this is only a notice, because the model has already been written.
         """
         text = page_text(report, passes, self.notes.groups, self.times, failure, self.maps)
         try:

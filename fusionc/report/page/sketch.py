@@ -24,7 +24,7 @@ _MAX_DETAIL_LENGTH = 26  # characters
 @dataclass(frozen=True)
 class Item:
     """An item of a drawing: an operator, a value or a constant. The details of an operator are its
-    attributes and constants; those of a value or constant are its shape.
+    attributes and constants; the details of a value or a constant are its shape.
     """
 
     kind: str

@@ -32,7 +32,7 @@ STAYS = [
         graph(
             "b = Greater (x, six) y = Where (b, six, x)", "float[2,1,1] six = {6, 6}", "float[4]"
         ),
-        "a limit is not one number",
+        "a limit is not a single number",
         valid=False,
     ),
     Stays(
@@ -65,7 +65,7 @@ STAYS = [
     Stays(
         "a limit for each column",
         graph("a = Min (x, v) y = Max (a, low)", constants="float[4] v, float low = {-1}"),
-        "a limit is not one number",
+        "a limit is not a single number",
     ),
     Stays(
         "a constant raises the rank",

@@ -28,7 +28,7 @@ STAYS = [
     Stays(
         "two bounds",
         graph("Clip (c, lo)", weights=", float[2] lo = {0, 0}"),
-        "the bound is not one number",
+        "the bound is not a single number",
         valid=False,
     ),
     Stays("an activation without a kernel", graph("Elu (c)"), None),

@@ -28,7 +28,7 @@ STAYS = [
         graph(LEFT["body"], a=LEFT["a"], b="float[3,4] b"),
         "a batch that may be empty is multiplied by one matrix",
     ),
-    Stays("a vector of factors", graph(c="float[4] c"), "the factor is not one number"),
+    Stays("a vector of factors", graph(c="float[4] c"), "the factor is not a single number"),
     Stays(
         "a factor that raises the rank",
         graph(c="float[1,1,1,1] c = {2}", y="float[1,N,2,4] y"),

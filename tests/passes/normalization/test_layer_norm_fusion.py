@@ -78,7 +78,7 @@ STAYS = [
     Stays(
         "epsilon for each column",
         graph().replace("float eps = {0.00001}", "float[4] eps"),
-        "epsilon is not one number",
+        "epsilon is not a single number",
     ),
     Stays(
         "no scale, and an unknown size",

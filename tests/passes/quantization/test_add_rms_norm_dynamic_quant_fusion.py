@@ -42,7 +42,7 @@ STAYS = [
     Stays("the largest of each row without its axis", graph(x="float[4,4,4] x", y="int8[a,b,c] y", reduce="a = Abs (x) m = ReduceMax <keepdims = 0> (a, ax)"), "the reduced axes are dropped", opset=21),
     Stays("clipped to less from above", graph(end=CLIPPED).replace("high = {127}", "high = {126}"), "the result is clipped to a smaller range than that of int8", opset=21),
     Stays("clipped to less", graph(end=CLIPPED, low="-8"), "the result is clipped to a smaller range than that of int8", opset=21),
-    Stays("clipped by two numbers", graph(end=CLIPPED).replace("float low = {-128}", "float[2] low = {-128, -128}"), "a bound of the result is not one number", opset=21, valid=False),
+    Stays("clipped by two numbers", graph(end=CLIPPED).replace("float low = {-128}", "float[2] low = {-128, -128}"), "a bound of the result is not a single number", opset=21, valid=False),
     Stays("a least scale for each column", graph(KEPT, least="float[4] least"), SHAPE, opset=21),
     Stays("a least scale for each batch", graph(KEPT, least="float[2,1,1] least", x="float[1,S,4] x"), SHAPE, opset=21),
     Stays("a least scale that raises the rank", graph(KEPT, least="float[1,1,1,1] least", y="int8[a,b,c,d] y"), SHAPE, opset=21),

@@ -34,7 +34,7 @@ STAYS = [
     Stays(
         "two lengths",
         dft("y = DFT (x, two)").replace("> {", ", int64[2] two = {8, 8}> {"),
-        "the length is not one number",
+        "the length is not a single number",
         17,
         valid=False,
     ),

@@ -47,14 +47,14 @@ STAYS = [
     Stays(
         "two steps",
         stft().replace("int64 s = {4}", "int64[2] s = {4, 4}"),
-        "the step is not one number",
+        "the step is not a single number",
         17,
         valid=False,
     ),
     Stays(
         "two lengths",
         stft().replace("int64 n = {8}", "int64[2] n = {8, 8}"),
-        "the length of a frame is not one number",
+        "the length of a frame is not a single number",
         17,
         valid=False,
     ),
