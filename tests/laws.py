@@ -24,6 +24,9 @@ def for_each(items: Iterable[Any], name: Callable[[Any], str]) -> Callable[..., 
                     law(*instance, item)
                 except AssertionError as error:
                     breaches.append(f"{name(item)}: {error}")
+                except Exception as error:
+                    error.add_note(f"of {name(item)}")
+                    raise
             if breaches:
                 pytest.fail("\n".join(breaches), pytrace=False)
 

@@ -11,6 +11,7 @@ import onnx
 import onnx.defs
 import pytest
 from harness import parse
+from laws import for_each
 
 import fusionc
 from fusionc.graph_kernel.flag_warnings import unknown_operators, unknown_passes, unknown_patterns
@@ -100,7 +101,7 @@ SWITCHES = {
 }
 
 
-@pytest.mark.parametrize("name", f"{CANN} {MINDSPORE} {TORCHAIR}".split())
+@for_each(f"{CANN} {MINDSPORE} {TORCHAIR}".split(), str)
 def test_a_name_of_the_documents_is_a_pass_or_another_name_of_one(name: str) -> None:
     assert NAMES.find(name) and not NAMES.is_ascend_only(name)
     assert not unknown_passes(
@@ -108,7 +109,7 @@ def test_a_name_of_the_documents_is_a_pass_or_another_name_of_one(name: str) -> 
     )
 
 
-@pytest.mark.parametrize("name", CHIP.split())
+@for_each(CHIP.split(), str)
 def test_a_name_that_only_a_chip_has_is_known(name: str) -> None:
     assert NAMES.is_ascend_only(name)
     assert decide(PASSES, optimization_switch=f"{name}:off").notices == (
@@ -116,9 +117,9 @@ def test_a_name_that_only_a_chip_has_is_known(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "passes"), SWITCHES.items())
-def test_a_documented_name_switches_off_what_does_its_work(name: str, passes: str) -> None:
-    doers = frozenset(passes.split())
+@for_each(SWITCHES, str)
+def test_a_documented_name_switches_off_what_does_its_work(name: str) -> None:
+    doers = frozenset(SWITCHES[name].split())
     on = ";".join(f"{doer}:on" for doer in doers)
     enabled = decide(PASSES, optimization_switch=on).enabled
     assert doers <= enabled
@@ -129,7 +130,7 @@ def test_a_documented_name_switches_off_what_does_its_work(name: str, passes: st
     assert switched(PASSES, enabled - doers, Flags(enable_pass=(name,))) == enabled
 
 
-@pytest.mark.parametrize("name", sorted(set(OPERATORS.split())))
+@for_each(sorted(set(OPERATORS.split())), str)
 def test_an_operator_of_the_documents_is_one_of_onnx_or_has_a_reason(name: str) -> None:
     flags = read_flags(f"--disable_cluster_ops={name}", is_enabled=True).flags
     operators = flags.disable_cluster_ops
@@ -163,12 +164,12 @@ def test_an_operator_of_mindspore_in_any_list(flag: str, name: str, operators: s
     )
 
 
-@pytest.mark.parametrize("name", PATTERNS.split())
+@for_each(PATTERNS.split(), str)
 def test_a_split_pattern_of_the_documents_is_there(name: str) -> None:
     assert not unknown_patterns(Flags(disable_fusion_pattern=(name,)))
 
 
-@pytest.mark.parametrize("name", FLAGS.split())
+@for_each(FLAGS.split(), str)
 def test_a_flag_of_the_documents_has_an_effect(name: str) -> None:
     assert name in EFFECTIVE
 

@@ -180,15 +180,26 @@ VARIATIONS = (
 )
 
 
-@pytest.mark.parametrize("variation", VARIATIONS, ids=lambda variation: variation.__name__)
 @pytest.mark.parametrize("pass_", PASSES, ids=lambda pass_: pass_.name)
-def test_variations(pass_: Pass, variation: Callable[[Pass, Fires], bool]) -> None:
+def test_variations(pass_: Pass) -> None:
+    """All kinds in one test, because most of the time of a test for each would be pytest's own."""
+    errors = []
+    for start, variation in enumerate(VARIATIONS):
+        try:
+            assert_variation(pass_, variation, start)
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup(f"variations of {pass_.name}", errors)
+
+
+def assert_variation(pass_: Pass, variation: Callable[[Pass, Fires], bool], start: int) -> None:
     varied = 0
-    for case in rows_in_order(pass_, VARIATIONS.index(variation)):
+    for case in rows_in_order(pass_, start):
         try:
             varied += variation(pass_, case)
         except Exception as error:
-            error.add_note(f"on the row {case.name!r}")
+            error.add_note(f"in {variation.__name__} on the row {case.name!r}")
             raise
         if varied and not ALL_VARIATIONS:
             return

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from harness import Fires, Stays, load_tests_of, parse
+from laws import for_each
 
 from fusionc.model.graph import Node
 from fusionc.passes import PASSES
@@ -29,9 +30,7 @@ def _cases(pass_: Pass, each: int | None = _EACH) -> list[Fires | Stays]:
     return [case for name in ("FIRES", "STAYS") for case in getattr(loaded, name, [])[:each]]
 
 
-@pytest.mark.parametrize(
-    "pass_", [p for p in PASSES if any(q.formulas for q in p.patterns)], ids=lambda p: p.name
-)
+@for_each([p for p in PASSES if any(q.formulas for q in p.patterns)], name=lambda p: p.name)
 def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
     for case in _cases(pass_):
         model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
@@ -53,19 +52,22 @@ def assert_agreement(pattern: Pattern, anchor: Node, name: str) -> None:
     assert is_there or ": " in first_reason(furthest, anchor)
 
 
-@pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
-def test_a_refused_rewrite_is_never_promised(pass_: Pass, monkeypatch: pytest.MonkeyPatch) -> None:
+@for_each(PASSES, name=lambda p: p.name)
+def test_a_refused_rewrite_is_never_promised(pass_: Pass) -> None:
     """Whatever check of the engine refuses a match, `why` says so."""
-    # the cases of this pass are for a processor without VNNI, as in its own test
-    monkeypatch.setattr(inference_qbmm_add_fusion, "has_vnni", lambda: False)
-    for case in _cases(pass_, each=None):
-        if isinstance(case, Stays):
-            model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
-            promised = [place for place in places_of(model, pass_) if not place.reason]
-            assert not promised, f"{case.name}: {promised}"
+    with pytest.MonkeyPatch.context() as patch:
+        # the cases of this pass are for a processor without VNNI, as in its own test
+        patch.setattr(inference_qbmm_add_fusion, "has_vnni", lambda: False)
+        for case in _cases(pass_, each=None):
+            if isinstance(case, Stays):
+                model = typed_model(
+                    parse(case.graph, case.opset, case.ir_version), ".", case.target
+                )
+                promised = [place for place in places_of(model, pass_) if not place.reason]
+                assert not promised, f"{case.name}: {promised}"
 
 
-@pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
+@for_each(PASSES, name=lambda p: p.name)
 def test_what_stays_has_a_reason(pass_: Pass) -> None:
     """A place with the first condition that does not hold, or a note that the model has none of
     the operators at which the patterns begin.

@@ -1,10 +1,6 @@
 /* What a run of a program needs: the sizes of images, memory, and packed weights. */
-#if defined(__x86_64__)
 /* in the order of the numbers that gk_best_body returns */
-static const gb_width *const gb_widths[] = {&GB_width_of_4, &GB_width_of_8, &GB_width_of_16};
-#else
-static const gb_width *const gb_widths[] = {&GB_width_of_4};
-#endif
+extern const gb_width *const gb_widths[];
 
 enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_HUGE_PAGE = 2 << 20, GB_PAGE_FLOATS = 1024 };
 /* The bytes of memory after all images: a tile of narrow numbers is read as a whole, even if it

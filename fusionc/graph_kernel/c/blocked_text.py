@@ -183,24 +183,47 @@ def _family_text(family: str) -> str:
 
 @cache
 def _width_text(width: _Width, body: str, more: str = "") -> str:
-    types = [header("compiler.h"), header("mathematics.h"), program_types(), more]
-    head = "".join([*types, header("vector_instructions.h")])
-    return f"{head}\n{_on_its_processors(width, body)}"
+    return f"{_types(more)}\n{_on_its_processors(width, body)}"
 
 
-def running_text(needed: Collection[str]) -> str:
-    """The C text that runs programs of these families. It must come after runtime.h."""
-    widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
+def running_text() -> str:
+    """The C text that runs programs, the same for all of them. It must come after runtime.h."""
     return "".join(
         [
             "#include <unistd.h>\n",
-            f"#define GB_HAS_STRASSEN {int(STRASSEN in needed)}\n",
-            width_lists(needed),
             header("vector_instructions.h"),
-            *widths,
             *map(header, _RUNNING),
             kind_table(),
             *map(header, ("blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h")),
+        ]
+    )
+
+
+def function_tables(needed: Collection[str]) -> str:
+    """The C text with the tables of functions for each width of vectors. They have the functions of
+    these families. Only this text depends on the families, so all libraries share the object of
+    the text that runs programs.
+    """
+    widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
+    return "".join(
+        [
+            _types(),
+            f"#define GB_HAS_STRASSEN {int(STRASSEN in needed)}\n",
+            width_lists(needed),
+            *widths,
+            header("blocked_widths.h"),
+        ]
+    )
+
+
+def _types(more: str = "") -> str:
+    return "".join(
+        [
+            header("compiler.h"),
+            header("mathematics.h"),
+            program_types(),
+            more,
+            header("vector_instructions.h"),
         ]
     )
 

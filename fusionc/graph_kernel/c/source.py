@@ -13,7 +13,12 @@ from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import narrow_program_of, program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
 from fusionc.graph_kernel.c.blocked_kinds import program_types
-from fusionc.graph_kernel.c.blocked_text import families_of, running_text, width_texts
+from fusionc.graph_kernel.c.blocked_text import (
+    families_of,
+    function_tables,
+    running_text,
+    width_texts,
+)
 from fusionc.graph_kernel.c.compile import Contents, Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
@@ -230,14 +235,18 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     families = frozenset(chain(*(kernel.families or () for kernel in kernels)))
     has_programs = any(kernel.is_program for kernel in kernels)
     widths = width_texts(families) if has_programs else []
+    functions = [function_tables(families)] if has_programs else []
     interface = [header("onnxruntime_api.h"), header("operator_types.h")]
-    runtime = [*interface, *_runtime_texts(families if has_programs else None)]
+    runtime = [*interface, *_runtime_texts(has_programs=has_programs)]
     table = _table_texts(kernels)
     if most is None:
-        return [Unit("\n".join([head, *names, *loops.pop(), *runtime, *widths, *table]))]
+        return [
+            Unit("\n".join([head, *names, *loops.pop(), *runtime, *widths, *functions, *table]))
+        ]
     steps = [Unit(text, Contents.STEPS) for text in widths]
     nests = [Unit("\n".join([head, *names, *its]), Contents.LOOPS) for its in loops]
     ends = [
+        *(Unit(text, Contents.RUNTIME) for text in functions),
         # the same for most libraries, because the names of kernels are only in the other text
         Unit("\n".join([head, *runtime]), Contents.RUNTIME),
         Unit("\n".join([head, *names, *interface, *table])),
@@ -267,13 +276,13 @@ def _items(kernels: Mapping[Kernel, Area], bodies: Iterable[str]) -> list[tuple[
     return [*((body, len(body)) for body in bodies), *texts]
 
 
-def _runtime_texts(families: frozenset[str] | None) -> list[str]:
-    """The texts that run kernels in onnxruntime. `families` are those of the steps of programs;
-    None if no kernel is a program.
+def _runtime_texts(*, has_programs: bool) -> list[str]:
+    """The texts that run kernels in onnxruntime. `has_programs` says whether a kernel is a
+    program.
     """
     texts = [header(f"{name}.h") for name in ("runtime", "otherwise", "loop_operators")]
-    if families is not None:
-        texts += [running_text(families), header("blocked_operators.h")]
+    if has_programs:
+        texts += [running_text(), header("blocked_operators.h")]
     return [*texts, header("operators.h")]
 
 

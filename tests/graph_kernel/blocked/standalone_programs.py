@@ -1,9 +1,10 @@
 """Programs without onnxruntime: with vectors of each width that the processor has, and optionally
-under sanitizers.
+under sanitizers. The texts that programs have in common are compiled once for all tests.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import standalone
@@ -19,7 +21,8 @@ from onnx import helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c import compile
-from fusionc.graph_kernel.c.source import source
+from fusionc.graph_kernel.c.compile import Contents
+from fusionc.graph_kernel.c.source import units
 
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 PAYS_HERE = "|| !gb_pays_strassen()"
@@ -75,17 +78,53 @@ def native() -> Processor:
 ARM64 = Processor(("aarch64-linux-gnu-gcc", "-static"), ("qemu-aarch64",), (0,))
 
 
-def _replaced(text: str, is_512_emulated: bool) -> str:
-    """The C text of a library, changed for a standalone program."""
-    for what, by in _REPLACED.items():
-        assert text.count(what) == 1
-        text = text.replace(what, by)
-    for what, by in _EMULATED.items() if is_512_emulated else ():
-        assert what in text
-        text = text.replace(what, by)
-    for what, by in _EMULATED_OF_BYTES.items() if is_512_emulated else ():
-        text = text.replace(what, by)
-    return text
+def _replaced(texts: Sequence[str], is_512_emulated: bool) -> list[str]:
+    """The C texts of a library, changed for a standalone program."""
+    replacements = dict(_REPLACED)
+    if is_512_emulated:
+        replacements |= _EMULATED | _EMULATED_OF_BYTES
+    for what in replacements:
+        count = sum(text.count(what) for text in texts)
+        assert count == 1 if what in _REPLACED else count or what in _EMULATED_OF_BYTES, what
+    changed = list(texts)
+    for what, by in replacements.items():
+        changed = [text.replace(what, by) for text in changed]
+    return changed
+
+
+def _texts(areas: Sequence[Area], is_512_emulated: bool) -> list[str]:
+    """The C texts of a program. main() is in the text that runs kernels, whose functions it calls."""
+    made = units(areas)
+    texts = _replaced([unit.text for unit in made], is_512_emulated)
+    running = texts.index(next(text for text in texts if "chosen_width" in text))
+    assert made[running].contents is Contents.RUNTIME
+    main = Path(__file__).parent / "standalone_program.c"
+    texts[running] = standalone.hosted(f"static int chosen_width;\n{texts[running]}", main)
+    return texts
+
+
+def _folder_of_objects(folder: Path) -> Path:
+    """A folder for all workers of these tests. `folder` is one that pytest has made for a test."""
+    worker = folder.parent
+    return (worker.parent if worker.name.startswith("popen-") else worker) / "objects"
+
+
+def _compiled(command: Sequence[str], text: str, folder: Path) -> Path:
+    """The object of a text."""
+    key = hashlib.sha256("\0".join([*command, text]).encode()).hexdigest()[:32]
+    kept = folder / f"{key}.o"
+    if not kept.is_file():
+        with TemporaryDirectory(dir=folder) as own:
+            source = Path(own, "text.c")
+            source.write_text(text)
+            _run([*command, "-c", "-o", f"{own}/text.o", str(source)])
+            Path(own, "text.o").replace(kept)
+    return kept
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
 
 
 class Standalone:
@@ -102,27 +141,17 @@ class Standalone:
         self.numbers = {
             name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))
         }
-        text = _replaced(source(areas), is_512_emulated=2 in processor.widths and not has_512())
+        texts = _texts(areas, is_512_emulated=2 in processor.widths and not has_512())
         if "-O0" in flags:  # forced inlining takes half of the compiler's time
-            text = text.replace("always_inline, ", "")
-        text = f"static int chosen_width;\n{text}"
-        file = folder / "programs.c"
+            texts = [text.replace("always_inline, ", "") for text in texts]
         program = folder / "programs"
         self._command = [*processor.runner, str(program)]
-        file.write_text(standalone.hosted(text, Path(__file__).parent / "standalone_program.c"))
         own = [flag for flag in compile.FLAGS if flag not in ("-shared", "-fPIC")]
-        command = [
-            *processor.compiler,
-            *own,
-            *flags,
-            "-o",
-            str(program),
-            str(file),
-            "-lm",
-            "-pthread",
-        ]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert not made.returncode, made.stderr
+        command = [*processor.compiler, *own, *flags]
+        objects = _folder_of_objects(folder)
+        objects.mkdir(exist_ok=True)
+        parts = [str(_compiled(command, text, objects)) for text in texts]
+        _run([*command, "-o", str(program), *parts, "-lm", "-pthread"])
 
     def run(
         self, area: Area, tensors: Sequence[Array], width: int = 0, without: str = "amx bf16"

@@ -77,6 +77,19 @@ def test_the_families_of_a_program(make: Callable[[], Found], needed: set[str]) 
     assert len(texts) == len(width_texts(())) // 3 * (3 + len(needed))
 
 
+def test_programs_of_all_families_share_the_text_that_runs_them() -> None:
+    """It takes the compiler 1.5 s. The tables of functions, which depend on families, take 0.15."""
+    (one, *others), (tables, *other_tables) = (
+        [
+            units([found.area])[position].text
+            for found in (_convolution(), _attention(), _winograd())
+        ]
+        for position in (-2, -3)
+    )
+    assert all(other == one for other in others)
+    assert all(other != tables for other in other_tables)
+
+
 @pytest.mark.parametrize("needed", _SETS, ids=lambda some: "+".join(sorted(some)) or "none")
 def test_what_is_named_is_defined(needed: Collection[str]) -> None:
     """Else the library would not load: each text is compiled without the others."""

@@ -32,7 +32,7 @@ def test_the_place_of_a_kind_is_its_number() -> None:
 @pytest.mark.parametrize("kind", step_kinds(), ids=lambda kind: kind.enumerator())
 def test_its_functions_are_defined(kind: type[StepKind]) -> None:
     widths = "".join(width_texts(families()))
-    once = running_text(families())
+    once = running_text()
     for field in fields(StepFunctions):
         name = getattr(kind.functions, field.name)
         if not name:
@@ -44,7 +44,7 @@ def test_its_functions_are_defined(kind: type[StepKind]) -> None:
 
 @pytest.mark.parametrize("kind", step_kinds(), ids=lambda kind: kind.enumerator())
 def test_a_time_of_products_is_of_a_kind_that_counts_them(kind: type[StepKind]) -> None:
-    once = running_text(families())
+    once = running_text()
     name = kind.functions.nanoseconds
     body = once.partition(f" gb_{name}(")[2].partition("\n}\n")[0] if name else ""
     counts = kind.products is not StepKind.products
@@ -64,7 +64,7 @@ def test_python_and_c_count_the_same_products() -> None:
         "c->step->group": "2",
         "(double)c->keys": "5",
     }
-    once = running_text(families())
+    once = running_text()
     functions = {kind.products for kind in step_kinds()} - {StepKind.products}
     assert len(functions) > 2
     for count in functions:
