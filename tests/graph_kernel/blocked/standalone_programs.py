@@ -104,9 +104,11 @@ def _texts(areas: Sequence[Area], is_512_emulated: bool) -> list[str]:
 
 
 def _folder_of_objects(folder: Path) -> Path:
-    """A folder for all workers of these tests. `folder` is one that pytest has made for a test."""
-    worker = folder.parent
-    return (worker.parent if worker.name.startswith("popen-") else worker) / "objects"
+    """A folder for all workers of these tests, if `folder` is one that pytest has made for a test."""
+    parent = folder.parent
+    if parent.name.startswith("popen-"):  # of a worker
+        return parent.parent / "objects"
+    return (parent if parent.name.startswith("pytest-") else folder) / "objects"
 
 
 def _compiled(command: Sequence[str], text: str, folder: Path) -> Path:
