@@ -94,6 +94,11 @@ ASKED = {
         *("--precision_mode", "force_fp16", "--customize_dtypes", "types.cfg"),
         *("--modify_mixlist", "lists.json"),
     ],
+    "images": ["--insert_op_conf", "aipp.cfg", "--input_format", "NHWC"],
+    "kept nodes": ["--keep_nodes", "conv1;encoder/"],
+    "batches": ["--input_shape", "x:-1,3", "--dynamic_batch_size", "1,2"],
+    "image sizes": ["--input_shape", "x:1,3,-1,-1", "--dynamic_image_size", "32,32;64,64"],
+    "other sizes": ["--input_shape", "x:-1,-1", "--dynamic_dims", "1,8;2,16"],
     "flags": ["--graph_kernel_flags=--opt_level=2 --disable_pass=IdentityPass"],
 }
 # What is not about the model or whether it is right, and what a tuning does itself.
@@ -115,6 +120,7 @@ def options_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         "two.so",
         "samples",
         "kept.txt",
+        "aipp.cfg",
         SWITCHES,
         "first.json",
     ):

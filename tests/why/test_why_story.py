@@ -58,7 +58,7 @@ class First(Pass):
     patterns = (Pattern("First", op.Relu(var("x")), where=lambda m: m.x.rank == 3),)
 
 class Second(Pass):
-    patterns = (Pattern("Second", op.Abs(var("x")), where=has_rank_three),)
+    patterns = (Pattern("Second", op.Exp(var("x")), where=has_rank_three),)
 
 class Third(Pass):
     patterns = (Pattern("Third", op.Neg(var("x")), where=documented),)
@@ -267,7 +267,7 @@ def test_a_pass_of_ones_own() -> None:
 
 def test_conditions_of_passes_of_ones_own() -> None:
     Path("own.py").write_text(CONDITIONS)
-    graph = "agraph (float[N,4] x) => (float[N,4] y) { [a] a = Relu (x) [b] b = Abs (a) [y] y = Neg (b) }"
+    graph = "agraph (float[N,4] x) => (float[N,4] y) { [a] a = Relu (x) [b] b = Exp (a) [y] y = Neg (b) }"
     texts = [
         ask(graph, name, custom_passes=["own.py"]).reasons[0].text
         for name in ("First", "Second", "Third", "Fourth")
@@ -275,7 +275,7 @@ def test_conditions_of_passes_of_ones_own() -> None:
     unmet = "a condition of the pattern does not hold"
     assert texts == [
         f"Relu ‹a›: {unmet}: m.x.rank == 3",
-        f"Abs ‹b›: {unmet}: has rank three",
+        f"Exp ‹b›: {unmet}: has rank three",
         f"Neg ‹y›: {unmet}: x has three axes",
         f"Neg ‹y›: {unmet}: a condition of its own",
     ]

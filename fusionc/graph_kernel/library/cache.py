@@ -18,10 +18,15 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from time import monotonic, sleep, time
+from typing import IO
 
 from fusionc.disk.publish import digest
 
 _MOST = 1000  # files in the cache, of about 100 KB each
+_LONGEST_WAIT = 60.0  # seconds; one text took at most 30 to compile
+_PAUSE = 0.02  # seconds between two attempts to lock
+_ABANDONED = 24 * 3600.0  # seconds; what a conversion that was killed leaves is removed after this
 
 
 def cache_folder() -> Path:
@@ -81,20 +86,37 @@ def put(made: Path, key: str) -> Path:
 def turn(kind: str, key: str) -> Iterator[None]:
     """A context manager that waits until no other process or thread is compiling what has this key.
 
-    The lock is a file, which the first process removes when it is done. A process that comes then
-    may run next to one that has waited; a file system may have no locks. In both cases the same is
-    only compiled twice.
+    The lock is a file, which the process that holds it removes when it is done. Two processes may
+    still compile the same at once: if the first one takes too long, if the file system has no
+    locks, or if a process comes just when another one removes the lock. This only costs time.
     """
     path = cache_folder() / f"{kind}-{key}.lock"
     with path.open("a") as lock:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        is_held = _has_locked(lock)
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)
+            if is_held:
+                path.unlink(missing_ok=True)
             with suppress(OSError):  # a fork of this process may still have the file open
                 fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def _has_locked(lock: IO[str]) -> bool:
+    """Wait for a lock, but not for a process that is stopped or hangs. Return whether this process
+    holds the lock.
+    """
+    end = monotonic() + _LONGEST_WAIT
+    while monotonic() < end:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(_PAUSE)
+        except OSError:  # the file system has no locks
+            return False
+        else:
+            return True
+    return False
 
 
 def known(library: Path) -> Path | None:
@@ -135,16 +157,27 @@ def keep(library: Path) -> None:
 
 def forget_oldest(folder: Path) -> None:
     """If the cache has too many files, remove the libraries and objects that were unused for
-    longest.
+    longest. Also remove what conversions left behind that were killed while they compiled.
 
     Several processes may do this at once.
     """
+    for leftover in (*folder.glob("build-*"), *folder.glob("*.lock")):
+        with suppress(FileNotFoundError):
+            if time() - leftover.stat().st_mtime > _ABANDONED:
+                _remove(leftover)
     times = dict[Path, float]()
     for library in (*folder.glob("*.so"), *folder.glob("*.o")):
         with suppress(FileNotFoundError):
             times[library] = library.stat().st_mtime
     for library in sorted(times, key=times.__getitem__)[:-_MOST]:
         library.unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _usual_folder() -> Path:

@@ -32,7 +32,7 @@ class HalfConstants:
         """
         self._of(value)
         fault = self._faults[value.name]
-        return "" if is_limit and fault == _TOO_LARGE else fault
+        return "" if is_limit and fault == TOO_LARGE else fault
 
     def _of(self, value: Edge) -> NDArray[np.float16]:
         if value.name not in self._arrays:
@@ -45,12 +45,12 @@ class HalfConstants:
         return self._arrays[value.name]
 
 
-_TOO_LARGE = "it has a constant that is infinite in float16"
+TOO_LARGE = "it has a constant that is infinite in float16"
 _TOO_SMALL = "it has a constant that is 0 in float16"
 
 
 def _fault(array: NDArray[Any], half: NDArray[np.float16]) -> str:
     infinite = np.isinf(half)
     if infinite.any() and np.isfinite(array[infinite]).any():
-        return _TOO_LARGE
+        return TOO_LARGE
     return _TOO_SMALL if array.any() and not half.any() else ""

@@ -2,7 +2,9 @@
 
 Nodes in float16 read and make values of float16. If a node of float32, a subgraph, or an output of
 the model reads such a value, a Cast makes a value of float32 with the original name. If a node in
-float16 reads a value of float32, a Cast makes its copy in float16.
+float16 reads a value of float32, a Cast makes its copy in float16. If that value comes from a
+constant that float16 cannot hold, such as the -3.4e38 of an attention mask, a Clip before the Cast
+limits it: an infinite mask would make the Softmax of a row that hides every key NaN.
 """
 
 from __future__ import annotations
@@ -16,14 +18,17 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from fusionc.model.functions import taken_names
 from fusionc.model.graph import Edge, Node
+from fusionc.model.operators import opsets_of
 from fusionc.model.write_back import keep
 from fusionc.protos import copied, fresh_name, reads_of
 from fusionc.requested.float16.customized_types import Form
 from fusionc.requested.float16.float16_nodes import READS_SHAPE, Float16Node, Float16Nodes
-from fusionc.requested.float16.half_constants import HalfConstants
+from fusionc.requested.float16.half_constants import LARGEST, TOO_LARGE, HalfConstants
 from fusionc.requested.float16.precision_policy import PrecisionPolicy
 from fusionc.shapes.inference import typed_model
 
+_OLDEST_CLIP = 6
+_CLIP_WITH_INPUTS = 11
 _NEWEST_LISTED = 4  # before this IR version every initializer is an input
 
 
@@ -82,7 +87,7 @@ class Float16Lowering:
             one = self.nodes.get(node)
             form = choices[node].form if node in choices else Form.FLOAT32
             if one is None or form is Form.FLOAT32:
-                writer.keep_node(node)
+                writer.keep_node(node, is_large=one is not None and one.reason == TOO_LARGE)
             elif form is Form.FLOAT16 and not is_emulated:
                 writer.lower_node(one)
             else:
@@ -103,11 +108,16 @@ class _Writer:
         self._halves: dict[str, str] = {}  # values by name → their names in float16
         self._rounded: dict[str, str] = {}  # values by name → float32 copies rounded to float16
         self._missing: set[str] = set()  # values that exist only in float16 so far
+        self._large: set[str] = set()  # values of float32 that may be beyond float16
+        self._limits: tuple[str, ...] = ()  # the inputs of each Clip after the first
 
-    def keep_node(self, node: Node) -> None:
+    def keep_node(self, node: Node, *, is_large: bool) -> None:
         """Add a node that does not change. If its operator reads only the shape of a value, the
-        node reads the value in whichever type exists.
+        node reads the value in whichever type exists. If `is_large`, the node has a constant that
+        float16 cannot hold.
         """
+        if is_large or not self._large.isdisjoint(node.proto.input):
+            self._large.update(node.proto.output)
         if node.operator in READS_SHAPE and node.proto.input[0] in self._missing:
             copy = _copy(node.proto)
             copy.input[0] = self._halves[node.proto.input[0]]
@@ -195,8 +205,28 @@ class _Writer:
             if edge.is_constant:
                 self._tensors.append(self._constants.tensor(edge, half))
             else:
-                self._cast(edge.name, half, TensorProto.FLOAT16)
+                source = self._limited(edge.name) if edge.name in self._large else edge.name
+                self._cast(source, half, TensorProto.FLOAT16)
         return self._halves[edge.name]
+
+    def _limited(self, name: str) -> str:
+        """The name of a value of float32 limited to the numbers of float16. Before opset 6, which
+        has no usable Clip, the value stays unlimited.
+        """
+        opset = opsets_of(self._proto).get("", 0)
+        if opset < _OLDEST_CLIP:
+            return name
+        if not self._limits and opset >= _CLIP_WITH_INPUTS:
+            self._limits = tuple(self._fresh(one, "float16") for one in ("least", "largest"))
+            for limit, number in zip(self._limits, (-LARGEST, LARGEST), strict=True):
+                self._tensors.append(helper.make_tensor(limit, TensorProto.FLOAT, [], [number]))
+        limited = self._fresh(name, "limited")
+        clip = helper.make_node("Clip", [name, *self._limits], [limited], limited)
+        if not self._limits:
+            clip.attribute.append(helper.make_attribute("min", -LARGEST))
+            clip.attribute.append(helper.make_attribute("max", LARGEST))
+        self._nodes.append(clip)
+        return limited
 
     def _round(self, edge: Edge) -> str:
         """The name of a value that is rounded to float16, in float32."""

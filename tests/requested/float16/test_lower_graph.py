@@ -54,6 +54,17 @@ CASES = [
         feeds={"c": np.array(True)},
     ),
     Case(
+        "the mask of a row that hides every key",
+        "agraph (float[2,4] x, float[2,4] hides) => (float[2,4] y) <float b = {-3.4e38}> {"
+        " g = Mul (hides, b) s = Add (x, g) y = Softmax (s) }",
+        {"Mul:g": "it has a constant that is infinite in float16"},
+        "Mul Cast Clip Cast Add Softmax Cast",
+        feeds={
+            "x": np.array([[1, 2, 3, 4], [1, 1, 1, 1]], np.float32),
+            "hides": np.array([[0, 1, 0, 0], [1, 1, 1, 1]], np.float32),
+        },
+    ),
+    Case(
         "sizes and scales of Resize",
         "agraph (float[1,1,4,4] x) => (float[1,1,8,8] y)"
         " <float[4] s = {1.0, 1.0, 2.0, 2.0}, float[0] r> { y = Resize (x, r, s) }",
@@ -79,7 +90,8 @@ CASES = [
         "a constant beyond float16",
         X + "<float big = {100000.0}, float[4,4] w> { m = Mul (x, big) y = MatMul (m, w) }",
         {"Mul:m": "it has a constant that is infinite in float16"},
-        "Mul Cast MatMul Cast",
+        "Mul Clip Cast MatMul Cast",
+        feeds={"x": np.full((2, 4), 0.25, np.float32)},
     ),
     Case(
         "a constant that vanishes",
