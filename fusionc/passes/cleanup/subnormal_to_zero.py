@@ -308,12 +308,12 @@ class SubnormalToZeroPass(Pass):
     before   Conv(x, W), if W has elements below the smallest normal number, as dead filters of
              trained models have
     after    the same with zeros in their place
-     refuses  constants whose largest elements are so small that a subnormal element matters;
-              constants whose users may enlarge the difference, for example by a division, a
-              logarithm or a comparison, before other channels are added; constants with small rows
-              that a Gather reads, or with small channels that a Split cuts off, if an output may
-              consist of only these; the same constants after one sum, if a Relu, Clip, Max or Min
-              may leave no larger number to add
+    refuses  constants whose largest elements are so small that a subnormal element matters;
+             constants whose users may enlarge the difference, for example by a division, a
+             logarithm or a comparison, before other channels are added; constants with small rows
+             that a Gather reads, or with small channels that a Split cuts off, if an output may
+             consist of only these; the same constants after one sum, if a Relu, Clip, Max or Min
+             may leave no larger number to add
     never    float16, whose subnormal numbers are useful and cost no time
     algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126.
              |d| is also smaller than the rounding of W, ε·max|W|.
