@@ -19,8 +19,8 @@ def at_each_profile(
     total: int,
 ) -> Verification:
     """The verification, continued with one sample at each of these sizes. The option gives `total`
-    sizes: these, and the one of the verification so far unless the user chose another for it. Each of `checks` verifies
-    the result: without kernels and, if it has any, with them.
+    sizes: these, and the one of the verification so far unless the user chose another for it. Each
+    of `checks` verifies the result: without kernels and, if it has any, with them.
 
     Raises UsageError if the model does not run at one of the sizes.
     """

@@ -57,7 +57,8 @@ def convert(options: Options) -> Report:
             )
             report.left_out = len(left_out.rewrites)
             report.in_float32 = list(left_out.wide)
-            report.notices = [*notices, *plog.notices]
+            report.notices = notices
+        report.notices += plog.notices  # the page is about the model, not about the log
     report.log_file = plog.file
     report.seconds = perf_counter() - started
     return report

@@ -227,5 +227,6 @@ def _other_outputs(model: onnx.ModelProto, unused: Sequence[str] | None) -> list
     names = [value.name for value in model.graph.output]
     if missing := [name for name in unused if name not in names]:
         hint = f"the outputs of the model are: {', '.join(names)}"
-        raise UsageError(f"the model has no output {missing[0]}", hint=hint, code="E10016")
+        what = f"the model has no output {missing[0]}"
+        raise UsageError(what, where="unused_output", hint=hint, code="E10016")
     return [name for name in names if name not in unused]

@@ -30,7 +30,7 @@ from fusionc.requested.exact_names import names_of_values
 _UNSUPPORTED = {
     "inputs": "onnx.utils.Extractor cuts a model at intermediate values",
     "dtype": (
-        'slim keeps the results of a model; fusionc.convert(..., precision_mode_v2="mixed_float16") '
+        'slim keeps the results; fusionc.convert(..., precision_mode_v2="mixed_float16") '
         'computes in float16 where that is exact enough, "fp16" wherever it is possible'
     ),
     "size_threshold": (

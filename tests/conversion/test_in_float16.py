@@ -120,7 +120,11 @@ def test_everything_in_float16(mode: str) -> None:
     ("planted", "kept", "cost"),
     [
         ("overflow", [f"product{PLANTED}", "back"], "its values reach 1.22e+05, and float16 ends"),
-        ("digits", ["there"], "off by r11 1 (cosine 0.000000) with this node in float16, and by r11 0.0"),
+        (
+            "digits",
+            ["there"],
+            "off by r11 1 (cosine 0.000000) with this node in float16, and by r11 0.0",
+        ),
     ],
 )
 def test_a_planted_fault_stays_in_float32(planted: str, kept: list[str], cost: str) -> None:
@@ -328,7 +332,9 @@ def test_older_names(older: str, mode: str) -> None:
 
 
 def test_both_names_contradict_each_other() -> None:
-    with pytest.raises(UsageError, match="--precision_mode and --precision_mode_v2 are both given") as error:
+    with pytest.raises(
+        UsageError, match="--precision_mode and --precision_mode_v2 are both given"
+    ) as error:
         converted(precision_mode_v2="fp16", precision_mode="force_fp16")
     assert error.value.hint == "leave out one of the two"
 
