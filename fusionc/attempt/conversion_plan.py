@@ -228,6 +228,7 @@ def _requests(options: Options) -> Requests:
             options.dynamic_image_size,
             options.dynamic_dims,
             options.input_shape,
+            options.source,
         ),
         aipp=() if options.insert_op_conf is None else aipp_blocks(options.insert_op_conf),
         input_format=options.input_format,

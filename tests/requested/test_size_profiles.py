@@ -63,6 +63,19 @@ def test_sizes_of_aipp_images_follow() -> None:
         convert(CONV, insert_op_conf="aipp.cfg", **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({"dynamic_batch_size": [1, 2]}, "x:-1,3,6,6"),
+        ({"dynamic_image_size": [[6, 6], [8, 8]]}, "x:1,3,-1,-1"),
+    ],
+)
+def test_the_advice_names_the_models_own_input(options: dict[str, Any], shape: str) -> None:
+    with pytest.raises(UsageError, match="and there are none") as error:
+        convert(CONV, **options)
+    assert error.value.hint == f'give them: --input_shape "{shape}"'
+
+
 def test_the_users_sizes_come_in_addition() -> None:
     report, _ = convert(
         CONV,
