@@ -171,6 +171,8 @@ def cost_text(cost: RunCost) -> str:
         f"{at_least}{count_text(cost.macs)} MACs, {size_text(cost.weight_bytes)} of weights, "
         f"{at_least}{size_text(cost.value_bytes)} for values"
     )
+    if cost.sized_by and not cost.is_open:
+        return f"{text} (at the first size of {cost.sized_by})"
     return f"{text} (with 1 for each open size)" if cost.is_open else text
 
 

@@ -11,6 +11,7 @@ from harness import parse
 
 import fusionc
 from fusionc.errors import UsageError
+from fusionc.report.table import cost_text
 from fusionc.requested.size_profiles import BATCH, DIMS, IMAGE, size_profiles
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
@@ -36,6 +37,10 @@ def test_a_fixed_batch_becomes_open_and_each_size_is_verified() -> None:
     report, result = convert(CONV, input_shape={"x": (-1, 3, 6, 6)}, dynamic_batch_size=[1, 2, 4])
     assert shape(result.graph.input[0]) == ["batch", 3, 6, 6]
     assert shape(result.graph.output[0])[0] == "batch"
+    assert report.cost is not None
+    larger, _ = convert(CONV, input_shape={"x": (-1, 3, 6, 6)}, dynamic_batch_size=[4, 2])
+    assert larger.cost is not None and larger.cost.macs == 4 * report.cost.macs
+    assert cost_text(larger.cost).endswith(" (at the first size of --dynamic_batch_size)")
     assert report.verification.endswith("; equal at each of the 3 sizes of --dynamic_batch_size")
     assert not any("does not make sizes dynamic" in notice for notice in report.notices)
 
