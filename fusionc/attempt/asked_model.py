@@ -5,7 +5,7 @@ the reference model that results are compared with.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import library_for
 from fusionc.model.operators import opsets_of
 from fusionc.protos import copied
+from fusionc.report.model_info import runtime_operators
 from fusionc.requested.aipp.aipp_inputs import compared_with_numpy
 from fusionc.requested.free_dim import Freed
 from fusionc.requested.image_inputs import ImageInputs
@@ -62,6 +63,7 @@ class AskedModel:
         self.images = ImageInputs()  # the inputs whose layout changed
         self.types: Mapping[str, int] = {}  # the requested types of outputs, by output name
         self.lost: Sequence[LostKernel] = ()  # kernels that onnxruntime lacks at the target opset
+        self.runtime_operators: Set[str] = frozenset()  # operators of onnxruntime in the model
         self.notices: list[str] = []  # for the user
         self._folder = os.fspath(plan.options.source.parent)
 
@@ -71,6 +73,7 @@ class AskedModel:
         """
         options = self.plan.options
         proto = self.load()
+        self.runtime_operators = runtime_operators(proto)
         require_place(options.destination)
         self.notices += self.plan.requests.fixed_notices(proto)
         self.notices += self.plan.kept.find(proto)

@@ -131,7 +131,7 @@ def attempt(
         say = options.progress if limit is None else lambda _: None
         with watchdog(plan.custom, say) as begin:
             counts = run(model, plan.passes, log, begin, after)
-        cost = run_cost(model) if limit is None else None
+        cost = _cost(model, plan) if limit is None else None
         if plan.makes_areas and not plan.precision and not log.is_closed:
             fused = _fuse(plan, model, log, left_out)
             counts = [*counts, *fused.counts]
@@ -141,6 +141,12 @@ def attempt(
     if dump is not None:
         dump.write(proto, "output")
     return ConversionAttempt(proto, counts, log, fused, model, cost)
+
+
+def _cost(model: Model, plan: ConversionPlan) -> RunCost:
+    """What a run costs; at the first profile if the model is converted for several."""
+    profiles = plan.requests.profiles
+    return run_cost(model, profiles.shapes[0], profiles.option) if profiles else run_cost(model)
 
 
 def fuse_areas(

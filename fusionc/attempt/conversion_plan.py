@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fusionc.attempt.switch_notices import ignored_variables, switch_notices
 from fusionc.custom.loading import load_passes
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, choice_text
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import disabled_by, is_echoed, switched
@@ -19,7 +19,12 @@ from fusionc.report import Plog
 from fusionc.requested.aipp.aipp_file import aipp_blocks
 from fusionc.requested.float16.customized_types import CustomizedTypes
 from fusionc.requested.float16.mixed_lists import MixedLists
-from fusionc.requested.float16.precision_modes import MIXED_BFLOAT16, MIXED_FLOAT16, ORIGIN
+from fusionc.requested.float16.precision_modes import (
+    MIXED_BFLOAT16,
+    MIXED_FLOAT16,
+    MODES,
+    ORIGIN,
+)
 from fusionc.requested.float16.precision_policy import PrecisionPolicy
 from fusionc.requested.kept_nodes import KeptNodes
 from fusionc.requested.kept_types import KeptTypes
@@ -176,16 +181,21 @@ def _precision_notices(options: Options, *, has_kernels: bool) -> list[str]:
     requested without kernels, or together with types of single nodes.
     """
     mode = options.precision
+    lower = choice_text(one for one in MODES if one != ORIGIN)
     listed = (MIXED_FLOAT16, MIXED_BFLOAT16)
-    is_lowered = mode != ORIGIN or options.customize_dtypes is not None
+    is_customized = options.customize_dtypes is not None
     useful = {
-        "--precision_error": (options.precision_error, is_lowered),
-        "--keep_dtype": (options.keep_dtype, mode != ORIGIN),
-        "--modify_mixlist": (options.modify_mixlist, mode in listed),
+        "--precision_error": (
+            options.precision_error,
+            mode != ORIGIN or is_customized,
+            f"{lower}, or --customize_dtypes",
+        ),
+        "--keep_dtype": (options.keep_dtype, mode != ORIGIN, lower),
+        "--modify_mixlist": (options.modify_mixlist, mode in listed, choice_text(listed)),
     }
     notices = [
-        f"{name} has no effect without --precision_mode_v2={MIXED_FLOAT16}"
-        for name, (value, is_useful) in useful.items()
+        f"{name} has no effect without --precision_mode_v2={modes}"
+        for name, (value, is_useful, modes) in useful.items()
         if value is not None and not is_useful
     ]
     if mode != MIXED_BFLOAT16:
@@ -218,6 +228,7 @@ def _requests(options: Options) -> Requests:
             options.dynamic_image_size,
             options.dynamic_dims,
             options.input_shape,
+            options.source,
         ),
         aipp=() if options.insert_op_conf is None else aipp_blocks(options.insert_op_conf),
         input_format=options.input_format,

@@ -16,9 +16,12 @@ def at_each_profile(
     checks: Sequence[Callable[..., Verification]],
     profiles: Sequence[Shapes],
     option: str,
+    total: int,
 ) -> Verification:
-    """The verification, continued with one sample at each of these sizes. Each of `checks` verifies
-    the result: one without kernels and, if the result has kernels, another one with them.
+    """The verification, continued with one sample at each of these sizes. The option gives `total`
+    sizes: these, and the size of the verification so far, unless the user chose another one for it.
+    Each of `checks` verifies the result: one without kernels and, if the result has kernels,
+    another one with them.
 
     Raises UsageError if the model does not run at one of the sizes.
     """
@@ -37,7 +40,8 @@ def at_each_profile(
             if one.status == "impossible":
                 left_out.append(f"{_text(shapes)} is not verified: {one.summary}")
             verification = replace(verification, runs=verification.runs + one.runs)
-    equal = f"equal at {len(profiles) - len(left_out)} more sizes of {option}"
+    reached = f"{total - len(left_out)} of the" if left_out else "each of the"
+    equal = f"equal at {reached} {total} sizes of {option}"
     summary = "; ".join([verification.summary.removeprefix(IN_PART), equal, *left_out])
     budget = verification.budget
     if budget is not None and left_out:

@@ -115,7 +115,9 @@ def _at_profiles(
     profiles = plan.requests.profiles
     if profiles is None or verification.status != "equal":
         return verification
-    return at_each_profile(verification, checks, reference.profiles, profiles.option)
+    return at_each_profile(
+        verification, checks, reference.profiles, profiles.option, len(profiles.shapes)
+    )
 
 
 def _verdict(verification: Verification, summary: str) -> Verdict:

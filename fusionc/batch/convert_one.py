@@ -30,6 +30,7 @@ from fusionc.batch.record import clear_records, ingredients_of, read_record, wri
 from fusionc.errors import FusioncError, UnverifiedError, VerificationError, said
 from fusionc.options import options_of
 from fusionc.report import Report
+from fusionc.requested.kept_types import list_for_many_models
 from fusionc.requested.target_opset import NewerAlready
 
 _STATES_OF_ERRORS = {VerificationError: DIFFERENT, UnverifiedError: UNVERIFIED}
@@ -85,7 +86,8 @@ def _outcome(task: ConversionTask) -> Outcome:
         arguments = task.own_arguments()
         for folder in (task.destination.parent, *_folders_of_pages(arguments)):
             folder.mkdir(parents=True, exist_ok=True)
-        report = _convert(task, arguments)
+        with list_for_many_models():
+            report = _convert(task, arguments)
     except FusioncError as error:
         state = _STATES_OF_ERRORS.get(type(error), FAILED)
         log = error.log_file

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from fusionc.cli.atc_options import IGNORED, REFUSED
+from fusionc.cli.peer_options import PEER_OPTIONS
 from fusionc.errors import UsageError, choice_text, similar
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
@@ -49,7 +50,10 @@ class AtcCommand(click.Command):
         line = respell(args, options)
         # An unknown option is reported before surplus words, because a word may be its value.
         if line.unknown:
-            what = _hint_for_flag(line.unknown, options) or _unknown_text(line.unknown, options)
+            what = _hint_for_peer(line.unknown, ctx.info_name) or _hint_for_flag(
+                line.unknown, options
+            )
+            what = what or _unknown_text(line.unknown, options)
             raise click.NoSuchOption(line.unknown, what, ctx=ctx)
         named = self._words_of_options(line.words)
         rest = [word for word in line.words if word not in named]
@@ -76,6 +80,8 @@ class AtcCommand(click.Command):
         what = f"Got unexpected extra argument ({' '.join(surplus)})"
         takes_many = any(p.opts[0] in self.positional and p.multiple for p in self.params)
         many = "write --model before each model, or a pattern in quotes" if takes_many else ""
+        if takes_many and len(surplus) == 1 and surplus[0].isdecimal():  # onnxsim's check_n
+            many = "leave it out: every result is verified, on as many inputs as are needed"
         return f"{what}; {many}." if many else f"{what}."
 
 
@@ -90,6 +96,12 @@ class CommandLine:
     def has(self, names: Sequence[str]) -> bool:
         """Whether one of these options is given."""
         return not {one.partition("=")[0] for one in self.options}.isdisjoint(names)
+
+
+def _hint_for_peer(typed: str, command: str | None) -> str:
+    """What fusionc has instead of an option of onnxsim or onnxslim; "" if `typed` is none."""
+    instead = PEER_OPTIONS.get(key_of(typed)) if command == "convert" else None
+    return f"No such option '{typed}'; {instead}." if instead else ""
 
 
 def _hint_for_flag(typed: str, options: Sequence[click.Option]) -> str:

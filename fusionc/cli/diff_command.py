@@ -211,7 +211,7 @@ def _facts(diff: ModelDiff) -> Iterator[tuple[str, str]]:
     yield "weights", _weights(diff) or "none"
     yield from (("interface", text) for text in diff.interface or ("the same",))
     yield "counted with", _counted_sizes(diff)
-    yield "result", "the same" if diff.is_same else "different"
+    yield "result", "the same" if diff.is_same else "the graphs differ"
 
 
 def _weights(diff: ModelDiff) -> str:

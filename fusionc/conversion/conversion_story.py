@@ -26,7 +26,7 @@ from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.rewrite_text import tell_of_left_out
 from fusionc.report.stage_times import timed
 from fusionc.requested.float16.precision_modes import MIXED_BFLOAT16
-from fusionc.requested.target_opset import opset_advice
+from fusionc.requested.target_opset import opset_advice, waiting_in_result
 from fusionc.runtime.process import start
 from fusionc.runtime.processor import has_bfloat16
 
@@ -57,7 +57,8 @@ def convert(options: Options) -> Report:
             )
             report.left_out = len(left_out.rewrites)
             report.in_float32 = list(left_out.wide)
-            report.notices = [*notices, *plog.notices]
+            report.notices = notices
+        report.notices += plog.notices  # the page is about the model, not about the log
     report.log_file = plog.file
     report.seconds = perf_counter() - started
     return report
@@ -187,4 +188,7 @@ def _tell_of_attempt(
 
         messages = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
     folder = os.fspath(plan.options.source.parent)
-    return messages + opset_advice(report.patterns, done.proto, folder)
+    if done.model is None:
+        return messages
+    waiting = waiting_in_result(done.counts, plan.passes, done.model)
+    return messages + opset_advice(waiting, done.proto, folder)

@@ -25,7 +25,7 @@ from fusionc.ready_form.session_file import (
 )
 from fusionc.report import Report
 from fusionc.report.area_labels import area_labels
-from fusionc.report.model_info import bytes_on_disk, operator_counts
+from fusionc.report.model_info import bytes_on_disk, operator_counts, runtime_operators
 from fusionc.report.stage_times import timed
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def save_if_right(
         with timed(report, "save"):
             model.finish(saved, done.proto, folder, reference)
             report.operators_after = operator_counts(done.proto)
+            new = runtime_operators(done.proto) - model.runtime_operators
+            report.runtime_operators = sorted(new)
             report.bytes_after = bytes_on_disk(done.proto, saved.model)
             library = published(plan.kernels.file, options.destination, options.source)
             report.kernels = library.place if library.file is not None else None

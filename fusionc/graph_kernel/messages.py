@@ -132,7 +132,9 @@ def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
         for name, times in Counter(fused.unwanted).items()
     ]
     if any(count.matched for count in fused.counts):
-        reasons.append(f"every {'other ' if reasons else ''}area was refused")
+        refusals = sum((Counter(count.refused) for count in fused.counts), Counter[str]())
+        why = "".join(f" ({reason})" for reason, _ in refusals.most_common(1))
+        reasons.append(f"every {'other ' if reasons else ''}area was refused{why}")
     return ", ".join(reasons) or f"no operators fit together{_why_products_stay(fused)}"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ _OWN_CHECK = (
     "fusionc derives the tolerances and input values of the verification from the model; "
     "input_data gives additional values"
 )
+_OVERWRITE = "overwrite_input_shapes"
 # arguments that must have their defaults, and what to do instead
 _UNSUPPORTED = {
     "tensor_size_threshold": (
@@ -142,7 +144,7 @@ def simplify(
     require_model("simplify", model)
     require_list("skipped_optimizers", skipped_optimizers, "fuse_qkv")
     require_list("unused_output", unused_output, "logits")
-    require_mapping("overwrite_input_shapes", overwrite_input_shapes, _SHAPE)
+    require_mapping(_OVERWRITE, overwrite_input_shapes, _SHAPE)
     require_mapping("test_input_shapes", test_input_shapes, _SHAPE)
     require_mapping("input_shapes", input_shapes, _SHAPE)
     require_mapping("input_data", input_data, '{"x": array}')
@@ -162,7 +164,8 @@ def simplify(
     }
     to_optimize = model if mutable_initializer else _drop_initialized_inputs(model, proto)
     del proto
-    with sample_file(input_data or {}) as inputs:
+    shapes = {_OVERWRITE: overwrite_input_shapes, "test_input_shapes": test_input_shapes}
+    with sample_file(input_data or {}) as inputs, _errors_name_arguments(shapes):
         try:
             result, report = optimize(
                 to_optimize, inputs=inputs, target="onnx", on_mismatch="rollback", **options
@@ -171,6 +174,20 @@ def simplify(
             warnings.warn(str(error), stacklevel=3)
             return _load_whole(model), False
     return result, not check_n or not report.unverified
+
+
+@contextmanager
+def _errors_name_arguments(shapes: Mapping[str, object]) -> Iterator[None]:
+    """A context manager in which errors name an argument of `simplify` instead of the option of
+    `optimize` that was made from it.
+    """
+    came_from = {"input_shape": _OVERWRITE, "verify_shape": "test_input_shapes"}
+    try:
+        yield
+    except UsageError as error:
+        argument = came_from.get(error.where, error.where)
+        error.where = "input_shapes" if shapes.get(argument, True) in (None, {}) else argument
+        raise
 
 
 def _require_cpu(providers: Sequence[Any] | None) -> None:
@@ -227,5 +244,6 @@ def _other_outputs(model: onnx.ModelProto, unused: Sequence[str] | None) -> list
     names = [value.name for value in model.graph.output]
     if missing := [name for name in unused if name not in names]:
         hint = f"the outputs of the model are: {', '.join(names)}"
-        raise UsageError(f"the model has no output {missing[0]}", hint=hint, code="E10016")
+        what = f"the model has no output {missing[0]}"
+        raise UsageError(what, where="unused_output", hint=hint, code="E10016")
     return [name for name in names if name not in unused]

@@ -30,8 +30,8 @@ from fusionc.requested.exact_names import names_of_values
 _UNSUPPORTED = {
     "inputs": "onnx.utils.Extractor cuts a model at intermediate values",
     "dtype": (
-        "fusionc does not change the type of a model, because its results would change; use a "
-        "converter of onnxconverter-common or onnxruntime"
+        'slim keeps the results; fusionc.convert(..., precision_mode_v2="mixed_float16") '
+        'computes in float16 where that is exact enough, "fp16" wherever it is possible'
     ),
     "size_threshold": (
         'folding may add at most 1 MiB in all; skip_optimizations=["constant_folding"] switches '

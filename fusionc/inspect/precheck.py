@@ -32,8 +32,9 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
     """The content of ATC's check_result.json: how many operators there are, how many pass and fail,
     and the causes of each failure.
 
-    If the target is any runtime, the model's own `cause` is the error of onnx.checker; otherwise it
-    is onnxruntime's error for the whole model. Raises FusioncError if the file is not a model.
+    The model has a `cause` of its own unless operators have another: the error of onnx.checker if
+    the target is any runtime, and otherwise onnxruntime's error. Raises FusioncError if the file is
+    not a model.
     """
     model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
@@ -45,17 +46,15 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
         causes = [list(_causes(node)) for node in nodes]
     entries = list(map(_entry, nodes, causes or [[]] * len(nodes)))
     failed = sum(entry["result"] == "failed" for entry in entries)
-    result: dict[str, Any] = {
+    return {
         "name": model.main.proto.name or path.stem,
         "result": "failed" if failed or fault is not None else "success",
         "total": len(entries),
         "pass": len(entries) - failed,
         "fail": failed,
         "op": entries,
+        **_own_cause(fault, causes),
     }
-    if fault is not None:
-        result["cause"] = [{"code": _INVALID, "message": fault}]
-    return result
 
 
 def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:
@@ -67,6 +66,14 @@ def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:
         return causes
     named = set(re.findall(r"""[("'](.+?)[)"']""", fault))
     return [[(_INVALID, fault)] if node.name in named else [] for node in nodes]
+
+
+def _own_cause(fault: str | None, causes: Sequence[Sequence[_Cause]]) -> dict[str, Any]:
+    """The fault of the whole model. Empty if operators say the same in other words."""
+    messages = {message for given in causes for _, message in given}
+    if fault is None or (messages and fault not in messages):
+        return {}
+    return {"cause": [{"code": _INVALID, "message": fault}]}
 
 
 def _entry(node: Node, given: Sequence[_Cause]) -> dict[str, Any]:

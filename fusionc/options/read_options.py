@@ -34,10 +34,10 @@ def options_of(model: Any, output: Any = None, **others: Any) -> Options:
     chosen = None if output is None else _to_typed(OPTIONS["destination"], output)
     options = Options(source=source, destination=output_path(source, chosen), **values)
     contradictions = {
-        "require_verification is given, and the verification is off": (
+        "--require_verification is given, and the verification is off": (
             options.require_verification and not options.verify
         ),
-        "precision_mode and precision_mode_v2 are both given": (
+        "--precision_mode and --precision_mode_v2 are both given": (
             options.precision_mode is not None and options.precision_mode_v2 is not None
         ),
     }

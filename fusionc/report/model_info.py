@@ -11,7 +11,7 @@ from pathlib import Path
 from google.protobuf.json_format import MessageToJson
 from onnx import ModelProto, TensorProto, TensorShapeProto, TypeProto
 
-from fusionc.model.operators import KERNELS
+from fusionc.model.operators import KERNELS, MICROSOFT, qualified
 from fusionc.model.tensors import byte_size
 from fusionc.protos import infer_types, inputs_to_feed, is_external, nodes_of, tensors_of
 from fusionc.report.table import size_text
@@ -101,6 +101,19 @@ def operator_counts(model: ModelProto) -> dict[str, int]:
         node.op_type for f in model.functions if f.domain == KERNELS for node in f.node
     )
     return dict(Counter(node.op_type for node in nodes_of(model)) - inside)
+
+
+def runtime_operators(model: ModelProto) -> set[str]:
+    """The operators of onnxruntime in a model, except those inside areas: com.microsoft.Gelu."""
+    inside = Counter(
+        node.op_type
+        for f in model.functions
+        if f.domain == KERNELS
+        for node in f.node
+        if node.domain == MICROSOFT
+    )
+    every = Counter(node.op_type for node in nodes_of(model) if node.domain == MICROSOFT)
+    return {qualified(name, MICROSOFT) for name in every - inside}
 
 
 def bytes_on_disk(model: ModelProto, path: Path) -> int:

@@ -4,7 +4,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
@@ -26,7 +26,7 @@ _POOLS = names_with(Trait.WINDOW_POOL)
 _CONTROL = names_with(Trait.CONTROL)  # only the nodes of their subgraphs count
 
 
-_are_ones = ContextVar("_are_ones", default=False)
+_sizes_of_symbols = ContextVar[Mapping[str, int] | None]("_sizes_of_symbols", default=None)
 
 
 class UnknownSize(Exception):
@@ -34,13 +34,13 @@ class UnknownSize(Exception):
 
 
 @contextmanager
-def ones_for_symbols() -> Iterator[None]:
-    """A context manager in which each symbol of a shape is 1."""
-    token = _are_ones.set(True)
+def sizes_for_symbols(sizes: Mapping[str, int]) -> Iterator[None]:
+    """A context manager in which the symbols of shapes have these sizes, and others are 1."""
+    token = _sizes_of_symbols.set(sizes)
     try:
         yield
     finally:
-        _are_ones.reset(token)
+        _sizes_of_symbols.reset(token)
 
 
 def operations_of(node: Node) -> int:
@@ -91,10 +91,14 @@ def _shape(value: Edge | None) -> tuple[int, ...]:
 def _size(dim: int | str | None) -> int:
     if isinstance(dim, int):
         return dim
-    if not _are_ones.get() or dim is None or is_invented(dim):
+    sizes = _sizes_of_symbols.get()
+    if sizes is None or dim is None or is_invented(dim):
         raise UnknownSize
     formula = formula_of(dim)
-    size = 1 if formula is None else evaluate(formula, dict.fromkeys(symbols_of(formula), 1))
+    if formula is None:  # a symbol
+        return sizes.get(dim, 1)
+    symbols = symbols_of(formula)
+    size = evaluate(formula, {symbol: sizes.get(symbol, 1) for symbol in symbols})
     if size is None:
         raise UnknownSize
     return size

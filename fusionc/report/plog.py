@@ -192,14 +192,19 @@ class Plog:
         _keep_newest(folder, f"plog-{os.getpid()}_*.log", self._kept_files)
         if chosen is None:
             _keep_newest(folder, "plog-*_*.log", _MOST_FILES)
-            with suppress(RuntimeError):  # the home folder is unknown
+            # the home folder is unknown, or nothing can be written there
+            with suppress(RuntimeError, OSError):
                 self._tell_of_move(folder)
         return stream
 
     def _tell_of_move(self, folder: Path) -> None:
-        """Say once that the log has moved. This notice can be removed in version 0.2."""
+        """Say that the log has moved, once for each user: a file next to the log remembers it. This
+        notice can be removed in version 0.2.
+        """
+        told = folder.parents[1] / "move_is_told"
         old = Path.home() / "fusionc" / "log" / "debug" / "plog"
-        if old.is_dir() and not any("is no longer" in notice for notice in self.notices):
+        if old.is_dir() and not told.exists():
+            told.touch()
             self.notices.append(
                 f"the log is in {folder}, and is no longer in {old}: remove that folder if you do "
                 "not need its files"

@@ -72,6 +72,8 @@ class Report:
     patterns: list[PatternCount] = field(default_factory=list)  # in execution order
     operators_before: dict[str, int] = field(default_factory=dict)  # the number of nodes
     operators_after: dict[str, int] = field(default_factory=dict)
+    # operators of onnxruntime that are not in the model but in the result: com.microsoft.Gelu
+    runtime_operators: list[str] = field(default_factory=list)
     areas: dict[str, str] = field(default_factory=dict)  # the label of each area by its name
     cost: RunCost | None = None  # of a run of the model; None if no pass is on
     bytes_before: int = 0  # of the model and its weights on disk

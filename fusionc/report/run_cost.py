@@ -4,7 +4,7 @@ for values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Graph, Model, Node
@@ -12,8 +12,7 @@ from fusionc.model.tensors import byte_size
 from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import tensors_of
 from fusionc.report.model_nodes import nodes_of_graphs
-from fusionc.report.node_cost import UnknownSize, macs_of, ones_for_symbols, value_bytes
-from fusionc.shapes.expressions import is_static
+from fusionc.report.node_cost import UnknownSize, macs_of, sizes_for_symbols, value_bytes
 
 _SHOWS = names_with(Trait.RESHAPES) | {
     "Identity"
@@ -30,12 +29,17 @@ class RunCost:
     value_bytes: int
     unknown: int  # the number of nodes and values of unknown size
     is_open: bool  # whether some input sizes are not fixed by the model; these count as 1
+    sized_by: str = ""  # the option whose first sizes the open sizes have instead
 
 
-def run_cost(model: Model) -> RunCost:
-    """What one run of a model costs, with 1 for each symbol. All branches of subgraphs count."""
+def run_cost(
+    model: Model, shapes: Mapping[str, Sequence[int]] | None = None, option: str = ""
+) -> RunCost:
+    """What one run of a model costs, with 1 for each symbol, or with the sizes that `option` gives
+    the symbols: these are the `shapes` of inputs. All branches of subgraphs count."""
     macs = unknown = 0
-    with ones_for_symbols():
+    sizes = _symbol_sizes(model, shapes or {})
+    with sizes_for_symbols(sizes):
         for node in nodes_of_graphs(model):
             try:
                 macs += macs_of(node)
@@ -43,8 +47,24 @@ def run_cost(model: Model) -> RunCost:
                 unknown += 1
         most, unsized = _most_bytes(model.main)
     weights = sum(map(byte_size, tensors_of(model.proto)))
-    is_open = any(not is_static(value.shape) for value in model.main.inputs)
-    return RunCost(macs, weights, most, unknown + unsized, is_open)
+    is_open = any(
+        not isinstance(dim, int) and dim not in sizes
+        for value in model.main.inputs
+        for dim in value.shape or (None,)
+    )
+    return RunCost(macs, weights, most, unknown + unsized, is_open, option if sizes else "")
+
+
+def _symbol_sizes(model: Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The sizes of the symbols of inputs that have these shapes. An input whose other sizes differ
+    is left out: AIPP has changed it.
+    """
+    sizes = dict[str, int]()
+    for value in model.main.inputs:
+        pairs = list(zip(value.shape or (), shapes.get(value.name, ()), strict=False))
+        if all(dim == size for dim, size in pairs if isinstance(dim, int)):
+            sizes |= {dim: size for dim, size in pairs if isinstance(dim, str)}
+    return sizes
 
 
 def _most_bytes(graph: Graph) -> tuple[int, int]:

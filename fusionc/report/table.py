@@ -171,6 +171,8 @@ def cost_text(cost: RunCost) -> str:
         f"{at_least}{count_text(cost.macs)} MACs, {size_text(cost.weight_bytes)} of weights, "
         f"{at_least}{size_text(cost.value_bytes)} for values"
     )
+    if cost.sized_by and not cost.is_open:
+        return f"{text} (at the first size of {cost.sized_by})"
     return f"{text} (with 1 for each open size)" if cost.is_open else text
 
 
@@ -216,9 +218,14 @@ def _verification(report: Report) -> str:
 
 
 def _next_steps(report: Report) -> Iterator[str]:
-    """How to use the kernels of the result. If the result has no kernels: how to get some, if they
-    are possible.
+    """Which operators other runtimes lack, and how to use the kernels of the result. If the result
+    has no kernels: how to get some, if they are possible.
     """
+    if report.runtime_operators:
+        yield (
+            f"the result uses operators of onnxruntime: {', '.join(report.runtime_operators)}; "
+            "--target onnx avoids them"
+        )
     session = f"fusionc.session({json.dumps(str(report.output), ensure_ascii=False)})"
     if report.kernels is not None:
         library = json.dumps(str(report.kernels), ensure_ascii=False)
@@ -226,17 +233,22 @@ def _next_steps(report: Report) -> Iterator[str]:
             f"{session} loads the model with its kernels; without fusionc: "
             f"SessionOptions.register_custom_ops_library({library})"
         )
-    elif report.may_get_kernels:
+    elif report.may_get_kernels and not report.unverified and _has_products(report.cost):
         yield from _how_to_get_kernels(report.kernel_gain, session)
 
 
+def _has_products(cost: RunCost | None) -> bool:
+    """Whether a run may multiply matrices: a model without products takes too little time."""
+    return cost is None or cost.macs > 0 or cost.unknown > 0
+
+
 def _how_to_get_kernels(gain: KernelGain | None, session: str) -> Iterator[str]:
-    """What generated kernels would gain and how to get them. `session` is the Python call that
+    """What generated kernels would gain and how to get them; nothing if the estimate is that they
+    gain nothing. `session` is the Python call that
     loads the result with its kernels.
     """
     what = "generated kernels may make the model faster"
-    if gain is not None and not gain.operators:
-        yield "by the estimate, generated kernels would not make this model faster"
+    if gain is not None and not gain.percent:
         return
     if gain is not None:
         what = (

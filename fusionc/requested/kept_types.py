@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
 
+from fusionc.errors import UsageError, advice
 from fusionc.model.graph import Node
 from fusionc.protos import nodes_of
 from fusionc.protos.node_origin import origin_of
@@ -17,6 +20,19 @@ from fusionc.requested.option_file import option_text
 TYPE = "OpType::"
 _OPTION = "--keep_dtype"
 _HINT = f"give a text file; each line has the name of a node, or {TYPE}Type"
+
+
+_is_for_many = ContextVar("is_for_many", default=False)
+
+
+@contextmanager
+def list_for_many_models() -> Iterator[None]:
+    """A context manager in which a list may name nodes that a model lacks."""
+    token = _is_for_many.set(True)
+    try:
+        yield
+    finally:
+        _is_for_many.reset(token)
 
 
 @dataclass
@@ -42,9 +58,18 @@ class KeptTypes:
         return cls(frozenset(names), frozenset(types))
 
     def find(self, model: onnx.ModelProto) -> list[str]:
-        """Look up the nodes and operators in the model. Return a notice that names missing ones."""
+        """Look up the nodes and operators in the model. Return a notice that names missing
+        operators, and missing nodes in a list for many models. Raises UsageError if a node is
+        missing in another list: a wrong name would silently change the precision.
+        """
         self._types_in_model = {_label(node): node.op_type for node in nodes_of(model)}
-        lost = sorted(self.names - self._types_in_model.keys())
+        origins = filter(None, map(origin_of, nodes_of(model)))
+        sources = {name for origin in origins for name in origin.sources}
+        lost = sorted(self.names - self._types_in_model.keys() - sources)
+        if lost and not _is_for_many.get():
+            what = f"no node of the model has the name {lost[0]}"
+            hint = advice(lost[0], self._types_in_model, _HINT)
+            raise UsageError(what, where=_OPTION, hint=hint, code="E10016")
         known = {*self._types_in_model.values()}
         lost += [f"{TYPE}{op}" for op in sorted(self.types) if known.isdisjoint(onnx_operators(op))]
         return [f"{_OPTION}: the model does not have {', '.join(lost)}"] if lost else []

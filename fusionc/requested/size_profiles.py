@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from onnx import ModelProto, TensorShapeProto
 
+from fusionc.disk.load import load
 from fusionc.errors import UsageError
 from fusionc.protos import NAMELESS, fresh_name, inputs_to_feed
 from fusionc.requested.dimension_size import OPEN, DimensionSize
@@ -76,9 +78,11 @@ def size_profiles(
     image: Sequence[Sequence[int]] | None,
     dims: Sequence[Sequence[int]] | None,
     input_shape: Mapping[str, Sequence[DimensionSize]] | None,
+    source: Path | None = None,
 ) -> SizeProfiles | None:
     """The profiles of the option that is given; None if none is. Raises UsageError if several are
-    given, and if the profiles do not fit --input_shape.
+    given, and if the profiles do not fit --input_shape. Its advice names the inputs of the model in
+    the file `source`.
     """
     given = {
         BATCH: None if batch is None else [(size,) for size in batch],
@@ -89,12 +93,31 @@ def size_profiles(
     if len(options) > 1:
         raise _error(" and ".join(options), "the options exclude each other", "give one of them")
     for option in options:
-        return _profiles(option, given[option] or (), input_shape or {})
+        return _profiles(option, given[option] or (), input_shape or {}, source)
     return None
 
 
+def _opened(option: str, source: Path | None) -> str:
+    """The first input of a model as --input_shape may give it with this option; "" without a model.
+    Other dimensions without a size are 1.
+    """
+    inputs = [] if source is None else inputs_to_feed(load(source).graph)
+    for value in inputs:
+        dims = value.type.tensor_type.shape.dim
+        axes: tuple[int, ...] = (0,)
+        if option == IMAGE and len(dims) == 4:
+            axes = _IMAGE_AXES[dims[3].dim_value in (1, 3)]
+        sizes = [-1 if axis in axes else max(dim.dim_value, 1) for axis, dim in enumerate(dims)]
+        if sizes:
+            return f"{value.name}:{','.join(map(str, sizes))}"
+    return ""
+
+
 def _profiles(
-    option: str, profiles: Sequence[Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]
+    option: str,
+    profiles: Sequence[Sequence[int]],
+    shapes: Mapping[str, Sequence[DimensionSize]],
+    source: Path | None,
 ) -> SizeProfiles:
     axes = {
         name: [axis for axis, size in enumerate(shape) if size == OPEN]
@@ -102,6 +125,10 @@ def _profiles(
         if OPEN in shape
     }
     _require_sizes(option, profiles)
+    if not axes:
+        what = f"{option} is for dimensions that are -1 in --input_shape, and there are none"
+        text = _opened(option, source) or "x:-1,3,224,224"
+        raise _error(option, what, f'give them: --input_shape "{text}"')
     _require_open(option, axes, shapes)
     filled = [_filled(option, axes, shapes, sizes) for sizes in profiles]
     return SizeProfiles(option, axes, filled)
@@ -127,10 +154,7 @@ def _require_open(
     axes: Mapping[str, Sequence[int]],
     shapes: Mapping[str, Sequence[DimensionSize]],
 ) -> None:
-    """Raise UsageError if --input_shape does not have -1 where the option needs it."""
-    if not axes:
-        what = f"{option} is for dimensions that are -1 in --input_shape, and no dimension is -1"
-        raise _error(option, what, 'give them: --input_shape "x:-1,3,224,224"')
+    """Raise UsageError if the dimensions that are -1 are not those that the option is for."""
     if any(isinstance(size, tuple) for shape in shapes.values() for size in shape):
         what = f"--input_shape has a range, and {option} gives the sizes"
         raise _error(option, what, "give -1 instead of the range")

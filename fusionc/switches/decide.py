@@ -159,7 +159,7 @@ class _Choice:
         forced = [name for name in must if self.option.own.get(name) is False]
         dropped = self._needless(must) if False in requested.values() else []
         self.on |= {name: name not in (*forced, *dropped) for name in must}
-        ignored = [name for name in must if self.on[name] and requested[name] is False]
+        ignored = [name for name in must if self.on[name] and self.file.own.get(name) is False]
         unchanged = "" if any(self.on.values()) else ", and the model is written unchanged"
         self.listed |= {
             f"off by {OPTION}, although a switch file cannot switch them off": forced,

@@ -29,7 +29,7 @@ def test_a_pipe_gets_whole_lines(run: Any) -> None:
         "weights       2 equal, 20 only before, 8 only after",
         "interface     the same",
         "counted with  image:1,3,16,16",
-        "result        different",
+        "result        the graphs differ",
     ]
 
 
@@ -54,7 +54,7 @@ def test_markdown(run: Any) -> None:
     assert lines[:2] == ["|  | before | after | change |", "| --- | --: | --: | --: |"]
     assert "| BatchNormalization | 3 | 0 | -3 |" in lines
     assert "| 1 | replaced | Pad, Conv, Mul, Add → Conv; first: pad_7 |" in lines
-    assert lines[-1] == "- result: different"
+    assert lines[-1] == "- result: the graphs differ"
     for table in "\n".join(lines).split("\n\n")[:-1]:
         assert len({line.count(" | ") for line in table.splitlines()}) == 1
     assert run("diff", str(BEFORE), str(AFTER), "--markdown", "--json").exit_code == 2

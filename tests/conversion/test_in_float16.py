@@ -332,17 +332,27 @@ def test_older_names(older: str, mode: str) -> None:
 
 
 def test_both_names_contradict_each_other() -> None:
-    with pytest.raises(UsageError, match="are both given") as error:
+    with pytest.raises(
+        UsageError, match="--precision_mode and --precision_mode_v2 are both given"
+    ) as error:
         converted(precision_mode_v2="fp16", precision_mode="force_fp16")
     assert error.value.hint == "leave out one of the two"
 
 
 def test_options_without_a_lower_precision() -> None:
     report = converted(verify=False, precision_error=0.1, **kept(""), **mixed())
-    assert notices(report, "has no effect without --precision_mode_v2=mixed_float16") == [
-        f"--{name} has no effect without --precision_mode_v2=mixed_float16"
-        for name in ("precision_error", "keep_dtype", "modify_mixlist")
+    lower = "fp16, mixed_float16, cube_fp16in_fp32out or mixed_bfloat16"
+    useful = {
+        "precision_error": f"{lower}, or --customize_dtypes",
+        "keep_dtype": lower,
+        "modify_mixlist": "mixed_float16 or mixed_bfloat16",
+    }
+    assert notices(report, "has no effect without --precision_mode_v2=") == [
+        f"--{name} has no effect without --precision_mode_v2={modes}"
+        for name, modes in useful.items()
     ]
+    report = converted(verify=False, precision_mode_v2="fp16", **kept(""))
+    assert not notices(report, "keep_dtype has no effect")
 
 
 def test_without_inputs() -> None:

@@ -134,9 +134,9 @@ def test_a_planted_layer_stays_in_float32(planted: str) -> None:
 @pytest.mark.parametrize("line", ["OpType::Conv", "\n".join(f"conv{k}" for k in range(2))])
 def test_what_the_user_keeps(line: str) -> None:
     onnx.save(network(), "in.onnx")
-    Path("keep.txt").write_text(f"{line}\n\nnothing\n")
+    Path("keep.txt").write_text(f"{line}\n\nOpType::Nothing\n")
     report = fusionc.convert("in.onnx", output="out.onnx", keep_dtype="keep.txt", **MODE)
-    assert "--keep_dtype: the model does not have nothing" in report.notices
+    assert "--keep_dtype: the model does not have OpType::Nothing" in report.notices
     (told,) = (notice for notice in report.notices if "bfloat16" in notice)
     assert told == f"{NO_EFFECT} except those that --keep_dtype keeps"
     assert report.verification is not None and "bfloat16" not in report.verification

@@ -198,6 +198,18 @@ def test_a_check_that_cannot_be_made_is_no_success() -> None:
     assert fusionc.simplify(given)[1] is True and fusionc.simplify(given, check_n=1)[1] is False
 
 
+def test_errors_name_the_argument_of_the_call() -> None:
+    for argument, value in {
+        "unused_output": ["z"],
+        "overwrite_input_shapes": {"z": [1]},
+        "input_shapes": {"z": [1]},
+        "test_input_shapes": {"z": [1]},
+    }.items():
+        with pytest.raises(fusionc.UsageError) as caught:
+            fusionc.simplify(model(), **{argument: value})
+        assert caught.value.where == argument
+
+
 @pytest.mark.parametrize(
     ("call", "arguments", "what"),
     [

@@ -277,6 +277,9 @@ def test_a_notice_says_for_one_release_that_the_log_has_moved(
         for number in range(5):
             log.info("Run", f"{number:0150}")
     assert len(log.notices) == 1 and f"is no longer in {old}" in log.notices[0]
+    with Plog() as log:
+        log.info("Run", "x")
+    assert log.file is not None and log.notices == []
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path))
     with Plog() as log:
         log.info("Run", "x")

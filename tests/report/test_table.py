@@ -314,6 +314,15 @@ def last_line(of: Report) -> str:
     return stream.getvalue().splitlines()[-1]
 
 
+def test_operators_that_other_runtimes_lack_are_named_once() -> None:
+    plain = report()
+    plain.runtime_operators = ["com.microsoft.FusedConv", "com.microsoft.Gelu"]
+    assert last_line(plain) == (
+        "next          the result uses operators of onnxruntime: com.microsoft.FusedConv, "
+        "com.microsoft.Gelu; --target onnx avoids them"
+    )
+
+
 def test_the_last_line_says_how_to_get_kernels_or_to_use_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -332,9 +341,14 @@ def test_the_last_line_says_how_to_get_kernels_or_to_use_them(
     plain.kernel_gain = KernelGain(27, 30, False, before=4e-3, after=3e-3)
     assert last_line(plain).endswith(how)
     plain.kernel_gain = KernelGain(0, 30, False, before=0, after=0)
-    assert last_line(plain) == (
-        "next          by the estimate, generated kernels would not make this model faster"
-    )
+    assert last_line(plain).startswith("time ")
+    plain.kernel_gain = None
+    plain.cost = RunCost(0, 0, 64, 0, is_open=False)
+    assert last_line(plain).startswith("time ")
+    plain.cost = RunCost(1, 0, 64, 0, is_open=False)
+    assert last_line(plain).startswith("next ")
+    plain.verification = "not verified: no kernel"
+    assert last_line(plain).startswith("time ")
     plain.kernels = Path("out.kernels.so")
     assert last_line(plain) == (
         'next          fusionc.session("out.onnx") loads the model with its kernels; without '

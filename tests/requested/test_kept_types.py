@@ -9,7 +9,7 @@ from harness import parse
 
 from fusionc.errors import UsageError
 from fusionc.model.graph import Model
-from fusionc.requested.kept_types import KeptTypes
+from fusionc.requested.kept_types import KeptTypes, list_for_many_models
 from fusionc.shapes.inference import typed_model
 
 MODEL = """agraph (float[N,4] x) => (float[N,4] y) { a = Relu (x) b = Neg (a) y = Relu (b) }"""
@@ -68,9 +68,16 @@ def test_nodes_of_subgraphs_are_there() -> None:
 
 
 def test_what_is_not_there(model: Model) -> None:
-    kept = KeptTypes(frozenset({"first", "third"}), frozenset({"Conv"}))
-    (notice,) = kept.find(model.proto)
-    assert notice == "--keep_dtype: the model does not have third, OpType::Conv"
+    kept = KeptTypes(frozenset({"first", "firsst"}), frozenset({"Conv"}))
+    with list_for_many_models():
+        (notice,) = kept.find(model.proto)
+    assert notice == "--keep_dtype: the model does not have firsst, OpType::Conv"
+    with pytest.raises(UsageError, match="no node of the model has the name firsst") as error:
+        kept.find(model.proto)
+    assert (error.value.code, error.value.where) == ("E10016", "--keep_dtype")
+    assert error.value.hint == 'did you mean "first"?'
+    (notice,) = KeptTypes(frozenset({"first"}), frozenset({"Conv"})).find(model.proto)
+    assert notice == "--keep_dtype: the model does not have OpType::Conv"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from harness import parse
 
 import fusionc
 from fusionc.errors import UsageError
+from fusionc.report.table import cost_text
 from fusionc.requested.size_profiles import BATCH, DIMS, IMAGE, size_profiles
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
@@ -36,7 +37,11 @@ def test_a_fixed_batch_becomes_open_and_each_size_is_verified() -> None:
     report, result = convert(CONV, input_shape={"x": (-1, 3, 6, 6)}, dynamic_batch_size=[1, 2, 4])
     assert shape(result.graph.input[0]) == ["batch", 3, 6, 6]
     assert shape(result.graph.output[0])[0] == "batch"
-    assert report.verification.endswith("; equal at 2 more sizes of --dynamic_batch_size")
+    assert report.cost is not None
+    larger, _ = convert(CONV, input_shape={"x": (-1, 3, 6, 6)}, dynamic_batch_size=[4, 2])
+    assert larger.cost is not None and larger.cost.macs == 4 * report.cost.macs
+    assert cost_text(larger.cost).endswith(" (at the first size of --dynamic_batch_size)")
+    assert report.verification.endswith("; equal at each of the 3 sizes of --dynamic_batch_size")
     assert not any("does not make sizes dynamic" in notice for notice in report.notices)
 
 
@@ -48,7 +53,7 @@ def test_images_in_another_layout() -> None:
         input_format="NHWC",
     )
     assert shape(result.graph.input[0]) == [1, "dim_2", "dim_3", 3]
-    assert report.verification.endswith("; equal at 1 more sizes of --dynamic_image_size")
+    assert report.verification.endswith("; equal at each of the 2 sizes of --dynamic_image_size")
 
 
 def test_sizes_of_aipp_images_follow() -> None:
@@ -57,10 +62,23 @@ def test_sizes_of_aipp_images_follow() -> None:
     options = {"input_shape": {"x": (1, 3, -1, -1)}, "dynamic_image_size": [[6, 6], [5, 9]]}
     report, result = convert(CONV, insert_op_conf="aipp.cfg", **options)
     assert shape(result.graph.input[0]) == [1, "dim_2", "dim_3", 4]
-    assert report.verification.endswith("; equal at 1 more sizes of --dynamic_image_size")
+    assert report.verification.endswith("; equal at each of the 2 sizes of --dynamic_image_size")
     Path("aipp.cfg").write_text(f"{text} padding: true top_padding_size: 1 }}")
     with pytest.raises(UsageError, match="changes the sizes of x, and AIPP crops or pads"):
         convert(CONV, insert_op_conf="aipp.cfg", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({"dynamic_batch_size": [1, 2]}, "x:-1,3,6,6"),
+        ({"dynamic_image_size": [[6, 6], [8, 8]]}, "x:1,3,-1,-1"),
+    ],
+)
+def test_the_advice_names_the_models_own_input(options: dict[str, Any], shape: str) -> None:
+    with pytest.raises(UsageError, match="and there are none") as error:
+        convert(CONV, **options)
+    assert error.value.hint == f'give them: --input_shape "{shape}"'
 
 
 def test_the_users_sizes_come_in_addition() -> None:
@@ -70,7 +88,7 @@ def test_the_users_sizes_come_in_addition() -> None:
         dynamic_batch_size=[2, 3],
         verify_shape={"x": (5, 3, 6, 6)},
     )
-    assert report.verification.endswith("; equal at 2 more sizes of --dynamic_batch_size")
+    assert report.verification.endswith("; equal at each of the 2 sizes of --dynamic_batch_size")
 
 
 def test_a_size_at_which_the_model_does_not_run() -> None:
@@ -99,7 +117,7 @@ def test_sizes_that_differ_get_symbols_of_their_own() -> None:
     text = TWO.format("float[2,3]", "float[2,3]")
     report, result = convert(text, input_shape=shapes, dynamic_dims=[[2, 4], [5, 1]])
     assert [shape(value) for value in result.graph.input] == [["batch", 3], ["batch_1", 3]]
-    assert report.verification.endswith("; equal at 1 more sizes of --dynamic_dims")
+    assert report.verification.endswith("; equal at each of the 2 sizes of --dynamic_dims")
     _, result = convert(text, input_shape=shapes, dynamic_dims=[[2, 2], [5, 5]], verify=False)
     assert [shape(value) for value in result.graph.input] == [["batch", 3], ["batch", 3]]
 

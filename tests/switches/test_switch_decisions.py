@@ -164,7 +164,6 @@ def test_the_other_section_is_accepted_and_its_all_is_not_used(
     assert switches.enabled == MUST | {"TbeConvElemwiseFusionPass"}
     assert switches.notices == (
         "accepted, although they belong to the other section: TbeConv2DReluv2Pass (UBFusion)",
-        KEPT + "PrunePass, AABiasaddConvFusion",
     )
 
 

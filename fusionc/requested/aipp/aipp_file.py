@@ -148,12 +148,13 @@ def _require_allowed(block: AippBlock) -> None:
     """Raise UsageError for a value outside its limits, and for a value that fusionc does not
     support.
     """
-    for name in ("aipp_mode", "input_format"):
-        if block[name] is None:
-            raise block.error(name, f"{name} is missing", KEYS[name].advice)
+    # first, because a dynamic block needs no further key
     if block["aipp_mode"] == DYNAMIC:
         what = "aipp_mode dynamic would make the preprocessing another input of the model"
         raise block.error("aipp_mode", what, f"give {STATIC}, and convert once for each setting")
+    for name in ("aipp_mode", "input_format"):
+        if block[name] is None:
+            raise block.error(name, f"{name} is missing", KEYS[name].advice)
     for name, value in block.values.items():
         key = KEYS[name]
         if key.refusal and value != key.default:

@@ -23,8 +23,8 @@ from fusionc.requested.float16.precision_modes import (
 from fusionc.requested.kept_types import KeptTypes
 
 FOLLOWED = "the nodes before it compute in float32"
-_KEPT = "--keep_dtype keeps it"
-_LISTED = "it is on the black list"
+_KEPT = "--keep_dtype keeps the type"
+_LISTED = "the operator is on the black list"
 _MODE = "the mode lowers only convolutions and matrix products"
 
 
@@ -56,7 +56,7 @@ class PrecisionPolicy:
         """
         customized = self.customized.form_of(node)
         if customized is not None:
-            return customized, "--customize_dtypes keeps it"
+            return customized, "--customize_dtypes keeps the type"
         if is_wide or self.kept.keeps(node):
             return Form.FLOAT32, "" if is_wide else _KEPT
         if self.mode in (CUBE_FP16, PRODUCTS_FLOAT16):

@@ -14,7 +14,7 @@ from fusionc.errors import UsageError
 from fusionc.model.functions import inlined, taken_names
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import bodies_of, inputs_to_feed, light_copy
-from fusionc.requested.target_opset.advice import opset_advice
+from fusionc.requested.target_opset.advice import opset_advice, waiting_in_result
 from fusionc.requested.target_opset.converter import Converter
 from fusionc.requested.target_opset.limits import OPTION, NewerAlready, newest_opset, raising_error
 from fusionc.requested.target_opset.lost_kernels import (
@@ -39,6 +39,7 @@ __all__ = [
     "newest_opset",
     "opset_advice",
     "raise_opset",
+    "waiting_in_result",
 ]
 
 

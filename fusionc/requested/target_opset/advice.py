@@ -5,11 +5,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
 from onnx import ModelProto
 
+from fusionc.exactness import decisions_ahead
+from fusionc.model.graph import Model
+from fusionc.model.questions import refuse
 from fusionc.requested.target_opset.limits import newest_opset
 from fusionc.requested.target_opset.lost_kernels import loses_kernels
-from fusionc.rewrite.log import PatternCount
+from fusionc.rewrite import Pass
+from fusionc.rewrite.log import PatternCount, RewriteLog
+from fusionc.rewrite.pipeline import apply, rewritable_graphs
+
+
+@np.errstate(all="ignore")  # as when the passes ran
+def waiting_in_result(
+    counts: Iterable[PatternCount], passes: Iterable[Pass], model: Model
+) -> list[PatternCount]:
+    """The counts of the patterns of the passes that `counts` says a newer opset would allow, in the
+    final model. Another pass may have rewritten a refused place since then. The model stays as it
+    is.
+    """
+    names = {count.pass_name for count in counts if count.waiting}
+    searched = [p for p in passes if p.name in names]
+    if searched:
+        model.types.begin_pass()
+        decisions_ahead.forget(model)
+    log = RewriteLog(examine=_refuse_all)
+    return [
+        apply(pass_, pattern, graph, log)
+        for pass_ in searched
+        for graph in rewritable_graphs(model)
+        for pattern in pass_.patterns
+    ]
+
+
+def _refuse_all(*_: object) -> None:
+    refuse("the search changes nothing")
 
 
 def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str) -> list[str]:

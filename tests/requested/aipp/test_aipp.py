@@ -227,6 +227,8 @@ WRONG = {
         "aipp_op {\n input_format: YUYV_U8 }", "input_format cannot be YUYV_U8", "aipp.cfg:2"),
     "no switch": ("aipp_op { crop: yes }", "crop cannot be yes", "aipp.cfg:1"),
     "no mode": ("aipp_op { input_format: RGB888_U8 }", "aipp_mode is missing", "aipp.cfg:1"),
+    "dynamic alone": ("aipp_op { aipp_mode: dynamic }",
+        "aipp_mode dynamic would make the preprocessing another input", "aipp.cfg:1"),
     "no format": ("aipp_op { aipp_mode: static }", "input_format is missing", "aipp.cfg:1"),
     "dynamic mode": (
         "aipp_op {\n input_format: RGB888_U8\n aipp_mode: dynamic }",

@@ -178,7 +178,7 @@ CASES = [
         " n = Neg (e) y = Add (n, r) }",
         {
             "Abs:a": "the nodes before it compute in float32",
-            "Exp:e": "it is on the black list",
+            "Exp:e": "the operator is on the black list",
             "Neg:n": "the nodes before it compute in float32",
         },
         "Abs Cast MatMul Relu Cast Exp Neg Cast Add Cast",

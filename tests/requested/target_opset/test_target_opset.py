@@ -268,6 +268,23 @@ def test_what_is_refused_for_its_opset_names_the_one_that_would_do(
     assert {total.name: total.effected for total in report.passes()}["GeluFusionPass"] == 1
 
 
+def test_no_opset_is_advised_for_a_place_that_another_pass_rewrote(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """BiasGeluFusionPass rewrites the sum and what GeluFusionPass refuses before opset 20."""
+    monkeypatch.chdir(tmp_path)
+    biased = WRITTEN.replace(NORM, "a = Add (x, g)")
+    assert hints(biased, 17) == []
+    (total,) = [
+        total
+        for total in fusionc.convert("in.onnx", output="out.onnx", verify=False).passes()
+        if total.name == "GeluFusionPass"
+    ]
+    assert total.matched > total.effected == 0  # it was refused all the same
+    assert [node.op_type for node in onnx.load("out.onnx").graph.node] == ["BiasGelu"]
+    assert hints(biased, 17, "onnx") == ["--target_opset 20 would allow: GeluFusionPass (1)"]
+
+
 def test_an_opset_that_would_not_help_is_not_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
