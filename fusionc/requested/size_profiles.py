@@ -126,7 +126,7 @@ def _profiles(
     }
     _require_sizes(option, profiles)
     if not axes:
-        what = f"{option} is for dimensions that are -1 in --input_shape, and there are none"
+        what = f"{option} is for dimensions that are -1 in --input_shape, and no dimension is -1"
         text = _opened(option, source) or "x:-1,3,224,224"
         raise _error(option, what, f'give them: --input_shape "{text}"')
     _require_open(option, axes, shapes)

@@ -66,7 +66,7 @@ def test_a_file_of_names() -> None:
     options = options_of("in.onnx", keep_nodes="keep.txt")
     assert options.keep_nodes == Path("keep.txt")
     assert options_of("in.onnx", keep_nodes="second/").keep_nodes == "second/"
-    with pytest.raises(UsageError, match="which is read and never written over"):
+    with pytest.raises(UsageError, match="files that are read are never written over"):
         options_of("in.onnx", output="keep.onnx", keep_nodes=Path("keep.onnx"))
     assert kept(Path("keep.txt")) == {"conv", "first/id", "first/neg"}
 

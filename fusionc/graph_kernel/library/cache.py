@@ -157,7 +157,7 @@ def keep(library: Path) -> None:
 
 def forget_oldest(folder: Path) -> None:
     """If the cache has too many files, remove the libraries and objects that were unused for
-    longest. Also remove what conversions left behind that were killed while they compiled.
+    longest. Also remove the unfinished files of conversions that were killed.
 
     Several processes may do this at once.
     """
