@@ -76,7 +76,7 @@ def test_sizes_of_aipp_images_follow() -> None:
     ],
 )
 def test_the_advice_names_the_models_own_input(options: dict[str, Any], shape: str) -> None:
-    with pytest.raises(UsageError, match="and there are none") as error:
+    with pytest.raises(UsageError, match="and no dimension is -1") as error:
         convert(CONV, **options)
     assert error.value.hint == f'give them: --input_shape "{shape}"'
 
