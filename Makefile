@@ -26,7 +26,10 @@ convert: .venv/installed ## convert a sample model; the result, the log and fusi
 	@cat build/log/debug/plog/* | grep "GraphId" | grep -v "effected_times=0" | grep "effected_times="
 
 test: .venv/installed-dev ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not timing"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not timing and not long"
+
+long: .venv/installed-dev ## run the tests that make test leaves out because they take long (five minutes)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "long and not timing"
 
 variations: .venv/installed-dev ## run the tests that read a sample of the passes' models, on all of them
 	FUSIONC_ALL_VARIATIONS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not timing" tests/passes \
@@ -81,4 +84,4 @@ sizes: ## lines of each room
 clean: ## remove what make has made
 	rm -rf .venv .venv-mutants build
 
-.PHONY: help setup convert test variations timing processors check dist-check docs screenshots samples sweep fuzz culprits mutants sizes clean
+.PHONY: help setup convert test long variations timing processors check dist-check docs screenshots samples sweep fuzz culprits mutants sizes clean

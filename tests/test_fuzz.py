@@ -26,6 +26,7 @@ CHUNK = 12
 cached_snippets = cache(fuzz.snippets)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, RUNS, CHUNK))
 def test_glued_models_keep_their_numbers(
     first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

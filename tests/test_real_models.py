@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx"))
 SHARED = ROOT.parent / "shared"
 DEFAULT = [p for p in PASSES if p.default != "off"]
+pytestmark = pytest.mark.long
 in_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"{SHARED} is not there")
 
 

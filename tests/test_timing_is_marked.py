@@ -43,7 +43,7 @@ def test_make_test_leaves_them_out() -> None:
         "-q",
         str(TESTS / "rewrite"),
     ]
-    assert '-m "not timing"' in recipe
+    assert '-m "not timing and not long"' in recipe
     listed = subprocess.run(
         arguments, capture_output=True, text=True, check=True, cwd=TESTS.parent
     ).stdout

@@ -16,6 +16,7 @@ SHARED = Path(__file__).parents[3] / "shared"
 FEW = [fault for fault in FAULTS if fault.model in ("lstm-dyn-s", "dlrm-dyn-b")]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"{SHARED} is not there")
 @pytest.mark.parametrize("fault", FEW, ids=str)
 def test_a_fault_in_a_real_model_is_found(

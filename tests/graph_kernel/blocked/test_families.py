@@ -23,6 +23,8 @@ from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.source import units
 from fusionc.graph_kernel.library.build_library import build
 
+pytestmark = pytest.mark.long
+
 _SETS = [
     set(some) for count in range(len(families()) + 1) for some in combinations(families(), count)
 ]

@@ -20,7 +20,7 @@ from test_weight_dequantization import E4M3FN, INT4, UINT4, Form, Weights
 
 from fusionc.graph_kernel.area import Area
 
-pytestmark = pytest.mark.usefixtures("needs_a_compiler")
+pytestmark = [pytest.mark.usefixtures("needs_a_compiler"), pytest.mark.long]
 BYTES = (
     "float bias",
     "first",

@@ -13,7 +13,7 @@ from test_operators import CASES as ALONE
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.library.build_library import Built, build
 
-pytestmark = pytest.mark.usefixtures("needs_a_compiler")
+pytestmark = [pytest.mark.usefixtures("needs_a_compiler"), pytest.mark.long]
 
 TYPES = {"float": np.float32, "float16": np.float16, "double": np.float64}
 ROUNDING = {

@@ -217,6 +217,7 @@ def test_random_areas(tmp_path: Path) -> None:
     assert counts["compared"] > 16
 
 
+@pytest.mark.long
 def test_under_sanitizers(tmp_path: Path) -> None:
     if not sanitized.works(tmp_path):
         pytest.skip("the compiler has no AddressSanitizer")
